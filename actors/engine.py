@@ -1,0 +1,77 @@
+"""The contract of an inference engine inside a rollout worker.
+
+An engine is driven from one thread, one step at a time:
+
+    engine.submit(Request(...))          # tokens in
+    for completion in engine.step(): ...  # tokens out, with log-probs and weight versions
+
+Between two steps the caller may update its weights; requests in flight stay where they
+are, and every key and value computed with older weights is thrown away, so the next
+token of each request is made wholly by the new weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    id: str
+    prompt_ids: tuple[int, ...]
+    max_tokens: int
+    temperature: float
+    seed: int
+    stop_ids: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Completion:
+    """`token_ids` includes the end token if one was sampled. One log-prob (of the
+    tempered distribution that was sampled from) and one weight version per token."""
+
+    id: str
+    token_ids: np.ndarray  # int32
+    logprobs: np.ndarray  # float32
+    versions: np.ndarray  # int32
+    finish: str  # "stop" or "length"
+
+
+class Engine(Protocol):
+    version: int  # of the weights that will make the next token
+
+    def submit(self, request: Request) -> None: ...
+
+    def step(self) -> list[Completion]:
+        """Advance every request by about one token; return those that finished."""
+
+    def abort(self, ids: list[str]) -> None: ...
+
+    def busy(self) -> bool:
+        """Whether any request is unfinished."""
+
+    def score(self, sequences: list[list[int]]) -> list[np.ndarray]:
+        """Log-prob (temperature 1) of each token after the first, computed afresh with
+        the current weights: what the parity probe compares. May be called between steps;
+        leaves requests in flight alone."""
+
+    def metrics(self) -> dict[str, float]:
+        """Counters since the start, e.g. prefix cache hits."""
+
+    def forget(self) -> None:
+        """Drop every cached key and value, so that what follows does not depend on what was
+        played before. Requests in flight are computed again from their tokens."""
+
+    # vLLM's weight-sync surface; the learner's side drives it.
+    def init_weight_transfer_engine(self, init_info: dict[str, Any]) -> None: ...
+
+    def start_weight_update(self) -> None: ...
+
+    def update_weights(self, update_info: dict[str, Any]) -> None: ...
+
+    def finish_weight_update(self, weight_version: str | None = None) -> None: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,91 @@
+"""One run's whole configuration: each floor's settings in one tree.
+
+A recipe is a YAML file of this shape; `key=value` on the command line overrides a
+dotted key. Reading a config imports neither torch nor vllm nor ray.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from actors.settings import RolloutSettings
+from envs.settings import GameSettings, Settings
+from learners.settings import EmbeddedSettings, LearnerSettings
+from reward_service.settings import RewardSettings
+
+
+class ModelSettings(Settings):
+    path: str = Field("embedded", description="'embedded', a Hugging Face name, or a local folder")
+    revision: str | None = Field(None, description="revision of a Hugging Face model")
+    trust_remote_code: bool = Field(False, description="run code that comes with the model")
+    embedded: EmbeddedSettings = Field(default_factory=EmbeddedSettings)
+
+
+class EvaluationSettings(Settings):
+    episodes: int = Field(400, ge=1, description="held-out games before and after training")
+    seed: int = Field(1_000_000, ge=1_000_000, description="first seed of the held-out games; training stays below 1,000,000")
+    every: int = Field(0, ge=0, description="also evaluate every this many updates; 0: only before and after")
+
+
+class CheckpointSettings(Settings):
+    every: int = Field(10, ge=1, description="updates between checkpoints")
+    keep: int = Field(2, ge=1, description="newest checkpoints kept, beside the best")
+
+
+class RunConfig(Settings):
+    name: str = Field("run", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="name of the run; part of its folder's name")
+    output: str = Field("runs", description="folder that holds the run folders (shared by all nodes of a cluster)")
+    seed: int = Field(0, ge=0, description="seed of the games, of sampling and of the batches")
+    updates: int = Field(60, ge=0, description="learner updates in the whole run")
+    batch_episodes: int = Field(128, ge=1, description="episodes that one update consumes")
+    max_staleness: int = Field(
+        1, ge=0, description="how many updates behind the learner an episode may have been started; 0: synchronous, "
+        "and the same bytes from the same seed"
+    )
+    game: GameSettings = Field(default_factory=GameSettings)
+    model: ModelSettings = Field(default_factory=ModelSettings)
+    rollout: RolloutSettings = Field(default_factory=RolloutSettings)
+    learner: LearnerSettings = Field(default_factory=LearnerSettings)
+    reward: RewardSettings = Field(default_factory=RewardSettings)
+    evaluation: EvaluationSettings = Field(default_factory=EvaluationSettings)
+    checkpoint: CheckpointSettings = Field(default_factory=CheckpointSettings)
+
+    @model_validator(mode="after")
+    def settings_fit_together(self) -> RunConfig:
+        if self.batch_episodes < self.learner.ranks:
+            raise ValueError(
+                f"batch_episodes={self.batch_episodes} is smaller than learner.ranks={self.learner.ranks}: "
+                "every rank needs an episode"
+            )
+        transport, rank = self.learner.sync.transport, self.learner.lora.rank
+        if transport == "adapter" and rank == 0:
+            raise ValueError("learner.sync.transport=adapter needs learner.lora.rank above 0")
+        if rank and transport not in ("auto", "adapter"):
+            raise ValueError(f"learner.lora.rank={rank} syncs by adapter only, but learner.sync.transport={transport}")
+        gpus = self.rollout.gpus_per_worker, self.learner.gpus_per_rank
+        if transport in ("nccl", "ipc") and not all(gpus):
+            raise ValueError(
+                f"learner.sync.transport={transport} moves weights between GPUs: rollout.gpus_per_worker and "
+                "learner.gpus_per_rank have to be above 0"
+            )
+        engine = self.rollout.engine
+        if engine.tensor_parallel > 1 and engine.tensor_parallel != self.rollout.gpus_per_worker:
+            raise ValueError(
+                f"rollout.engine.tensor_parallel={engine.tensor_parallel} needs rollout.gpus_per_worker="
+                f"{engine.tensor_parallel}, not {self.rollout.gpus_per_worker:g}"
+            )
+        if engine.max_batched_tokens < engine.max_sequences:
+            raise ValueError(
+                f"rollout.engine.max_batched_tokens={engine.max_batched_tokens} is smaller than "
+                f"rollout.engine.max_sequences={engine.max_sequences}: each sequence needs a token in a step"
+            )
+        if self.rollout.max_utterance_tokens >= engine.max_context:
+            raise ValueError(
+                f"rollout.max_utterance_tokens={self.rollout.max_utterance_tokens} leaves no room for a prompt in "
+                f"rollout.engine.max_context={engine.max_context}"
+            )
+        if self.learner.offload_optimizer and self.learner.zero == 0:
+            raise ValueError("learner.offload_optimizer needs learner.zero of 1, 2 or 3")
+        if self.learner.credit.baseline == "leave_one_out" and self.batch_episodes < 2:
+            raise ValueError("learner.credit.baseline=leave_one_out needs batch_episodes of at least 2")
+        return self

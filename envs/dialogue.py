@@ -1,0 +1,77 @@
+"""A game's texts as the token ids of one growing prompt.
+
+The tokenizer's own chat template decides the form. The opening prompt is rendered
+once; each later turn adds only what the template puts between one assistant message
+and the next, so ids that were sampled are never made from text again.
+
+The increment is found by rendering a short conversation around a sentinel answer and
+keeping what follows the sentinel. A template that rewrites earlier turns (dropping old
+reasoning, for instance) is still only ever asked about its newest turn.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+SENTINEL = "\u241e42\u241e"
+
+
+class Dialogue:
+    """Turns observations into token ids for one tokenizer. Stateless; shared by all games."""
+
+    def __init__(self, tokenizer):
+        self.tokenizer = tokenizer
+        if not getattr(tokenizer, "chat_template", None):
+            raise ValueError(
+                f"tokenizer {tokenizer.name_or_path!r} has no chat template; "
+                "use an instruction-tuned model or put a chat_template.jinja beside it"
+            )
+        self.end_ids = self._end_ids()
+        self.opening = lru_cache(maxsize=4096)(self._opening)
+        self.reply = lru_cache(maxsize=65536)(self._reply)
+
+    def _end_ids(self) -> tuple[int, ...]:
+        """Ids at which an utterance ends: whatever the template closes an answer with,
+        and the tokenizer's own end of sequence."""
+        after = self._after_answer("x")
+        closing = self.tokenizer.encode(after, add_special_tokens=False)[:1]
+        special = set(self.tokenizer.all_special_ids)
+        ends = {token for token in closing if token in special}
+        if self.tokenizer.eos_token_id is not None:
+            ends.add(self.tokenizer.eos_token_id)
+        if not ends:
+            raise ValueError(f"tokenizer {self.tokenizer.name_or_path!r} has no end token")
+        return tuple(sorted(ends))
+
+    def _render(self, messages: list[dict]) -> str:
+        return self.tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
+        )
+
+    def _after_answer(self, observation: str) -> str:
+        rendered = self._render(
+            [
+                {"role": "user", "content": "x"},
+                {"role": "assistant", "content": SENTINEL},
+                {"role": "user", "content": observation},
+            ]
+        )
+        return rendered.rpartition(SENTINEL)[2]
+
+    def _opening(self, briefing: str, observation: str) -> tuple[int, ...]:
+        """Ids of the whole prompt before a seat's first utterance."""
+        system = [{"role": "system", "content": briefing}] if briefing else []
+        text = self._render([*system, {"role": "user", "content": observation}])
+        return tuple(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def _reply(self, observation: str, last_id: int) -> tuple[int, ...]:
+        """Ids between an utterance that ended in `last_id` and the next one. If the
+        utterance already sampled its end token, that token is not repeated; if it was
+        cut off, the template's end token is part of the observation."""
+        ids = self.tokenizer.encode(self._after_answer(observation), add_special_tokens=False)
+        if last_id in self.end_ids and ids and ids[0] in self.end_ids:
+            ids = ids[1:]
+        return tuple(ids)
+
+    def text(self, utterance_ids) -> str:
+        return self.tokenizer.decode(list(utterance_ids), skip_special_tokens=True).strip()

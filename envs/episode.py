@@ -1,0 +1,107 @@
+"""What happened in one game, in the form every floor above reads.
+
+An Episode is a list of turns in the order they were played, by all seats. A turn
+that a policy played also carries its tokens. For one seat, the concatenation
+
+    observation_ids[0] utterance_ids[0] observation_ids[1] utterance_ids[1] ...
+
+over that seat's turns is, byte for byte, what its engine saw and made: the prompt
+of turn t is everything before utterance t. Nothing sampled is tokenized again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """The right to play one episode. `number` is unique in a run and says which
+    batch it belongs to; `seed` fixes the game and the sampling; `attempt` counts
+    how often the ticket was issued again after a failure."""
+
+    run: str
+    game: str
+    number: int
+    seed: int
+    players: tuple[tuple[str, str], ...]  # (seat, player), e.g. (("guesser", "policy"),)
+    attempt: int = 0
+
+
+@dataclass(slots=True)
+class TurnTokens:
+    """Token ids of one policy turn. The last three arrays are one entry per
+    utterance token: log-prob under the distribution it was sampled from, and the
+    version of the weights that made it."""
+
+    observation_ids: np.ndarray  # int32: what is new before this utterance
+    utterance_ids: np.ndarray  # int32
+    logprobs: np.ndarray  # float32
+    versions: np.ndarray  # int32
+    finish: str = "stop"  # "stop" or "length"
+
+
+@dataclass(slots=True)
+class Turn:
+    seat: str
+    player: str
+    observation: str  # what this seat sees that is new
+    utterance: str
+    executable: bool = True  # whether the game could execute it
+    reward: float = 0.0  # what the game paid this seat for it, up to its next turn
+    caption: str = ""  # what just happened, in words
+    actions: tuple[str, ...] = ()  # what the game listed, if it lists actions
+    tokens: TurnTokens | None = None  # only where a policy played
+
+
+@dataclass(slots=True)
+class SeatSequence:
+    """One seat's whole game as one token sequence. `mask` is 1 on tokens the policy
+    sampled; the float arrays are zero elsewhere; `turn` is the index into the seat's
+    own turns (its observation and its utterance share it)."""
+
+    ids: np.ndarray  # int32 [n]
+    mask: np.ndarray  # bool [n]
+    logprobs: np.ndarray  # float32 [n]
+    versions: np.ndarray  # int32 [n], -1 where not sampled
+    turn: np.ndarray  # int32 [n]
+
+
+@dataclass(slots=True)
+class Episode:
+    ticket: Ticket
+    turns: list[Turn]
+    outcome: dict[str, float]  # per seat, in [0, 1]
+    terminated: bool  # False: cut off by the horizon or the context, to be bootstrapped
+    closing: dict[str, str] = field(default_factory=dict)  # what each seat would see next
+    facts: dict[str, str] = field(default_factory=dict)  # revealed afterwards, e.g. the secret
+    seconds: float = 0.0
+
+    def turns_of(self, seat: str) -> list[Turn]:
+        return [turn for turn in self.turns if turn.seat == seat]
+
+    def policy_seats(self) -> list[str]:
+        """Seats played by the policy that is being trained."""
+        return [seat for seat, player in self.ticket.players if player == "policy"]
+
+    def sequence(self, seat: str) -> SeatSequence:
+        turns = [turn for turn in self.turns_of(seat) if turn.tokens is not None]
+        ids, mask, logprobs, versions, index = [], [], [], [], []
+        for number, turn in enumerate(turns):
+            seen, said = turn.tokens.observation_ids, turn.tokens.utterance_ids
+            ids += [seen, said]
+            mask += [np.zeros(len(seen), bool), np.ones(len(said), bool)]
+            logprobs += [np.zeros(len(seen), np.float32), turn.tokens.logprobs]
+            versions += [np.full(len(seen), -1, np.int32), turn.tokens.versions]
+            index.append(np.full(len(seen) + len(said), number, np.int32))
+        if not ids:
+            raise ValueError(f"episode {self.ticket.number}: seat {seat!r} has no policy turns")
+        return SeatSequence(
+            ids=np.concatenate(ids).astype(np.int32),
+            mask=np.concatenate(mask),
+            logprobs=np.concatenate(logprobs).astype(np.float32),
+            versions=np.concatenate(versions).astype(np.int32),
+            turn=np.concatenate(index),
+        )

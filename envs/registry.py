@@ -1,0 +1,43 @@
+"""Names to games. A new game is one file and one line here; a third party registers
+its own under the entry point group `parley.games`, as `name = module:Class`.
+
+A game class takes its options as keyword arguments and has a class method
+`players() -> dict[str, type[Player]]`, its scripted players by name.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import entry_points
+
+from envs.game import Game, Player
+
+GAMES = {
+    "twenty_questions": "envs.twenty_questions.game:TwentyQuestions",
+}
+
+
+def game_names() -> list[str]:
+    return sorted({*GAMES, *(point.name for point in entry_points(group="parley.games"))})
+
+
+def game_class(name: str) -> type:
+    if name in GAMES:
+        module, _, attribute = GAMES[name].partition(":")
+        return getattr(import_module(module), attribute)
+    for point in entry_points(group="parley.games"):
+        if point.name == name:
+            return point.load()
+    raise ValueError(f"unknown game {name!r}; known: {', '.join(game_names())}")
+
+
+def make_game(name: str, options: dict | None = None) -> Game:
+    return game_class(name)(**(options or {}))
+
+
+def make_player(name: str, player: str, options: dict | None = None) -> Player:
+    """A scripted player of game `name`, given the same options as the game."""
+    players = game_class(name).players()
+    if player not in players:
+        raise ValueError(f"game {name!r} has no scripted player {player!r}; it has: {', '.join(sorted(players))}")
+    return players[player](**(options or {}))

@@ -1,0 +1,108 @@
+"""The ledger's equation, its staleness bound and its restart, on random histories."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster.ledger import TRAINING_SEEDS, Ledger, training_seed
+
+PLAYERS = (("guesser", "policy"),)
+
+
+def new_ledger(batch=4, max_staleness=1, max_attempts=3) -> Ledger:
+    return Ledger("run", "game", PLAYERS, seed=5, batch=batch, max_staleness=max_staleness, max_attempts=max_attempts)
+
+
+@given(
+    moves=st.lists(st.tuples(st.sampled_from(["finish", "fail", "late", "admit", "restart"]), st.integers(0, 99)), max_size=200),
+    batch=st.integers(1, 5),
+    max_staleness=st.integers(0, 3),
+)
+@settings(max_examples=200, deadline=None)
+def test_any_history_balances_and_uses_every_episode_once(moves, batch, max_staleness):
+    ledger = new_ledger(batch, max_staleness)
+    trained, dropped = [], set()
+    live = ledger.admit()
+    finished_before = []
+    for move, pick in moves:
+        if move == "admit":
+            live += ledger.admit()
+        elif move == "restart":
+            saved = json.loads(json.dumps(ledger.state()))
+            ledger = new_ledger(batch, max_staleness)
+            ledger.restore(saved)
+            live = ledger.admit()
+        elif move == "late" and finished_before:
+            before = ledger.in_flight, ledger.counts.consumed
+            ticket = finished_before[pick % len(finished_before)]
+            if not ledger.is_live(ticket):
+                ledger.finish(ticket, "again")
+                assert (ledger.in_flight, ledger.counts.consumed) == before
+        elif live and move in ("finish", "fail"):
+            ticket = live.pop(pick % len(live))
+            if move == "finish":
+                ledger.finish(ticket, ticket.number)
+                finished_before.append(ticket)
+            else:
+                ledger.fail(ticket, "worker_died")
+                if ticket.number in ledger.gone:
+                    dropped.add(ticket.number)
+        while not ledger.missing():
+            # Everything in this batch was issued when at most max_staleness batches were unconsumed before it.
+            assert ledger.next_number <= (ledger.next_batch + max_staleness + 1) * batch
+            trained += ledger.next_results()
+            ledger.consume()
+        ledger.check()
+    assert len(trained) == len(set(trained)), "an episode was trained on twice"
+    complete = set(range(ledger.next_batch * batch))
+    assert set(trained) | dropped >= complete, "an episode of a consumed batch was lost"
+    assert ledger.counts.consumed == len(trained)
+
+
+def test_admission_is_bounded_by_staleness():
+    for staleness in range(4):
+        ledger = new_ledger(batch=4, max_staleness=staleness)
+        assert [t.number for t in ledger.admit()] == list(range(4 * (staleness + 1)))
+        assert ledger.admit() == []
+
+
+def test_the_gate_closes_at_the_end_of_the_run():
+    ledger = new_ledger(batch=4, max_staleness=3)
+    assert len(ledger.admit(until_batch=2)) == 8
+
+
+def test_a_failed_ticket_keeps_its_seed_and_is_dropped_after_its_last_attempt():
+    ledger = new_ledger(batch=1, max_staleness=0, max_attempts=2)
+    (first,) = ledger.admit()
+    ledger.fail(first, "timeout")
+    (second,) = ledger.admit()
+    assert (second.number, second.seed, second.attempt) == (first.number, first.seed, 1)
+    ledger.finish(first, "too late")
+    assert ledger.counts.late == 1 and ledger.missing() == [0]
+    ledger.fail(second, "timeout")
+    assert ledger.counts.dropped == {"timeout": 1} and ledger.missing() == [] and ledger.next_results() == []
+    ledger.check()
+
+
+def test_a_batch_cannot_be_taken_before_it_is_whole():
+    ledger = new_ledger()
+    ledger.admit()
+    with pytest.raises(RuntimeError, match="misses 4"):
+        ledger.next_results()
+
+
+def test_an_unbalanced_ledger_is_an_error():
+    ledger = new_ledger()
+    ledger.admit()
+    ledger.counts.issued += 1
+    with pytest.raises(RuntimeError, match="does not balance"):
+        ledger.check()
+
+
+def test_training_seeds_stay_below_the_held_out_ones():
+    seeds = [training_seed(run, n) for run in range(3) for n in range(2000)]
+    assert max(seeds) < TRAINING_SEEDS and len(set(seeds)) > 5900
