@@ -42,6 +42,7 @@ class Completion:
 
 class Engine(Protocol):
     version: int  # of the weights that will make the next token
+    updating: bool  # a weight update has begun and is not finished: no step may be taken
 
     def submit(self, request: Request) -> None: ...
 

@@ -23,7 +23,9 @@ class ModelSettings(Settings):
 
 class EvaluationSettings(Settings):
     episodes: int = Field(400, ge=1, description="held-out games before and after training")
-    seed: int = Field(1_000_000, ge=1_000_000, description="first seed of the held-out games; training stays below 1,000,000")
+    seed: int = Field(
+        1_000_000, ge=1_000_000, description="first seed of the held-out games; training stays below 1,000,000"
+    )
     every: int = Field(0, ge=0, description="also evaluate every this many updates; 0: only before and after")
 
 
@@ -33,14 +35,18 @@ class CheckpointSettings(Settings):
 
 
 class RunConfig(Settings):
-    name: str = Field("run", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="name of the run; part of its folder's name")
+    name: str = Field(
+        "run", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="name of the run; part of its folder's name"
+    )
     output: str = Field("runs", description="folder that holds the run folders (shared by all nodes of a cluster)")
     seed: int = Field(0, ge=0, description="seed of the games, of sampling and of the batches")
     updates: int = Field(60, ge=0, description="learner updates in the whole run")
     batch_episodes: int = Field(128, ge=1, description="episodes that one update consumes")
     max_staleness: int = Field(
-        1, ge=0, description="how many updates behind the learner an episode may have been started; 0: synchronous, "
-        "and the same bytes from the same seed"
+        1,
+        ge=0,
+        description="how many updates behind the learner an episode may have been started; 0: synchronous, "
+        "and the same bytes from the same seed",
     )
     game: GameSettings = Field(default_factory=GameSettings)
     model: ModelSettings = Field(default_factory=ModelSettings)

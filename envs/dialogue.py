@@ -56,7 +56,7 @@ class Dialogue:
                 {"role": "user", "content": observation},
             ]
         )
-        return rendered.rpartition(SENTINEL)[2]
+        return rendered.partition(SENTINEL)[2]  # the first: an observation may hold anything
 
     def _opening(self, briefing: str, observation: str) -> tuple[int, ...]:
         """Ids of the whole prompt before a seat's first utterance."""

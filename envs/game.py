@@ -67,7 +67,8 @@ class Game(Protocol):
 
 
 class Player(Protocol):
-    """A scripted player: it sees what its seat sees, and nothing else."""
+    """A scripted player: it sees what its seat sees, and nothing else. It is made with the
+    game's own options as keyword arguments."""
 
     def reset(self, seed: int) -> None: ...
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.metadata import entry_points
+from inspect import signature
 
 from envs.game import Game, Player
 
 GAMES = {
+    "parrot": "envs.parrot:Parrot",
     "twenty_questions": "envs.twenty_questions.game:TwentyQuestions",
 }
 
@@ -32,7 +34,13 @@ def game_class(name: str) -> type:
 
 
 def make_game(name: str, options: dict | None = None) -> Game:
-    return game_class(name)(**(options or {}))
+    made_by, options = game_class(name), options or {}
+    known = signature(made_by).parameters.values()
+    names = [each.name for each in known if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    unknown = [key for key in options if key not in names]
+    if unknown and not any(each.kind is each.VAR_KEYWORD for each in known):
+        raise ValueError(f"game {name!r} has no option {unknown[0]!r}; it has: {', '.join(names)}")
+    return made_by(**options)
 
 
 def make_player(name: str, player: str, options: dict | None = None) -> Player:

@@ -1,0 +1,51 @@
+# Every target sets itself up: .venv is made from the lock when it is missing or older than it.
+#   PYTHON=...   interpreter that makes .venv      DEVICE=cpu|gpu   which lock
+#   ARGS="..."   passed on to the command: make demo ARGS="seed=1", make test ARGS="-k ledger"
+
+SHELL := bash
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format bench lock clean
+
+DEVICE ?= $(if $(wildcard .venv/.ready-gpu),gpu,cpu)
+$(if $(wildcard requirements/$(DEVICE).lock),,$(error DEVICE is cpu or gpu, not '$(DEVICE)'))
+READY := .venv/.ready-$(DEVICE)
+# DeepSpeed looks for ninja on the PATH.
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+export PYTHON
+
+help: ## what there is
+	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+
+setup: $(READY) ## make .venv: pinned packages and the `parley` command
+	@:
+
+$(READY): requirements/$(DEVICE).lock setup.cfg pyproject.toml deploy/setup.sh
+	@deploy/setup.sh $(DEVICE)
+
+demo: $(READY) ## train the embedded policy on Twenty Questions and show what it learned
+	@parley train recipes/demo.yaml $(ARGS)
+
+test: $(READY) ## run the tests
+	@python -m pytest $(ARGS)
+
+lint: $(READY) ## ruff, formatting, and the contract of the floors
+	@ruff check .
+	@ruff format --check .
+	@lint-imports
+
+format: $(READY) ## let ruff fix and format what it can
+	@ruff check --fix --quiet .
+	@ruff format .
+
+bench: $(READY) ## measure rollout, learner and weight sync against their bare loops
+	@python -m benchmarks $(ARGS)
+
+lock: $(READY) ## write requirements/cpu.lock from what .venv holds
+	@[[ $(DEVICE) == cpu ]] || { echo "lock: .venv holds the gpu packages; requirements/gpu.lock is pip's own resolution"; exit 1; }
+	@{ sed -n '/^#/p' requirements/cpu.lock; python -m pip freeze --all --exclude-editable \
+		| grep -vE '^(pip|torchvision|torchaudio|torchcodec)==' | LC_ALL=C sort -f; } > .venv/cpu.lock
+	@mv .venv/cpu.lock requirements/cpu.lock
+
+clean: ## remove .venv and caches; runs/ stays
+	@rm -rf .venv .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist *.egg-info
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,345 @@
+"""All rollout workers, from the driver's side.
+
+    assign(tickets) -> workers play -> poll() -> Finished
+
+The fleet has no threads: it learns of everything inside `poll` and the calls that reach
+all workers. Every assigned ticket comes back from `poll` exactly once, as an episode or
+with the reason why there is none:
+
+    assigned = waiting for a worker + with a worker + returned
+
+A worker that dies, fails or falls silent gives its tickets back and is replaced. The
+replacement waits in `joining()` until the caller has given it the current weights and says
+so with `joined(worker)`; only then is it given work.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import ray
+from ray.actor import ActorHandle
+from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
+from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from actors.fleet_health import FleetHealth, State
+from actors.settings import RolloutSettings
+from actors.worker import Report, RolloutWorker, Summary, WorkerSpec
+from envs.episode import Episode, Ticket
+
+log = logging.getLogger("parley.fleet")
+LISTEN_SECONDS = 2.0  # longest a worker holds back its answer when nothing is finished
+FETCH_SECONDS = 60.0  # for an answer that has begun to arrive whole
+PLACE_SECONDS = 120.0  # for Ray to find room that the cluster does have
+CLOSE_SECONDS = 10.0
+PING_SECONDS = 10.0
+RPC_THREADS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What became of a ticket: an episode's reference and summary, or a reason."""
+
+    ticket: Ticket
+    ref: ray.ObjectRef[Episode] | None
+    reason: str | None
+    summary: Summary | None
+
+
+class FleetError(RuntimeError):
+    """The fleet cannot do what the settings ask."""
+
+
+class Fleet:
+    def __init__(self, settings: RolloutSettings, spec: WorkerSpec):
+        self.settings, self.spec = settings, spec
+        self.health: FleetHealth | None = None
+        self.handles: list[ActorHandle] = []
+        self.groups: list[PlacementGroup | None] = []
+        self.starting: dict[int, ray.ObjectRef] = {}  # worker -> its `ready` call
+        self.listening: dict[int, ray.ObjectRefGenerator] = {}  # worker -> its `finished` call
+        self.with_worker: list[dict[Ticket, None]] = []
+        self.waiting: list[tuple[Ticket, float | None]] = []
+        self.returned: list[Finished] = []
+        self.counters = {"assigned": 0, "returned": 0, "failed": 0}
+
+    # Life of the workers
+
+    def launch(self) -> None:
+        """Begin to start every worker; `start` waits for them."""
+        self._check_resources()
+        self.health = FleetHealth(
+            self.settings.workers,
+            start_seconds=self.settings.engine.start_seconds,
+            silence_seconds=self.settings.worker_silence_seconds,
+            max_restarts=self.settings.max_worker_restarts,
+            now=time.monotonic(),
+        )
+        for index in range(self.settings.workers):
+            self.groups.append(self._place(index))
+            self.with_worker.append({})
+        for index in range(self.settings.workers):
+            self.handles.append(self._create(index, incarnation=0))
+            self.starting[index] = self.handles[index].ready.remote()
+
+    def start(self) -> None:
+        """Wait until every worker's engine is up. The first failure stops the start."""
+        if self.health is None:
+            self.launch()
+        deadline = time.monotonic() + self.settings.engine.start_seconds
+        for index, call in sorted(self.starting.items()):
+            try:
+                ray.get(call, timeout=max(0.0, deadline - time.monotonic()))
+            except GetTimeoutError:
+                raise FleetError(
+                    f"rollout worker {index} did not start within "
+                    f"rollout.engine.start_seconds={self.settings.engine.start_seconds:.0f}"
+                ) from None
+            except RayTaskError as error:
+                raise FleetError(f"rollout worker {index} did not start: {error.cause or error}") from error
+            except RayActorError as error:
+                raise FleetError(f"rollout worker {index} died while starting: {first_line(error)}") from error
+            self.health.ready(index)
+        self.starting.clear()
+
+    def _check_resources(self) -> None:
+        settings = self.settings
+        parallel = settings.engine.tensor_parallel
+        if settings.gpus_per_worker and parallel > 1 and settings.gpus_per_worker != parallel:
+            raise FleetError(
+                f"rollout.engine.tensor_parallel={parallel} needs rollout.gpus_per_worker={parallel}, "
+                f"not {settings.gpus_per_worker:g}"
+            )
+        have = ray.cluster_resources()
+        for name, each in (("CPU", settings.cpus_per_worker), ("GPU", settings.gpus_per_worker)):
+            if settings.workers * each > have.get(name, 0.0):
+                raise FleetError(
+                    f"rollout.workers={settings.workers} with {each:g} {name}s each need {settings.workers * each:g} "
+                    f"{name}s, but the Ray cluster has {have.get(name, 0.0):g}"
+                )
+
+    def _place(self, index: int) -> PlacementGroup | None:
+        bundle = {"CPU": self.settings.cpus_per_worker, "GPU": self.settings.gpus_per_worker}
+        bundle = {name: amount for name, amount in bundle.items() if amount}
+        if not bundle:
+            return None
+        group = placement_group([bundle], strategy="STRICT_PACK")
+        if not group.wait(PLACE_SECONDS):
+            remove_placement_group(group)
+            wanted = ", ".join(f"{amount:g} {name}s" for name, amount in bundle.items())
+            raise FleetError(
+                f"no room for rollout worker {index}: no node of the Ray cluster had {wanted} free "
+                f"within {PLACE_SECONDS:.0f} s"
+            )
+        return group
+
+    def _create(self, index: int, incarnation: int) -> ActorHandle:
+        settings, group = self.settings, self.groups[index]
+        name = f"parley-{self.spec.run}-rollout-{index}" + (f"-r{incarnation}" if incarnation else "")
+        options: dict[str, Any] = {
+            "name": name,
+            "num_cpus": settings.cpus_per_worker,
+            "num_gpus": settings.gpus_per_worker,
+            "max_restarts": 0,
+            "max_concurrency": RPC_THREADS,
+            "runtime_env": {"env_vars": {"OMP_NUM_THREADS": str(max(1, int(settings.cpus_per_worker)))}},
+        }
+        if group is not None:
+            options["scheduling_strategy"] = PlacementGroupSchedulingStrategy(group)
+        return ray.remote(RolloutWorker).options(**options).remote(self.spec, index)
+
+    def _lose(self, index: int, reason: str) -> None:
+        """Take a worker's tickets back and start its replacement. Only its own handle is killed."""
+        log.warning("rollout worker %d is lost: %s", index, reason)
+        self.listening.pop(index, None)
+        self.starting.pop(index, None)
+        ray.kill(self.handles[index])
+        for ticket in self.with_worker[index]:
+            self._return(Finished(ticket, None, reason, None))
+        self.with_worker[index] = {}
+        incarnation = self.health.lost(index, reason, time.monotonic())
+        self.handles[index] = self._create(index, incarnation)
+        self.starting[index] = self.handles[index].ready.remote()
+
+    def workers(self) -> list[ActorHandle]:
+        """Every worker that can take weights: the live ones and those about to join."""
+        return [self.handles[index] for index in self.health.those(State.LIVE, State.JOINING)]
+
+    def joining(self) -> list[ActorHandle]:
+        """Workers that are up but hold the weights they were started with."""
+        return [self.handles[index] for index in self.health.those(State.JOINING)]
+
+    def joined(self, worker: ActorHandle) -> None:
+        """The caller has given this worker the current weights."""
+        self.health.joined(self.handles.index(worker))
+
+    def replace_lost(self) -> bool:
+        """Ask every worker whether it is there; replace those that are not. True if any was lost."""
+        before = self.health.restarts
+        self._everyone("alive", PING_SECONDS)
+        return self.health.restarts > before
+
+    # Work
+
+    def assign(self, tickets: list[Ticket], temperature: float | None = None) -> None:
+        """Hand out tickets (temperature: other than the settings', for evaluation). Ticket n goes to
+        live worker n mod workers, so that the same tickets meet the same worker in every run; one
+        that is full passes its tickets to the least busy."""
+        self.counters["assigned"] += len(tickets)
+        self.waiting += [(ticket, temperature) for ticket in tickets]
+        self._hand_out()
+
+    def _hand_out(self) -> None:
+        live = self.health.those(State.LIVE)
+        if not live or not self.waiting:
+            return
+        parcels: dict[tuple[int, float | None], list[Ticket]] = {}
+        for ticket, temperature in self.waiting:
+            index = live[ticket.number % len(live)]
+            if len(self.with_worker[index]) >= self.settings.episodes_in_flight:
+                index = min(live, key=lambda other: (len(self.with_worker[other]), other))
+            self.with_worker[index][ticket] = None
+            parcels.setdefault((index, temperature), []).append(ticket)
+        self.waiting = []
+        for (index, temperature), tickets in parcels.items():
+            self.handles[index].play.remote(tickets, temperature)  # if it fails, so does the listening call
+
+    def poll(self, timeout: float) -> list[Finished]:
+        """What finished; waits up to `timeout` seconds for the first of it."""
+        deadline = time.monotonic() + timeout
+        while True:
+            self._hand_out()
+            self._listen(max(0.0, deadline - time.monotonic()))
+            for index, reason in self.health.overdue(time.monotonic()):
+                self._lose(index, reason)
+            if self.returned or time.monotonic() >= deadline:
+                returned, self.returned = self.returned, []
+                return returned
+
+    def _listen(self, timeout: float) -> None:
+        for index in self.health.those(State.LIVE, State.JOINING):
+            if index not in self.listening:
+                call = self.handles[index].finished.options(num_returns="streaming")
+                self.listening[index] = call.remote(min(LISTEN_SECONDS, self.settings.worker_silence_seconds / 4))
+                self.health.asked(index, time.monotonic())
+        asked = {call: index for index, call in self.listening.items()}
+        starting = {call: index for index, call in self.starting.items()}
+        calls = [*asked, *starting]
+        ready, _ = ray.wait(calls, timeout=0.0 if self.returned else timeout)
+        if ready:
+            ready, _ = ray.wait(calls, num_returns=len(calls), timeout=0.0)
+        for call in ready:
+            if call in starting:
+                self._guarded(starting[call], self._started, call)
+            else:
+                self._guarded(asked[call], self._heard, call)
+
+    def _guarded(self, index: int, hear, call) -> None:
+        try:
+            hear(index, call)
+        except RayActorError:
+            self._lose(index, "worker_died")
+        except RayTaskError as error:
+            log.error("rollout worker %d: %s", index, error)
+            self._lose(index, "worker_failed")
+        except GetTimeoutError:
+            self._lose(index, "worker_silent")
+
+    def _started(self, index: int, call: ray.ObjectRef) -> None:
+        ray.get(call, timeout=FETCH_SECONDS)
+        del self.starting[index]
+        self.health.ready(index)
+
+    def _heard(self, index: int, call: ray.ObjectRefGenerator) -> None:
+        report: Report = ray.get(self._next(call), timeout=FETCH_SECONDS)
+        refs = [None if reason else self._next(call) for _, reason, _ in report.results]
+        ray.get(call.completed(), timeout=FETCH_SECONDS)  # an answer that breaks off is no answer
+        del self.listening[index]
+        self.health.answered(index)
+        for (ticket, reason, summary), ref in zip(report.results, refs, strict=True):
+            if ticket in self.with_worker[index]:
+                del self.with_worker[index][ticket]
+                self._return(Finished(ticket, ref, reason, summary))
+        if report.engine_silent_seconds > self.settings.worker_silence_seconds:
+            self._lose(index, "worker_stuck")
+
+    @staticmethod
+    def _next(call: ray.ObjectRefGenerator) -> ray.ObjectRef:
+        ready, _ = ray.wait([call], timeout=FETCH_SECONDS)
+        if not ready:
+            raise GetTimeoutError("the rest of an answer did not arrive")
+        return next(call)
+
+    def _return(self, finished: Finished) -> None:
+        self.counters["returned"] += 1
+        self.counters["failed"] += finished.reason is not None
+        self.returned.append(finished)
+
+    # Calls that reach every worker
+
+    def _everyone(self, method: str, timeout: float, *arguments: Any) -> list[Any]:
+        """Answers of all workers in order; those that cannot answer are lost, not waited for."""
+        everyone = self.health.those(State.LIVE, State.JOINING)
+        calls = {index: getattr(self.handles[index], method).remote(*arguments) for index in everyone}
+        deadline, answers = time.monotonic() + timeout, []
+        for index, call in calls.items():
+            self._guarded(
+                index,
+                lambda _, call: answers.append(ray.get(call, timeout=max(0.0, deadline - time.monotonic()))),
+                call,
+            )
+        return answers
+
+    def pause(self) -> None:
+        """Returns once no worker takes another step."""
+        self._everyone("pause", self.settings.worker_silence_seconds)
+
+    def resume(self) -> None:
+        self._everyone("resume", self.settings.worker_silence_seconds)
+
+    def score(self, sequences: list[list[int]]) -> list[list[np.ndarray]]:
+        """Each worker's log-probs of these token ids, from its engine's current weights."""
+        return self._everyone("score", self.settings.worker_silence_seconds, sequences)
+
+    def status(self) -> list[dict[str, float]]:
+        return self._everyone("status", PING_SECONDS)
+
+    def metrics(self) -> dict[str, float]:
+        statuses = self.status()
+        totals = {key: sum(status.get(key, 0.0) for status in statuses) for key in SUMMED}
+        prompt = totals["prompt_tokens"]
+        return {
+            "fleet/workers": float(len(statuses)),
+            "fleet/restarts": float(self.health.restarts),
+            "fleet/waiting": float(len(self.waiting)),
+            "fleet/queued": totals["queued"],
+            "fleet/live": totals["live"],
+            "fleet/failed": float(self.counters["failed"]),
+            "fleet/generated_tokens": totals["generated_tokens"],
+            "fleet/tokens_per_busy_second": totals["generated_tokens"] / max(totals["busy_seconds"], 1e-9),
+            "fleet/prefix_cache_hit_rate": totals["cached_tokens"] / prompt if prompt else 0.0,
+        }
+
+    def close(self) -> None:
+        """End every worker that this fleet started and give its place back."""
+        closing = [handle.close.remote() for handle in self.handles]
+        if closing:
+            ray.wait(closing, num_returns=len(closing), timeout=CLOSE_SECONDS)
+        for handle in self.handles:
+            ray.kill(handle)
+        for group in self.groups:
+            if group is not None:
+                remove_placement_group(group)
+        self.handles, self.groups = [], []
+
+
+SUMMED = ("queued", "live", "prompt_tokens", "cached_tokens", "generated_tokens", "busy_seconds")
+
+
+def first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]

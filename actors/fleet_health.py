@@ -1,0 +1,91 @@
+"""Which workers may be given work: a state machine without Ray.
+
+    starting --ready--> joining --joined--> live
+        ^                  |                  |
+        +------ lost ------+------ lost ------+      (a new incarnation, while restarts last)
+
+There is no way from starting to live: an engine that has just loaded holds the weights of
+its model folder, and must not play before it was given the current ones. There is no way
+back from lost either: a worker that was given up is never heard again, only replaced.
+
+Silence counts from the moment a worker was asked, not from the last time it spoke: a
+driver that is busy elsewhere and asks nothing finds its workers as it left them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class State(Enum):
+    STARTING = "starting"
+    JOINING = "joining"
+    LIVE = "live"
+
+
+class FleetExhausted(RuntimeError):
+    """More workers were lost than the settings allow to replace."""
+
+
+@dataclass(slots=True)
+class Member:
+    state: State
+    since: float  # start of this incarnation
+    incarnation: int = 0
+    asked: float | None = None  # when the unanswered question was put
+
+
+class FleetHealth:
+    """`restarts` = the sum of all incarnations, and never more than `max_restarts`.
+    All times are seconds on one clock that the caller reads."""
+
+    def __init__(self, workers: int, *, start_seconds: float, silence_seconds: float, max_restarts: int, now: float):
+        self.start_seconds, self.silence_seconds, self.max_restarts = start_seconds, silence_seconds, max_restarts
+        self.members = [Member(State.STARTING, now) for _ in range(workers)]
+        self.restarts = 0
+
+    def those(self, *states: State) -> list[int]:
+        return [index for index, member in enumerate(self.members) if member.state in states]
+
+    def ready(self, index: int) -> None:
+        self._expect(index, State.STARTING)
+        self.members[index].state = State.JOINING
+
+    def joined(self, index: int) -> None:
+        self._expect(index, State.JOINING)
+        self.members[index].state = State.LIVE
+
+    def asked(self, index: int, now: float) -> None:
+        self._expect(index, State.JOINING, State.LIVE)
+        if self.members[index].asked is None:
+            self.members[index].asked = now
+
+    def answered(self, index: int) -> None:
+        self.members[index].asked = None
+
+    def overdue(self, now: float) -> list[tuple[int, str]]:
+        """Workers to give up, each with the reason that its tickets come back with."""
+        late = []
+        for index, member in enumerate(self.members):
+            if member.state is State.STARTING:
+                if now - member.since > self.start_seconds:
+                    late.append((index, "worker_start_timeout"))
+            elif member.asked is not None and now - member.asked > self.silence_seconds:
+                late.append((index, "worker_silent"))
+        return late
+
+    def lost(self, index: int, reason: str, now: float) -> int:
+        """Give up a worker in whatever state it is; returns the incarnation that replaces it."""
+        if self.restarts >= self.max_restarts:
+            raise FleetExhausted(
+                f"rollout worker {index} was lost ({reason}) after {self.restarts} replacements; "
+                f"rollout.max_worker_restarts={self.max_restarts}"
+            )
+        self.restarts += 1
+        self.members[index] = Member(State.STARTING, now, self.members[index].incarnation + 1)
+        return self.members[index].incarnation
+
+    def _expect(self, index: int, *states: State) -> None:
+        if self.members[index].state not in states:
+            raise ValueError(f"rollout worker {index} is {self.members[index].state.value}, not {states[0].value}")

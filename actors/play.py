@@ -1,0 +1,268 @@
+"""Many episodes at once over the engines of one worker: a state machine without Ray.
+
+    admit(tickets) --> queue --> live --step()--> Finished episode | named failure
+                                  |  ^
+                    request to an |  | completion, answer
+                    engine/server v  |
+
+A live episode is always waiting for exactly one thing: an engine's completion or a
+server's answer. Scripted players answer on the spot. Every admitted ticket comes back
+from `step` exactly once:
+
+    admitted = queued + live + returned
+
+What an episode samples depends on its ticket's seed, not on the attempt or on its
+neighbours. Tickets admitted to an idle Play start from empty caches, so the same set of
+tickets gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from actors.engine import Completion, Request
+from actors.players import Cast, EndpointError, EndpointSeat, PolicySeat, stable_seed
+from actors.settings import RolloutSettings
+from envs.episode import Episode, Ticket, Turn, TurnTokens
+from envs.game import Game, Player
+
+log = logging.getLogger("parley.play")
+IDLE_WAIT_SECONDS = 0.05  # longest step when only servers have something to say
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a ticket gave no episode: a short name that metrics count by."""
+
+    reason: str
+
+
+class EpisodeFailed(Exception):
+    def __init__(self, reason: str):
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(slots=True)
+class Live:
+    serial: int  # of the admission; names the episode's requests
+    ticket: Ticket
+    game: Game
+    players: dict[str, str]
+    seats: dict[str, PolicySeat | EndpointSeat | Player]
+    temperature: float
+    started: float
+    turns: list[Turn] = field(default_factory=list)
+    latest: dict[str, Turn] = field(default_factory=dict)  # each seat's newest turn
+    owed: dict[str, float] = field(default_factory=dict)  # rewards of seats that have not spoken yet
+    spoken: dict[str, int] = field(default_factory=dict)  # turns of each seat
+    observation: str = ""  # what the acting seat was just shown
+    actions: tuple[str, ...] = ()
+    request: str | None = None  # the engine request it waits for
+    answer: Future[str] | None = None  # or the server's answer
+
+
+class Play:
+    def __init__(self, cast: Cast, settings: RolloutSettings, new_game: Callable[[str], Game]):
+        self.cast, self.settings, self.new_game = cast, settings, new_game
+        self.queue: deque[tuple[Ticket, float]] = deque()
+        self.live: dict[int, Live] = {}
+        self.waiting_for: dict[str, Live] = {}  # request id -> episode
+        self.finished: list[tuple[Ticket, Episode | Failure]] = []
+        self.spare_games: dict[str, list[Game]] = {}
+        self.spare_players: dict[tuple[str, str], list[Player]] = {}
+        self.admitted = 0
+
+    def admit(self, tickets: list[Ticket], temperature: float | None = None) -> None:
+        if not self.busy():
+            for policy in self.cast.policies.values():
+                policy.engine.forget()
+        chosen = self.settings.temperature if temperature is None else temperature
+        self.queue += [(ticket, chosen) for ticket in tickets]
+
+    def busy(self) -> bool:
+        return bool(self.queue or self.live or self.finished)
+
+    def step(self) -> list[tuple[Ticket, Episode | Failure]]:
+        """Advance every episode as far as it goes without waiting for more than one engine step."""
+        while self.queue and len(self.live) < self.settings.episodes_in_flight:
+            self._begin(*self.queue.popleft())
+        stepped = False
+        for policy in self.cast.policies.values():
+            if policy.engine.busy():
+                stepped = True
+                for completion in policy.engine.step():
+                    self._completed(self.waiting_for.pop(completion.id), completion)
+        self._collect_answers(wait_seconds=0.0 if stepped or self.finished else IDLE_WAIT_SECONDS)
+        self._end_overdue()
+        finished, self.finished = self.finished, []
+        return finished
+
+    def _begin(self, ticket: Ticket, temperature: float) -> None:
+        self.admitted += 1
+        started = time.monotonic()
+        try:
+            players = dict(ticket.players)
+            with self._failing_as("game_error", ticket):
+                spare = self.spare_games.setdefault(ticket.game, [])
+                game = spare.pop() if spare else self.new_game(ticket.game)
+                game.reset(ticket.seed)
+            if set(players) != set(game.seats):
+                log.error("ticket %s fills seats %s of a game with %s", ticket, sorted(players), game.seats)
+                raise EpisodeFailed("wrong_seats")
+            seats = {seat: self._seat(ticket, game, seat, player) for seat, player in players.items()}
+        except EpisodeFailed as failure:
+            self.finished.append((ticket, Failure(failure.reason)))
+            return
+        live = Live(self.admitted, ticket, game, players, seats, temperature, started)
+        self.live[live.serial] = live
+        self._go_on(live)
+
+    def _seat(self, ticket: Ticket, game: Game, seat: str, player: str) -> PolicySeat | EndpointSeat | Player:
+        with self._failing_as("unknown_player", ticket, bare=True):
+            self.cast.check(player)
+        with self._failing_as("game_error", ticket):
+            briefing = game.briefing(seat)
+        if player in self.cast.policies:
+            return PolicySeat(self.cast.policies[player], seat, briefing)
+        if player in self.cast.endpoints:
+            rules = [{"role": "system", "content": briefing}] if briefing else []
+            return EndpointSeat(self.cast.endpoints[player], seat, rules)
+        with self._failing_as("player_error", ticket):
+            spare = self.spare_players.setdefault((ticket.game, player), [])
+            scripted = spare.pop() if spare else self.cast.new_scripted(ticket.game, player.partition(":")[2])
+            scripted.reset(stable_seed(ticket.seed, seat, "player"))
+        return scripted
+
+    @contextmanager
+    def _failing_as(self, reason: str, ticket: Ticket, bare: bool = False) -> Iterator[None]:
+        """Whatever a game or a player raises becomes the episode's failure; the log keeps the traceback."""
+        try:
+            yield
+        except Exception as error:
+            log.exception("episode %d (%s, seed %d) failed", ticket.number, ticket.game, ticket.seed)
+            raise EpisodeFailed(reason if bare else f"{reason}:{type(error).__name__}") from error
+
+    def _go_on(self, live: Live, said: tuple[str, TurnTokens | None] | None = None) -> None:
+        """Hand over what was said, if anything, then play until the episode waits or is over."""
+        try:
+            while self._turn(live, said):
+                said = self._ask(live)
+                if said is None:
+                    return
+                if time.monotonic() - live.started > self.settings.episode_seconds:
+                    raise EpisodeFailed("timeout")
+        except EpisodeFailed as failure:
+            self._fail(live, failure.reason)
+
+    def _turn(self, live: Live, said: tuple[str, TurnTokens | None] | None) -> bool:
+        """Play one utterance and look at what comes next. False once the episode is over."""
+        game = live.game
+        with self._failing_as("game_error", live.ticket):
+            if said is not None:
+                seat, (utterance, tokens) = game.seat, said
+                step = game.step(utterance)
+                turn = Turn(
+                    seat, live.players[seat], live.observation, utterance, step.executable, live.owed.pop(seat, 0.0),
+                    step.caption, live.actions, tokens,
+                )
+                live.turns.append(turn)
+                live.latest[seat] = turn
+                live.spoken[seat] = live.spoken.get(seat, 0) + 1
+                for paid, reward in step.rewards.items():
+                    if paid in live.latest:
+                        live.latest[paid].reward += reward
+                    else:
+                        live.owed[paid] = live.owed.get(paid, 0.0) + reward
+                if step.terminated or step.truncated or game.seat is None:
+                    self._finish(live, step.terminated, dict(game.closing()), dict(game.facts()))
+                    return False
+            live.observation, live.actions = game.observe(), tuple(game.actions())
+        return True
+
+    def _ask(self, live: Live) -> tuple[str, None] | None:
+        """Ask the acting seat. A scripted player's utterance comes back at once; for the
+        others None, and the answer arrives in a later step."""
+        name = live.game.seat
+        seat, turn = live.seats[name], live.spoken.get(name, 0)
+        seed = stable_seed(live.ticket.seed, name, turn)
+        if isinstance(seat, PolicySeat):
+            seat.see(live.observation)
+            room = seat.room(self.settings.engine.max_context)
+            if room < 1:
+                if not live.turns:
+                    log.error("%s: the opening prompt of %s fills the context", live.ticket.game, name)
+                    raise EpisodeFailed("context_too_small")
+                self._finish(live, False, {name: live.observation}, {})
+                return None
+            live.request = f"{live.serial}.{name}.{turn}"
+            self.waiting_for[live.request] = live
+            seat.policy.engine.submit(
+                Request(
+                    live.request, seat.asked(), min(self.settings.max_utterance_tokens, room), live.temperature, seed,
+                    seat.policy.dialogue.end_ids,
+                )
+            )
+            return None
+        if isinstance(seat, EndpointSeat):
+            live.answer = seat.ask(live.observation, seed)
+            return None
+        with self._failing_as("player_error", live.ticket):
+            return seat.reply(live.observation, live.actions), None
+
+    def _completed(self, live: Live, completion: Completion) -> None:
+        live.request = None
+        self._go_on(live, live.seats[live.game.seat].said(completion))
+
+    def _collect_answers(self, wait_seconds: float) -> None:
+        asked = {live.answer: live for live in self.live.values() if live.answer is not None}
+        if not asked:
+            return
+        done, _ = wait(asked, timeout=wait_seconds, return_when=FIRST_COMPLETED)
+        for answer in sorted(done, key=lambda future: asked[future].serial):
+            live = asked[answer]
+            live.answer = None
+            error = answer.exception()
+            if error is not None:
+                log.error("episode %d: %s", live.ticket.number, error)
+                known = isinstance(error, EndpointError)
+                self._fail(live, "endpoint_error" if known else f"endpoint_error:{type(error).__name__}")
+                continue
+            live.seats[live.game.seat].said(answer.result())
+            self._go_on(live, (answer.result(), None))
+
+    def _end_overdue(self) -> None:
+        oldest = time.monotonic() - self.settings.episode_seconds
+        for live in [live for live in self.live.values() if live.started < oldest]:
+            self._fail(live, "timeout")
+
+    def _finish(self, live: Live, terminated: bool, closing: dict[str, str], facts: dict[str, str]) -> None:
+        with self._failing_as("game_error", live.ticket):
+            outcome = dict(live.game.outcome())
+        episode = Episode(
+            live.ticket, live.turns, outcome, terminated, closing, facts, time.monotonic() - live.started
+        )
+        self.spare_games[live.ticket.game].append(live.game)
+        for seat, player in live.players.items():
+            if player.startswith("scripted:"):
+                self.spare_players[live.ticket.game, player].append(live.seats[seat])
+        self._leave(live, episode)
+
+    def _fail(self, live: Live, reason: str) -> None:
+        """The game and its scripted players are not used again: nobody knows what state they are in."""
+        if live.request is not None:
+            live.seats[live.game.seat].policy.engine.abort([live.request])
+            del self.waiting_for[live.request]
+        if live.answer is not None:
+            live.answer.cancel()
+        self._leave(live, Failure(reason))
+
+    def _leave(self, live: Live, result: Episode | Failure) -> None:
+        del self.live[live.serial]
+        self.finished.append((live.ticket, result))

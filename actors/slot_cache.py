@@ -1,0 +1,60 @@
+"""A key-value cache with one fixed row per sequence, for any Hugging Face causal LM.
+
+Each row holds the keys and values of one sequence from position 0 on. A forward pass
+serves any subset of the rows: `aim` says which rows, at which positions the new keys go,
+and how many positions the queries may look back on. Row `rows` (one past the last) is
+where the keys of padding go; nothing ever reads it.
+"""
+
+from __future__ import annotations
+
+import torch
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+
+class Aim:
+    """Where the coming forward pass writes and reads; shared by all layers."""
+
+    places: torch.Tensor  # int64 [batch * queries]: row * positions + position
+    served: slice | torch.Tensor  # the rows, in batch order
+    length: int = 0  # positions visible to the queries
+
+
+class SlotLayer(CacheLayerMixin):
+    is_sliding = False
+
+    def __init__(self, aim: Aim, rows: int, positions: int):
+        super().__init__()
+        self.aim, self.rows, self.positions = aim, rows, positions
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        _, heads, _, width = key_states.shape
+        self.keys = key_states.new_zeros(self.rows + 1, self.positions, heads, width)
+        self.values = value_states.new_zeros(self.rows + 1, self.positions, heads, value_states.shape[-1])
+        self.is_initialized = True
+
+    def update(self, key_states, value_states, *args, **kwargs):
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        return self._put(self.keys, key_states), self._put(self.values, value_states)
+
+    def _put(self, store: torch.Tensor, fresh: torch.Tensor) -> torch.Tensor:
+        flat = store.view(-1, *store.shape[2:])
+        flat.index_copy_(0, self.aim.places, fresh.transpose(1, 2).reshape(-1, *store.shape[2:]))
+        return store[self.aim.served, : self.aim.length].transpose(1, 2)
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.aim.length, 0
+
+    def get_seq_length(self) -> int:
+        return self.aim.length
+
+    def get_max_length(self) -> int:
+        return self.positions
+
+
+class SlotCache(Cache):
+    def __init__(self, layers: int, rows: int, positions: int):
+        self.aim = Aim()
+        self.rows, self.positions = rows, positions
+        super().__init__(layers=[SlotLayer(self.aim, rows, positions) for _ in range(layers)])

@@ -1,0 +1,96 @@
+"""The worker side of vLLM's weight-transfer interface for Parley's own transports.
+
+vLLM's layerwise reload is what its NCCL and IPC engines use too: between its start and
+its end the model's own loaders see checkpoint-format tensors, and the results are copied
+into the tensors the model already runs on. A tied output head shares its weight with the
+embedding, but on CPU it computes with a packed copy of its own that a reload does not
+touch: it is packed again at the end.
+
+What a reload cannot know is whether the values are right, or whether a layer was left
+out (it keeps its old weights). That is what the parity probe is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from vllm.distributed.weight_transfer.base import (
+    WeightTransferEngine,
+    WeightTransferInitInfo,
+    WeightTransferUpdateInfo,
+)
+from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
+from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead, VocabParallelEmbedding
+from vllm.model_executor.model_loader.reload import finalize_layerwise_reload, initialize_layerwise_reload
+
+from actors.transport.bucket import tensors_of
+from actors.transport.object_store import read_object_store
+from actors.transport.shared_memory import read_shared_memory
+
+
+@dataclass
+class NoInitInfo(WeightTransferInitInfo):
+    """There is nothing to agree on before the first bucket."""
+
+
+@dataclass
+class BucketInfo(WeightTransferUpdateInfo):
+    names: list[str]
+    dtype_names: list[str]
+    shapes: list[list[int]]
+    offsets: list[int]
+    nbytes: int
+    segment: str | None = None
+    reference: list[Any] = field(default_factory=list)
+
+
+class BucketEngine(WeightTransferEngine[NoInitInfo, BucketInfo]):
+    """Loads buckets of checkpoint-format weights, read by the subclass's transport."""
+
+    init_info_cls = NoInitInfo
+    update_info_cls = BucketInfo
+    read: Callable[[dict[str, Any]], np.ndarray]
+
+    def init_transfer_engine(self, init_info: NoInitInfo) -> None:
+        pass
+
+    def start_weight_update(self) -> None:
+        initialize_layerwise_reload(self.model)
+
+    def receive_weights(self, update_info: BucketInfo) -> None:
+        info = vars(update_info)
+        self.model.load_weights([(name, tensor.to(self.device)) for name, tensor in tensors_of(info, self.read(info))])
+
+    def finish_weight_update(self) -> None:
+        finalize_layerwise_reload(self.model, self.model_config)
+        embeddings = [
+            module
+            for module in self.model.modules()
+            if isinstance(module, VocabParallelEmbedding) and not isinstance(module, ParallelLMHead)
+        ]
+        for head in self.model.modules():
+            if isinstance(head, ParallelLMHead) and any(head.weight is embedding.weight for embedding in embeddings):
+                head.quant_method.process_weights_after_loading(head)
+
+    def shutdown(self) -> None:
+        pass
+
+
+class SharedMemoryEngine(BucketEngine):
+    read = staticmethod(read_shared_memory)
+
+
+class ObjectStoreEngine(BucketEngine):
+    read = staticmethod(read_object_store)
+
+
+for name, engine in (("shared_memory", SharedMemoryEngine), ("object_store", ObjectStoreEngine)):
+    WeightTransferEngineFactory.register_engine(name, engine)
+
+
+class KnowsTransports:
+    """vLLM imports its worker extension in every process of an engine, and with it this
+    module: that is what makes the transports known there."""

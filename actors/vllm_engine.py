@@ -1,0 +1,294 @@
+"""The vLLM engine of a rollout worker, in the worker's own process.
+
+vLLM's engine core runs in-process and without asynchronous scheduling, so the thread that
+calls `step` is the only one that ever touches it: between two steps nothing is in motion,
+and that is when weights change.
+
+Finishing an update preempts every running request and empties the prefix cache, so the
+next token of each request is made from keys and values of the new weights alone. The
+log-prob stored with a token is therefore the log-prob under the weights of that token's
+own version, over its whole prefix.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from actors.engine import Completion, Request
+from actors.settings import EngineSettings
+from actors.transport.adapter import AdapterReceiver
+
+ADAPTER = ("policy", 1)  # name and id of the one adapter slot
+LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # the capacities vLLM offers
+CPU_BLOCK = 32  # tokens; the smallest its kernels like: prefixes are cached by whole blocks, and games are short
+SCORE_FIRST = -1  # vLLM's priority of scoring requests; play has 0, lower goes first
+
+
+def prepare_environment() -> None:
+    """vLLM reads these when it is imported."""
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # its warnings are the same thirty lines at every start
+    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")  # workers share cores: the scheduler places them
+
+
+def prompt_logprobs(output) -> np.ndarray:
+    """Log-prob of each prompt token after the first."""
+    found = output.prompt_logprobs
+    if [found.token_ids[start] for start in found.start_indices[1:]] != list(output.prompt_token_ids[1:]):
+        raise RuntimeError(f"request {output.request_id}: vLLM scored other tokens than the prompt's")
+    return np.asarray([found.logprobs[start] for start in found.start_indices[1:]], np.float32)
+
+
+class VllmEngine:
+    def __init__(
+        self,
+        settings: EngineSettings,
+        model_path: str,
+        *,
+        transport: str = "shared_memory",
+        lora_rank: int = 0,
+        seed: int = 0,
+        version: int = 0,
+        ray_metrics: bool = False,
+        trust_remote_code: bool = False,
+    ):
+        prepare_environment()
+        import torch
+        from vllm import EngineArgs
+        from vllm.config import WeightTransferConfig
+        from vllm.lora.request import LoRARequest
+        from vllm.v1.engine.llm_engine import LLMEngine
+
+        import actors.transport.vllm_receiver  # noqa: F401  (registers the transports)
+
+        on_gpu = torch.cuda.is_available()
+        if settings.tensor_parallel > 1 and transport == "object_store":
+            raise ValueError(
+                f"rollout.engine.tensor_parallel={settings.tensor_parallel} cannot sync over the object store: "
+                "set learner.sync.transport to nccl or shared_memory"
+            )
+        self.adapter = AdapterReceiver(lora_rank, model_path, trust_remote_code) if lora_rank else None
+        self.lora = LoRARequest(*ADAPTER, str(self.adapter.folder)) if self.adapter else None
+        arguments: dict[str, Any] = {}
+        if self.adapter:
+            fitting = [rank for rank in LORA_RANKS if rank >= lora_rank]
+            if not fitting:
+                raise ValueError(f"learner.lora.rank={lora_rank} is more than vLLM's largest, {LORA_RANKS[-1]}")
+            arguments |= {"enable_lora": True, "max_loras": 1, "max_cpu_loras": 1, "max_lora_rank": fitting[0]}
+            # vLLM would wrap the output head too, and its wrapper there cannot compute prompt log-probs.
+            arguments["lora_target_modules"] = self.adapter.projections
+        else:
+            arguments["weight_transfer_config"] = WeightTransferConfig(backend=transport)
+        if on_gpu:
+            arguments["gpu_memory_utilization"] = settings.gpu_memory_share
+        else:
+            arguments["kv_cache_memory_bytes"] = int(settings.cpu_cache_gib * 2**30)
+            arguments["block_size"] = CPU_BLOCK
+        # On CPU a seeded request cannot be sampled after a part of its prompt (vLLM would rewind
+        # the generator, which a CPU one cannot): there a prompt is computed whole or waits.
+        whole_prompts = not on_gpu
+        step_tokens = max(settings.max_batched_tokens, settings.max_context if whole_prompts else settings.max_sequences)
+        dtype = ("bfloat16" if on_gpu else "float32") if settings.dtype == "auto" else settings.dtype
+        eager = not on_gpu if settings.enforce_eager is None else settings.enforce_eager
+        stat_loggers = None
+        if ray_metrics:
+            from vllm.v1.metrics.ray_wrappers import RayPrometheusStatLogger
+
+            stat_loggers = [RayPrometheusStatLogger]
+        self.engine = LLMEngine.from_engine_args(
+            EngineArgs(
+                model=model_path,
+                dtype=dtype,
+                seed=seed,
+                max_model_len=settings.max_context,
+                max_num_seqs=settings.max_sequences,
+                max_num_batched_tokens=step_tokens,
+                enable_chunked_prefill=not whole_prompts,
+                enable_prefix_caching=settings.prefix_caching,
+                enforce_eager=eager,
+                tensor_parallel_size=settings.tensor_parallel,
+                distributed_executor_backend="uni" if settings.tensor_parallel == 1 else "mp",
+                skip_tokenizer_init=True,
+                generation_config="vllm",  # never the model's own sampling defaults
+                logprobs_mode="processed_logprobs",
+                scheduling_policy="priority",
+                async_scheduling=False,
+                disable_log_stats=not ray_metrics,
+                use_tqdm_on_load=False,
+                trust_remote_code=trust_remote_code,
+                worker_extension_cls="actors.transport.vllm_receiver.KnowsTransports",
+                **arguments,
+            ),
+            stat_loggers=stat_loggers,
+        )
+        self.version = version
+        self.engine.set_weight_version(str(version))
+        if self.lora:
+            self.load_adapter()
+        self.updating = False
+        self.unusable = ""  # why no token may be made: an update broke off half-way
+        self.live: set[str] = set()
+        self.held: list[Completion] = []  # finished while scoring
+        self.scored: dict[str, np.ndarray] = {}
+        self.scores_made = 0
+        self.counters = {"prompt_tokens": 0, "cached_tokens": 0, "generated_tokens": 0, "requests": 0, "steps": 0}
+
+    def load_adapter(self) -> None:
+        """Put the received adapter in the one slot that every request, in flight or new, refers to."""
+        from vllm.lora.request import LoRARequest
+
+        self.engine.add_lora(LoRARequest(*ADAPTER, str(self.adapter.folder), load_inplace=True))
+
+    def submit(self, request: Request) -> None:
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        self.engine.add_request(
+            request.id,
+            {"prompt_token_ids": list(request.prompt_ids)},
+            SamplingParams(
+                temperature=request.temperature,
+                seed=request.seed,
+                max_tokens=request.max_tokens,
+                stop_token_ids=list(request.stop_ids),
+                ignore_eos=True,  # the stop ids say it all
+                logprobs=0,
+                flat_logprobs=True,
+                detokenize=False,
+                output_kind=RequestOutputKind.FINAL_ONLY,
+            ),
+            lora_request=self.lora,
+        )
+        self.live.add(request.id)
+
+    def step(self) -> list[Completion]:
+        if self.updating or self.unusable:
+            raise RuntimeError(f"no token can be made: {self.unusable or 'a weight update is under way'}")
+        done, self.held = self.held, []
+        if self.engine.has_unfinished_requests():
+            done += self.advance()
+        return done
+
+    def advance(self) -> list[Completion]:
+        self.counters["steps"] += 1
+        done = []
+        for output in self.engine.step():
+            if not output.finished:
+                continue
+            if output.request_id in self.live:
+                self.live.discard(output.request_id)
+                done.append(self.completion(output))
+            else:
+                self.scored[output.request_id] = prompt_logprobs(output)
+        return done
+
+    def completion(self, output) -> Completion:
+        (made,) = output.outputs
+        ids = np.asarray(made.token_ids, np.int32)
+        logprobs = np.asarray(made.logprobs.logprobs, np.float32)
+        if list(made.logprobs.token_ids) != list(made.token_ids) or made.finish_reason not in ("stop", "length"):
+            raise RuntimeError(f"request {output.request_id}: vLLM returned {made}")
+        versions = np.full(len(ids), -1, np.int32)
+        for span in made.weight_versions:
+            versions[span.start : span.end] = int(span.version)
+        if (versions < 0).any():
+            raise RuntimeError(f"request {output.request_id}: tokens without a weight version: {made.weight_versions}")
+        self.counters["requests"] += 1
+        self.counters["prompt_tokens"] += len(output.prompt_token_ids)
+        self.counters["cached_tokens"] += output.num_cached_tokens or 0
+        self.counters["generated_tokens"] += len(ids)
+        return Completion(output.request_id, ids, logprobs, versions, made.finish_reason)
+
+    def abort(self, ids: list[str]) -> None:
+        known = [request for request in ids if request in self.live]
+        self.engine.abort_request(known)
+        self.live.difference_update(known)
+        self.held = [completion for completion in self.held if completion.id not in ids]
+
+    def busy(self) -> bool:
+        return bool(self.held) or self.engine.has_unfinished_requests()
+
+    def score(self, sequences: list[list[int]]) -> list[np.ndarray]:
+        """Prompt log-probs are never read from the prefix cache. Requests in flight share the
+        steps this takes; what finishes meanwhile is returned by the next `step`."""
+        if self.updating or self.unusable:
+            raise RuntimeError(f"nothing can be scored: {self.unusable or 'a weight update is under way'}")
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        names = []
+        for ids in sequences:
+            self.scores_made += 1
+            names.append(f"score-{self.scores_made}")
+            params = SamplingParams(
+                temperature=1.0, max_tokens=1, prompt_logprobs=0, flat_logprobs=True, detokenize=False, ignore_eos=True,
+                skip_reading_prefix_cache=True, output_kind=RequestOutputKind.FINAL_ONLY,
+            )
+            self.engine.add_request(
+                names[-1], {"prompt_token_ids": list(ids)}, params, lora_request=self.lora, priority=SCORE_FIRST
+            )
+        while not all(name in self.scored for name in names):
+            self.held += self.advance()
+        return [self.scored.pop(name) for name in names]
+
+    def metrics(self) -> dict[str, float]:
+        prompt = self.counters["prompt_tokens"]
+        hit_rate = self.counters["cached_tokens"] / prompt if prompt else 0.0
+        return {**{name: float(value) for name, value in self.counters.items()}, "prefix_cache_hit_rate": hit_rate}
+
+    def forget(self) -> None:
+        """Empty the prefix cache, so that what follows does not depend on what went before."""
+        self.engine.reset_prefix_cache(reset_running_requests=True)
+
+    def init_weight_transfer_engine(self, init_info: dict[str, Any]) -> None:
+        if self.adapter is None:
+            self.engine.collective_rpc("init_weight_transfer_engine", args=(init_info,))
+
+    def start_weight_update(self) -> None:
+        if self.adapter is None:
+            self.engine.collective_rpc("start_weight_update")
+        else:
+            self.adapter.start()
+        self.updating = True
+
+    def update_weights(self, update_info: dict[str, Any]) -> None:
+        with self.one_update_step():
+            if self.adapter is None:
+                self.engine.collective_rpc("update_weights", args=(update_info,))
+            else:
+                self.adapter.receive(update_info)
+
+    def finish_weight_update(self, weight_version: str | None = None) -> None:
+        with self.one_update_step():
+            if self.adapter is None:
+                self.engine.collective_rpc("finish_weight_update")
+            else:
+                self.adapter.finish()
+                self.load_adapter()
+        self.forget()
+        self.version = self.version + 1 if weight_version is None else int(weight_version)
+        self.engine.set_weight_version(str(self.version))
+        self.updating, self.unusable = False, ""
+
+    @contextmanager
+    def one_update_step(self) -> Iterator[None]:
+        """A step of an update that fails leaves a mixture of weights: no token is made of it
+        until a whole update has gone through."""
+        if not self.updating:
+            raise RuntimeError("start_weight_update has to come first")
+        try:
+            yield
+        except BaseException as error:
+            self.updating, self.unusable = False, f"a weight update broke off: {type(error).__name__}: {error}"
+            raise
+
+    def close(self) -> None:
+        if self.adapter:
+            self.adapter.close()
+        self.engine.engine_core.shutdown()

@@ -1,0 +1,297 @@
+"""A rollout worker: an engine, the episodes it plays, and the calls it answers.
+
+    RPC threads --commands--> engine thread (owns the engine and the Play)
+    RPC threads <--results---
+
+One thread steps the engine and nobody else touches it. Every call posts a command to it
+and waits for the answer under a time limit; commands run between two steps. While paused,
+or between the start and the end of a weight update, no step is taken and nothing is lost.
+
+If the engine thread dies, every call from then on raises what killed it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from actors.engine import Engine
+from actors.play import Failure, Play
+from actors.players import Cast, Endpoint, Policy
+from actors.settings import RolloutSettings
+from envs.dialogue import Dialogue
+from envs.episode import Episode, Ticket
+from envs.registry import make_game, make_player
+from envs.settings import GameSettings
+
+log = logging.getLogger("parley.worker")
+COMMAND_SECONDS = 600.0  # longest wait of a call for the engine thread
+REST_SECONDS = 0.1  # how long the engine thread sleeps at a time when there is nothing to do
+
+
+@dataclass(frozen=True)
+class WorkerSpec:
+    """What every worker of a fleet is made from."""
+
+    run: str
+    model_path: str
+    game: GameSettings
+    rollout: RolloutSettings
+    transport: str = "shared_memory"
+    lora_rank: int = 0
+    seed: int = 0
+    version: int = 0  # of the weights in model_path
+    trust_remote_code: bool = False
+    ray_metrics: bool = True  # report vLLM's own metrics through Ray
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """An episode in numbers, for metrics that need not fetch it."""
+
+    outcome: float  # mean over the policy's seats
+    turns: int
+    tokens: int  # sampled by the policy
+    oldest_version: int  # of the weights that made its tokens
+    newest_version: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Opens each answer of `finished`: what follows it, and how the engine thread is."""
+
+    results: list[tuple[Ticket, str | None, Summary | None]]  # ticket, failure reason, summary
+    engine_silent_seconds: float
+
+
+class WorkerFailed(RuntimeError):
+    """The engine thread of a worker died; the message says of what."""
+
+
+def summarise(episode: Episode) -> Summary:
+    versions = [turn.tokens.versions for turn in episode.turns if turn.tokens is not None]
+    made = np.concatenate(versions) if versions else np.zeros(0, np.int32)
+    seats = episode.policy_seats() or list(episode.outcome)
+    return Summary(
+        outcome=float(np.mean([episode.outcome[seat] for seat in seats])),
+        turns=len(episode.turns),
+        tokens=len(made),
+        oldest_version=int(made.min()) if len(made) else -1,
+        newest_version=int(made.max()) if len(made) else -1,
+        seconds=episode.seconds,
+    )
+
+
+def make_engine(spec: WorkerSpec, index: int) -> Engine:
+    settings = spec.rollout.engine
+    shared = {
+        "transport": spec.transport, "lora_rank": spec.lora_rank, "version": spec.version,
+        "trust_remote_code": spec.trust_remote_code,
+    }
+    if settings.kind == "transformers":
+        from actors.transformers_engine import TransformersEngine
+
+        return TransformersEngine(settings, spec.model_path, **shared)
+    from actors.vllm_engine import VllmEngine
+
+    return VllmEngine(settings, spec.model_path, seed=spec.seed + index, ray_metrics=spec.ray_metrics, **shared)
+
+
+def make_cast(spec: WorkerSpec, engine: Engine) -> Cast:
+    """The policy, and whoever else the settings name. Frozen policies run on the plain
+    engine: two vLLM engines would have to share one process's memory."""
+    from transformers import AutoTokenizer
+
+    def dialogue(path: str) -> Dialogue:
+        return Dialogue(AutoTokenizer.from_pretrained(path, trust_remote_code=spec.trust_remote_code))
+
+    policies = {"policy": Policy(engine, dialogue(spec.model_path), trained=True)}
+    for name, path in spec.rollout.frozen.items():
+        from actors.transformers_engine import TransformersEngine
+
+        frozen = TransformersEngine(spec.rollout.engine.model_copy(update={"tensor_parallel": 1}), path)
+        policies[f"frozen:{name}"] = Policy(frozen, dialogue(path), trained=False)
+    endpoints = {f"endpoint:{name}": Endpoint(name, settings) for name, settings in spec.rollout.endpoints.items()}
+    options = {spec.game.name: spec.game.options}
+    return Cast(policies, endpoints, lambda game, player: make_player(game, player, options.get(game)))
+
+
+class RolloutWorker:
+    def __init__(self, spec: WorkerSpec, index: int):
+        self.spec, self.index = spec, index
+        self.commands: queue.Queue[tuple[Callable[[], Any], Future]] = queue.Queue()
+        self.lock = threading.Lock()  # guards `failure` against the posting of commands
+        self.news = threading.Condition()  # guards `results`
+        self.results: list[tuple[Ticket, Episode | Failure]] = []
+        self.failure: WorkerFailed | None = None
+        self.closing = False
+        self.paused = False
+        self.beat = time.monotonic()
+        self.busy_seconds = 0.0
+        self.up = threading.Event()
+        self.engine: Engine | None = None
+        self.play_state: Play | None = None
+        self.thread = threading.Thread(target=self._run, name="engine", daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.engine = make_engine(self.spec, self.index)
+            cast = make_cast(self.spec, self.engine)
+            options = {self.spec.game.name: self.spec.game.options}
+            self.play_state = Play(cast, self.spec.rollout, lambda game: make_game(game, options.get(game)))
+            self.up.set()
+            while not self.closing:
+                self._tick()
+            for policy in cast.policies.values():
+                policy.engine.close()
+            for endpoint in cast.endpoints.values():
+                endpoint.close()
+            self._stop(WorkerFailed(f"rollout worker {self.index} is closed"))
+        except BaseException as error:
+            log.exception("the engine thread of rollout worker %d died", self.index)
+            self._stop(WorkerFailed(f"rollout worker {self.index}: {type(error).__name__}: {error}"))
+
+    def _tick(self) -> None:
+        resting = self.paused or self.engine.updating or not self.play_state.busy()
+        self._obey(REST_SECONDS if resting else 0.0)
+        if not (self.paused or self.engine.updating or self.closing) and self.play_state.busy():
+            started = time.monotonic()
+            finished = self.play_state.step()
+            self.busy_seconds += time.monotonic() - started
+            if finished:
+                with self.news:
+                    self.results += finished
+                    self.news.notify_all()
+        self.beat = time.monotonic()
+
+    def _obey(self, wait_seconds: float) -> None:
+        """Run every posted command; wait for the first one if there is nothing else to do."""
+        try:
+            command, answer = self.commands.get(timeout=wait_seconds) if wait_seconds else self.commands.get_nowait()
+            while True:
+                self._answer(command, answer)
+                command, answer = self.commands.get_nowait()
+        except queue.Empty:
+            return
+
+    @staticmethod
+    def _answer(command: Callable[[], Any], answer: Future) -> None:
+        """A command's error is its caller's; the engine thread goes on."""
+        if answer.set_running_or_notify_cancel():
+            try:
+                answer.set_result(command())
+            except Exception as error:
+                answer.set_exception(error)
+
+    def _stop(self, failure: WorkerFailed) -> None:
+        with self.lock:
+            self.failure = failure
+            while not self.commands.empty():
+                self.commands.get_nowait()[1].set_exception(failure)
+        self.up.set()
+        with self.news:
+            self.news.notify_all()
+
+    def _call(self, command: Callable[[], Any]) -> Any:
+        answer: Future = Future()
+        with self.lock:
+            if self.failure is not None:
+                raise self.failure
+            self.commands.put((command, answer))
+        try:
+            return answer.result(timeout=COMMAND_SECONDS)
+        except TimeoutError:
+            answer.cancel()
+            raise WorkerFailed(f"rollout worker {self.index}: no answer within {COMMAND_SECONDS:.0f} s") from None
+
+    def ready(self) -> int:
+        """Wait until the engine is up; returns this process's id."""
+        if not self.up.wait(self.spec.rollout.engine.start_seconds):
+            raise WorkerFailed(
+                f"rollout worker {self.index}: the engine did not start within "
+                f"rollout.engine.start_seconds={self.spec.rollout.engine.start_seconds:.0f}"
+            )
+        if self.failure is not None:
+            raise self.failure
+        return os.getpid()
+
+    def alive(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+    def play(self, tickets: list[Ticket], temperature: float | None = None) -> None:
+        """Take on these tickets; each comes back once through `finished`."""
+        self._call(lambda: self.play_state.admit(tickets, temperature))
+
+    def finished(self, wait_seconds: float) -> Iterator[Report | Episode]:
+        """A Report as soon as anything is finished (or after `wait_seconds`), then the episodes
+        it lists, in order. As a generator's returns they belong to the caller, and outlive
+        this worker."""
+        with self.news:
+            self.news.wait_for(lambda: self.results or self.failure, timeout=wait_seconds)
+            results, self.results = self.results, []
+        if self.failure is not None and not results:
+            raise self.failure
+        silent = time.monotonic() - self.beat if self.up.is_set() else 0.0
+        yield Report(
+            [
+                (ticket, result.reason, None) if isinstance(result, Failure) else (ticket, None, summarise(result))
+                for ticket, result in results
+            ],
+            silent,
+        )
+        for _, result in results:
+            if not isinstance(result, Failure):
+                yield result
+
+    def pause(self) -> None:
+        """Returns once no step is under way. Requests and episodes stay as they are."""
+        self._call(lambda: setattr(self, "paused", True))
+
+    def resume(self) -> None:
+        self._call(lambda: setattr(self, "paused", False))
+
+    def score(self, sequences: list[list[int]]) -> list[np.ndarray]:
+        return self._call(lambda: self.engine.score(sequences))
+
+    def init_weight_transfer_engine(self, init_info: dict[str, Any]) -> None:
+        self._call(lambda: self.engine.init_weight_transfer_engine(init_info))
+
+    def start_weight_update(self) -> None:
+        self._call(self.engine.start_weight_update)
+
+    def update_weights(self, update_info: dict[str, Any]) -> None:
+        self._call(lambda: self.engine.update_weights(update_info))
+
+    def finish_weight_update(self, weight_version: str | None = None) -> None:
+        self._call(lambda: self.engine.finish_weight_update(weight_version))
+
+    def status(self) -> dict[str, float]:
+        """Counters since the start, read beside the engine thread."""
+        self.alive()
+        play = self.play_state
+        return {
+            "queued": len(play.queue),
+            "live": len(play.live),
+            "finished": len(self.results),
+            "version": self.engine.version,
+            "paused": float(self.paused),
+            "busy_seconds": self.busy_seconds,
+            **self.engine.metrics(),
+        }
+
+    def close(self) -> None:
+        """Stop the engine thread and release the engine."""
+        self.closing = True
+        self.thread.join(COMMAND_SECONDS)

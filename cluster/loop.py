@@ -1,0 +1,160 @@
+"""The training loop.
+
+    ledger --tickets--> fleet --episodes--> shaper --rewards--> learners --weights--> fleet
+       ^                                                            |
+       +------------------------ consumed --------------------------+
+
+With max_staleness 0 the workers rest while the learners update; with 1 they already play
+the next batch. A deeper pipeline only admits more tickets: nothing here changes.
+
+A restart continues from the last checkpoint: optimiser, counters, seeds and ledger come
+back; episodes that were in flight are played again from their tickets.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from actors.fleet import Finished, Fleet
+from cluster.checkpoints import CheckpointStore
+from cluster.config import RunConfig
+from cluster.evaluate import Evaluation, evaluate
+from cluster.ledger import Ledger
+from cluster.metrics import Metrics
+from cluster.play_through import Playing
+from cluster.run_folder import RunFolder
+from cluster.sync import SyncReport, WeightSync
+from learners.group import LearnerGroup
+from reward_service.shaper import Shaper
+
+
+class TrainingLoop:
+    def __init__(
+        self,
+        config: RunConfig,
+        folder: RunFolder,
+        fleet: Fleet,
+        learners: LearnerGroup,
+        ledger: Ledger,
+        shaper: Shaper,
+        sync: WeightSync,
+        metrics: Metrics,
+        checkpoints: CheckpointStore,
+    ):
+        self.config, self.folder, self.fleet, self.learners = config, folder, fleet, learners
+        self.ledger, self.shaper, self.sync = ledger, shaper, sync
+        self.metrics, self.checkpoints = metrics, checkpoints
+        self.playing = Playing(fleet, ledger, self.welcome, batch_seconds=config.rollout.batch_seconds)
+        self.update = 0  # also the version of the weights
+        self.evaluations: list[Evaluation] = []
+        self.stages: dict[str, float] = {}
+
+    def run(self) -> None:
+        self.sync.publish(self.update)
+        if not self.evaluations:
+            self.evaluate()
+        while self.update < self.config.updates:
+            started, self.stages = time.monotonic(), {}
+            with self.stage("collect"):
+                results = self.playing.collect_batch(until_batch=self.config.updates)
+            with self.stage("shape"):
+                rewards = self.shape(results)
+            with self.stage("learn"):
+                learned = self.learners.update([result.ref for result in results], rewards)
+            self.update += 1
+            with self.stage("sync"):
+                synced = self.sync.publish(self.update)
+            self.ledger.consume()
+            self.ledger.check()
+            last = self.update == self.config.updates
+            if last or self.due(self.config.evaluation.every):
+                self.evaluate()
+            self.record(results, learned, synced, time.monotonic() - started)
+            if last or self.due(self.config.checkpoint.every):
+                self.save()
+
+    def welcome(self) -> None:
+        """A worker that replaces a lost one gets the current weights before it plays."""
+        self.sync.publish(self.update)
+
+    def shape(self, results: list[Finished]) -> list:
+        import ray
+
+        episodes = ray.get([result.ref for result in results], timeout=self.config.rollout.batch_seconds)
+        return self.shaper.shape(episodes)
+
+    def due(self, every: int) -> bool:
+        return every > 0 and self.update % every == 0
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        started = time.monotonic()
+        yield
+        self.stages[name] = self.stages.get(name, 0.0) + time.monotonic() - started
+
+    def evaluate(self) -> None:
+        with self.stage("evaluate"):
+            self.evaluations.append(
+                evaluate(
+                    self.playing,
+                    self.config,
+                    self.ledger.run,
+                    self.ledger.players,
+                    self.update,
+                    lambda episodes: self.folder.write_transcripts(self.update, episodes),
+                )
+            )
+            self.metrics.evaluated(self.update, self.evaluations[-1].metrics())
+
+    def record(self, results: list[Finished], learned: dict[str, float], synced: SyncReport, seconds: float) -> None:
+        summaries = [result.summary for result in results]
+        tokens = sum(summary.tokens for summary in summaries)
+        self.metrics.updated(
+            self.update,
+            {
+                "rollout/outcome": sum(summary.outcome for summary in summaries) / len(summaries),
+                "rollout/turns": sum(summary.turns for summary in summaries) / len(summaries),
+                "rollout/staleness": max(self.update - 1 - summary.oldest_version for summary in summaries),
+                "rollout/episodes": len(summaries),
+                "rollout/tokens": tokens,
+                "rollout/episodes_per_second": len(summaries) / seconds,
+                "rollout/tokens_per_second": tokens / seconds,
+                "seconds/update": seconds,
+            }
+            | {f"seconds/{name}": spent for name, spent in self.stages.items()}
+            | {f"failures/{reason}": n for reason, n in self.playing.failures.items()}
+            | {f"learner/{name}": value for name, value in learned.items()}
+            | synced.metrics()
+            | self.fleet.metrics()
+            | self.shaper.metrics()
+            | self.ledger.metrics(),
+        )
+
+    def save(self) -> None:
+        def write(folder: Path) -> None:
+            self.learners.save(folder / "learner")
+            self.learners.export(folder / "policy")
+            (folder / "state.json").write_text(json.dumps(self.state(), indent=1))
+
+        self.checkpoints.save(self.update, write, {"win_rate": self.evaluations[-1].win_rate})
+
+    def state(self) -> dict:
+        return {
+            "update": self.update,
+            "ledger": self.ledger.state(),
+            "shaper": self.shaper.state(),
+            "evaluations": [asdict(evaluation) for evaluation in self.evaluations],
+        }
+
+    def restore(self, folder: Path) -> None:
+        state = json.loads((folder / "state.json").read_text())
+        self.learners.load(folder / "learner")
+        self.update = state["update"]
+        self.ledger.restore(state["ledger"])
+        self.shaper.restore(state["shaper"])
+        self.evaluations = [Evaluation(**evaluation) for evaluation in state["evaluations"]]

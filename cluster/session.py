@@ -1,0 +1,280 @@
+"""From a configuration to a running house, and safely down again.
+
+    train / resume:  Ray -> policy -> fleet + learners -> TrainingLoop
+    evaluate:        Ray -> policy -> fleet            -> held-out games
+
+Everything started here is closed here, in reverse order, whatever happens: an exception,
+Ctrl-C or a failed start leaves no actor behind and no half-written checkpoint. A Ray
+cluster that was already there is used and left running; only one started here is shut down.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from cluster import placement
+from cluster.checkpoints import CheckpointStore
+from cluster.config import RunConfig
+from cluster.errors import CheckpointError, ConfigError, ParleyError, RunError
+from cluster.metrics import Metrics
+from cluster.run_folder import RunFolder
+from cluster.show import Show
+from envs.registry import make_game
+
+
+def train(config: RunConfig, folder: RunFolder) -> dict:
+    """A new run; returns what summary.json holds."""
+    return _run(config, folder, checkpoint=None)
+
+
+def resume(config: RunConfig, folder: RunFolder) -> dict:
+    """Continue the run in `folder` from its newest whole checkpoint."""
+    store = CheckpointStore(folder.checkpoints, config.checkpoint.keep)
+    checkpoint = store.latest()
+    if checkpoint is None:
+        raise CheckpointError(f"{folder.path} holds no complete checkpoint to resume from")
+    return _run(config, folder, checkpoint)
+
+
+def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
+    from cluster.loop import TrainingLoop
+    from cluster.sync import WeightSync
+    from learners.group import LearnerGroup
+    from reward_service.outcome import OutcomeShaper
+
+    players = seats_and_players(config)
+    if "policy" not in dict(players).values():
+        raise ConfigError("game.players leaves no seat to the policy: nothing would be trained")
+    with ExitStack() as house:
+        house.enter_context(_interruptible())
+        show = house.enter_context(Show(config, folder))
+        nodes = house.enter_context(ray_cluster(config))
+        transport = placement.transport(config, nodes)
+        model = policy_folder(config, show)
+        vocabulary = check_model(model, config)
+        metrics = house.enter_context(Metrics(folder, config, show, resume_at=_update_of(checkpoint)))
+        show.stage("starting learners and rollout workers")
+        learners = LearnerGroup(
+            config.learner,
+            str(model),
+            config.rollout.temperature,
+            seed=config.seed,
+            name=folder.path.name,
+            transport=transport,
+            ranks_per_worker=config.rollout.engine.tensor_parallel,
+            revision=config.model.revision,
+            trust_remote_code=config.model.trust_remote_code,
+        )
+        house.callback(learners.close)
+        fleet = start_fleet(config, str(model), transport, folder.path.name, house, meanwhile=learners.start)
+        ledger = _ledger(config, folder.path.name, players)
+        sync = WeightSync(
+            fleet,
+            learners,
+            config.learner.sync,
+            vocabulary=vocabulary,
+            max_context=config.rollout.engine.max_context,
+            dtype=placement.coarser_dtype(config),
+            seed=config.seed,
+        )
+        checkpoints = CheckpointStore(folder.checkpoints, config.checkpoint.keep)
+        loop = TrainingLoop(config, folder, fleet, learners, ledger, OutcomeShaper(), sync, metrics, checkpoints)
+        loop.playing.on_poll = show.playing
+        if checkpoint is not None:
+            loop.restore(checkpoint)
+        with named_failures():
+            loop.run()
+        summary = summarise(config, folder, loop)
+        folder.write_summary(summary)
+        show.finished(summary)
+    return summary
+
+
+def evaluate(config: RunConfig, model: str, folder: RunFolder) -> dict:
+    """Held-out games with a trained run's newest policy or any model folder."""
+    from cluster.evaluate import evaluate as play_held_out
+    from cluster.play_through import Playing
+
+    players = seats_and_players(config)
+    with ExitStack() as house:
+        house.enter_context(_interruptible())
+        show = house.enter_context(Show(config, folder))
+        house.enter_context(ray_cluster(config, learners=False))
+        config.model.path = model
+        path = policy_folder(config, show)
+        check_model(path, config)
+        show.stage("starting rollout workers")
+        fleet = start_fleet(config, str(path), "object_store", folder.path.name, house)
+
+        def seat_with_own_weights() -> None:  # the model's folder holds the weights that are measured
+            for worker in fleet.joining():
+                fleet.joined(worker)
+
+        seat_with_own_weights()
+        ledger = _ledger(config, folder.path.name, players)
+        playing = Playing(fleet, ledger, seat_with_own_weights, batch_seconds=config.rollout.batch_seconds)
+        playing.on_poll = show.playing
+        with named_failures():
+            result = play_held_out(
+                playing, config, folder.path.name, players, 0, lambda episodes: folder.write_transcripts(0, episodes)
+            )
+    return {"model": model} | {key.removeprefix("evaluation/"): value for key, value in result.metrics().items()}
+
+
+def start_fleet(config: RunConfig, model: str, transport: str, run: str, house: ExitStack, meanwhile=None):
+    """Start the workers; `meanwhile` runs while their engines load."""
+    from actors.fleet import Fleet
+    from actors.worker import WorkerSpec
+
+    spec = WorkerSpec(
+        run=run,
+        model_path=model,
+        game=config.game,
+        rollout=config.rollout,
+        transport=transport,
+        lora_rank=config.learner.lora.rank,
+        seed=config.seed,
+        trust_remote_code=config.model.trust_remote_code,
+    )
+    fleet = Fleet(config.rollout, spec)
+    house.callback(fleet.close)
+    with named_failures():
+        fleet.launch()
+        if meanwhile is not None:
+            meanwhile()
+        fleet.start()
+    return fleet
+
+
+def _ledger(config: RunConfig, run: str, players: tuple[tuple[str, str], ...]):
+    from cluster.ledger import Ledger
+
+    return Ledger(
+        run,
+        config.game.name,
+        players,
+        seed=config.seed,
+        batch=config.batch_episodes,
+        max_staleness=config.max_staleness,
+        max_attempts=config.rollout.max_attempts,
+    )
+
+
+def seats_and_players(config: RunConfig) -> tuple[tuple[str, str], ...]:
+    """Who sits where: the config's choice for each seat of the game, else the policy."""
+    seats = make_game(config.game.name, config.game.options).seats
+    unknown = set(config.game.players) - set(seats)
+    if unknown:
+        raise ConfigError(f"game.players names seat {sorted(unknown)[0]!r}; {config.game.name} has: {', '.join(seats)}")
+    return tuple((seat, config.game.players.get(seat, "policy")) for seat in seats)
+
+
+def policy_folder(config: RunConfig, show: Show) -> Path | str:
+    """The model to start from: the embedded policy (made once, then cached) or the path given."""
+    if config.model.path != "embedded":
+        return config.model.path
+    from learners.embedded.build import build_policy
+
+    show.stage("making the embedded policy (cached after the first time)")
+    return build_policy(config.game, config.model.embedded, progress=show.progress)
+
+
+def check_model(model: Path | str, config: RunConfig) -> int:
+    """Refuse early what would fail late; returns the vocabulary's size."""
+    from transformers import AutoConfig
+
+    try:
+        loaded = AutoConfig.from_pretrained(
+            model, revision=config.model.revision, trust_remote_code=config.model.trust_remote_code
+        )
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"model.path={config.model.path}: {str(error).splitlines()[0]}") from error
+    text = loaded.get_text_config()
+    limit = getattr(text, "max_position_embeddings", None)
+    if limit is not None and config.rollout.engine.max_context > limit:
+        raise ConfigError(
+            f"rollout.engine.max_context={config.rollout.engine.max_context} is more than the {limit} positions "
+            f"of model {config.model.path}"
+        )
+    return text.vocab_size
+
+
+@contextmanager
+def ray_cluster(config: RunConfig, learners: bool = True) -> Iterator[int]:
+    """Join the cluster that RAY_ADDRESS or a job names, else start one on this machine.
+    Yields the number of nodes."""
+    import ray
+
+    # Engines and DeepSpeed find the compiler tools of the environment that runs this.
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    started_here = not ray.is_initialized()
+    if started_here:
+        address = os.environ.get("RAY_ADDRESS")
+        try:
+            ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR")
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise RunError(f"cannot start or reach Ray at {address or 'this machine'}: {error}") from error
+    try:
+        if learners:
+            placement.check(config, ray.cluster_resources())
+        yield len([node for node in ray.nodes() if node["Alive"]])
+    finally:
+        if started_here:
+            ray.shutdown()
+
+
+@contextmanager
+def named_failures() -> Iterator[None]:
+    """Errors of the floors below, as the one line that the command line prints."""
+    import ray
+
+    try:
+        yield
+    except ParleyError:
+        raise
+    except (RuntimeError, ValueError, TimeoutError, ray.exceptions.RayError) as error:
+        raise RunError(f"{type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """SIGTERM (a job being stopped) unwinds like Ctrl-C, so that everything is closed."""
+
+    def interrupt(signum, frame):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _update_of(checkpoint: Path | None) -> int:
+    return 0 if checkpoint is None else CheckpointStore.update_of(checkpoint)
+
+
+def summarise(config: RunConfig, folder: RunFolder, loop) -> dict:
+    before, after = loop.evaluations[0], loop.evaluations[-1]
+    return {
+        "run": folder.path.name,
+        "game": config.game.name,
+        "updates": loop.update,
+        "episodes_trained": loop.ledger.counts.consumed,
+        "held_out_games": after.episodes,
+        "win_rate_before": before.win_rate,
+        "win_rate_before_interval": [before.win_low, before.win_high],
+        "win_rate_after": after.win_rate,
+        "win_rate_after_interval": [after.win_low, after.win_high],
+        "outcome_before": before.outcome,
+        "outcome_after": after.outcome,
+        "ledger": loop.ledger.metrics(),
+        "failures": dict(loop.playing.failures),
+        "evaluations": [evaluation.metrics() | {"version": evaluation.version} for evaluation in loop.evaluations],
+    }

@@ -1,0 +1,148 @@
+"""What a run tells the person at the terminal: plain lines, and on a terminal one moving
+line below them that says what is happening now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+
+from envs.episode import Ticket
+
+if TYPE_CHECKING:
+    from cluster.config import RunConfig
+    from cluster.play_through import Playing
+    from cluster.run_folder import RunFolder
+
+BARS = "▁▂▃▄▅▆▇█"
+QUIET_SECONDS = 20.0  # without a terminal, a sign of life at most this often
+
+
+class Show:
+    """Use as a context manager; nothing is shown outside of it."""
+
+    def __init__(self, config: RunConfig, folder: RunFolder, console: Console | None = None):
+        self.config, self.folder = config, folder
+        self.console = console or Console(highlight=False, soft_wrap=True)
+        self.moving = self.console.status("") if self.console.is_terminal else None
+        self.outcomes: list[float] = []
+        self.what = ""
+        self.last_sign = time.monotonic()
+
+    def __enter__(self) -> Show:
+        self.line(f"[bold]parley[/bold] {escape(self.config.game.name)}, model {escape(self.config.model.path)}")
+        self.line(f"run folder {escape(str(self.folder.path))}")
+        if self.moving is not None:
+            self.moving.start()
+        return self
+
+    def __exit__(self, *exception) -> None:
+        if self.moving is not None:
+            self.moving.stop()
+
+    def line(self, text: str) -> None:
+        self.console.print(text)
+        self.last_sign = time.monotonic()
+
+    def now(self, text: str) -> None:
+        """The moving line; without a terminal, a line now and then."""
+        if self.moving is not None:
+            self.moving.update(escape(text))
+        elif time.monotonic() - self.last_sign > QUIET_SECONDS:
+            self.line(escape(f"  ... {text}"))
+
+    def stage(self, text: str) -> None:
+        self.what = text
+        self.line(escape(text))
+        self.now(text)
+
+    def progress(self, done: int, total: int, loss: float | None = None) -> None:
+        self.now(f"{self.what}: {done}/{total}{'' if loss is None else f', loss {loss:.3f}'}")
+
+    def playing(self, playing: Playing) -> None:
+        if playing.held_out:
+            missing = sum(isinstance(item, Ticket) for item in playing.held_out.values())
+            doing = f"held-out games {len(playing.held_out) - missing}/{len(playing.held_out)}"
+        else:
+            batch = playing.ledger.batch
+            done = batch - len(playing.ledger.missing())
+            doing = f"update {playing.ledger.next_batch + 1}/{self.config.updates}, games {done}/{batch}"
+        failed = sum(playing.failures.values())
+        curve = f"  {sparkline(self.outcomes)}" if self.outcomes else ""
+        self.now(f"{doing}{f', {failed} failures' if failed else ''}{curve}")
+
+    def updated(self, update: int, values: Mapping[str, float]) -> None:
+        self.outcomes.append(values.get("rollout/outcome", 0.0))
+        stages = ("collect", "learn", "sync", "evaluate")
+        spent = " ".join(f"{name} {values[f'seconds/{name}']:.1f}" for name in stages if f"seconds/{name}" in values)
+        self.line(
+            f"update {update:>{len(str(self.config.updates))}}/{self.config.updates}"
+            f"  outcome [bold]{self.outcomes[-1]:.3f}[/bold]"
+            f"  {values.get('rollout/episodes_per_second', 0):.0f} games/s"
+            f"  {values.get('rollout/tokens_per_second', 0):.0f} tokens/s"
+            f"  gap {values.get('sync/parity_gap', 0):.0e}  [dim]{spent} s[/dim]"
+        )
+
+    def evaluated(self, update: int, values: Mapping[str, float]) -> None:
+        rate = percent(values["evaluation/win_rate"], [values["evaluation/win_low"], values["evaluation/win_high"]])
+        games = f"{values['evaluation/episodes']:.0f} held-out games"
+        self.line(f"{games} after update {update}: win rate [bold]{rate}[/bold]")
+
+    def finished(self, summary: Mapping) -> None:
+        """The end of a training run. The same figures are in summary.json."""
+        if self.moving is not None:
+            self.moving.stop()
+        before = percent(summary["win_rate_before"], summary["win_rate_before_interval"])
+        after = percent(summary["win_rate_after"], summary["win_rate_after_interval"])
+        run = escape(display_path(self.folder.path))
+        self.line("")
+        self.line(f"[bold]{escape(summary['game'])}: win rate on {summary['held_out_games']} held-out games[/bold]")
+        self.line(f"  before  {before}")
+        self.line(f"  after   [bold green]{after}[/bold green]" if _higher(summary) else f"  after   {after}")
+        if self.outcomes:
+            self.line(f"  outcome by update  {sparkline(self.outcomes)}")
+        self.line(f"run folder  {run}  (summary.json, transcripts/, checkpoints/)")
+        self.line("next")
+        self.line(f"  parley resume {run} updates={2 * max(1, summary['updates'])}    train on")
+        self.line(f"  parley evaluate {run} evaluation.episodes=1000    measure more finely")
+        self.line(f"  tensorboard --logdir {run}/tensorboard    see every curve")
+
+
+def evaluation_lines(result: Mapping, folder: RunFolder) -> list[str]:
+    rate = percent(result["win_rate"], [result["win_low"], result["win_high"]])
+    return [
+        f"win rate {rate} on {result['episodes']:.0f} held-out games",
+        f"outcome {result['outcome']:.3f}, {result['turns']:.1f} turns a game",
+        f"transcripts and summary in {display_path(folder.path)}",
+    ]
+
+
+def percent(rate: float, interval) -> str:
+    low, high = interval
+    return f"{100 * rate:.1f} %  (95 % interval {100 * low:.1f} - {100 * high:.1f})"
+
+
+def sparkline(values: list[float], width: int = 48) -> str:
+    """A curve in one line of text, from the lowest value to the highest; means of neighbours
+    where there are more than `width`."""
+    if len(values) > width:
+        edges = [len(values) * i // width for i in range(width + 1)]
+        values = [sum(values[a:b]) / (b - a) for a, b in pairwise(edges)]
+    low, high = min(values), max(values)
+    if high == low:
+        return BARS[0] * len(values)
+    return "".join(BARS[min(len(BARS) - 1, int((value - low) / (high - low) * len(BARS)))] for value in values)
+
+
+def display_path(path) -> str:
+    """Relative to where the user stands, if it is below."""
+    here = path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def _higher(summary: Mapping) -> bool:
+    return summary["win_rate_after_interval"][0] > summary["win_rate_before"]

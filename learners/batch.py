@@ -1,0 +1,86 @@
+"""Episodes and their shaped rewards -> trajectories, the learner's unit of work.
+
+One trajectory is one policy seat's whole game. Trajectories are put in the order of
+(ticket number, seat), so a batch gives the same update whatever order its episodes
+arrived in. Every reward finds its seat and every policy seat finds its reward; what
+does not match is an error that names the episode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from envs.episode import Episode, SeatSequence
+from reward_service.shaper import ShapedRewards
+
+
+@dataclass(slots=True)
+class Trajectory:
+    """`turn_tokens` counts each turn's sampled tokens; they are the trained ones, and in
+    sequence order they are exactly the tokens where `sequence.mask` is set."""
+
+    number: int
+    seat: str
+    sequence: SeatSequence
+    rewards: np.ndarray  # float64 [turns]
+    turn_tokens: np.ndarray  # int64 [turns]
+    kind: str  # of the rewards: "reward" or "advantage"
+    terminated: bool
+
+    def __len__(self) -> int:
+        return len(self.sequence.ids)
+
+
+def collect(episodes: Iterable[Episode], rewards: Iterable[ShapedRewards]) -> list[Trajectory]:
+    """The batch's trajectories, sorted; raises ValueError naming what does not fit."""
+    shaped: dict[tuple[int, str], ShapedRewards] = {}
+    for reward in rewards:
+        if (reward.number, reward.seat) in shaped:
+            raise ValueError(f"episode {reward.number}: seat {reward.seat!r} was rewarded twice")
+        shaped[reward.number, reward.seat] = reward
+    trajectories, seen = [], set()
+    for episode in episodes:
+        number = episode.ticket.number
+        if number in seen:
+            raise ValueError(f"episode {number} is in the batch twice")
+        seen.add(number)
+        for seat in episode.policy_seats():
+            if not episode.turns_of(seat):  # the game ended before this seat spoke
+                shaped.pop((number, seat), None)
+                continue
+            if (number, seat) not in shaped:
+                raise ValueError(f"episode {number}: seat {seat!r} has no reward")
+            trajectories.append(_trajectory(episode, seat, shaped.pop((number, seat))))
+    if shaped:
+        number, seat = min(shaped)
+        raise ValueError(f"a reward names episode {number}, seat {seat!r}, which the batch does not hold")
+    if not trajectories:
+        raise ValueError("the batch holds no turn of the policy, so there is nothing to learn from")
+    kinds = sorted({trajectory.kind for trajectory in trajectories})
+    if len(kinds) > 1 or kinds[0] not in ("reward", "advantage"):
+        raise ValueError(f"rewards of one batch must all be 'reward' or all 'advantage', not {kinds}")
+    return sorted(trajectories, key=lambda trajectory: (trajectory.number, trajectory.seat))
+
+
+def _trajectory(episode: Episode, seat: str, shaped: ShapedRewards) -> Trajectory:
+    where = f"episode {episode.ticket.number}: seat {seat!r}"
+    turns = episode.turns_of(seat)
+    if any(turn.tokens is None for turn in turns):
+        raise ValueError(f"{where} has a turn without token ids, though the policy played it")
+    if len(shaped.rewards) != len(turns):
+        raise ValueError(f"{where} has {len(turns)} turns but {len(shaped.rewards)} rewards")
+    values = np.asarray(shaped.rewards, np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError(f"{where} has a reward that is not finite: {values.tolist()}")
+    sequence = episode.sequence(seat)
+    if not {len(sequence.mask), len(sequence.logprobs), len(sequence.versions)} == {len(sequence.ids)}:
+        raise ValueError(f"{where} has token ids, log-probs and versions of different lengths")
+    if sequence.mask[0]:
+        raise ValueError(f"{where} starts with a sampled token: there is no prompt to predict it from")
+    turn_tokens = np.bincount(sequence.turn[sequence.mask], minlength=len(turns))
+    return Trajectory(
+        episode.ticket.number, seat, sequence, values, turn_tokens, shaped.kind, episode.terminated
+    )

@@ -1,0 +1,99 @@
+"""Makes the embedded policy, once: a folder that transformers and vLLM load like any other model.
+
+The folder's name is a hash of everything it is made from: the settings, the game with its
+options and language, the code and data of both, and the library versions. It is built
+beside its place and renamed into it, so a folder that exists is complete. The same hash
+gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import os
+import shutil
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+from envs.registry import game_class, make_game
+from envs.settings import GameSettings
+from learners.settings import EmbeddedSettings
+
+LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors")
+
+
+def cache_folder() -> Path:
+    """$PARLEY_CACHE, or ~/.cache/parley."""
+    return Path(os.environ.get("PARLEY_CACHE") or Path.home() / ".cache" / "parley")
+
+
+def build_policy(game: GameSettings, embedded: EmbeddedSettings, cache: Path | None = None, progress=None) -> Path:
+    """The policy's folder, built if it is not there yet. `progress(steps done, steps in
+    all, loss)` is called every 50 cloning steps, and not at all when it is there."""
+    key = policy_key(game, embedded)
+    parent = Path(cache) if cache is not None else cache_folder()
+    folder = parent / f"embedded-{game.name}-{key}"
+    if folder.is_dir():
+        return folder
+    parent.mkdir(parents=True, exist_ok=True)
+    building = Path(tempfile.mkdtemp(prefix=".building-", dir=parent))
+    try:
+        _build(building, game, embedded, progress)
+        building.chmod(0o755)
+        try:
+            building.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else another process was faster, with the same bytes
+                raise
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+    return folder
+
+
+def policy_key(game: GameSettings, embedded: EmbeddedSettings) -> str:
+    """16 hex digits of the hash of all that the policy is made from."""
+    made = make_game(game.name, game.options)
+    parts = {
+        "game": {"name": game.name, "options": game.options},
+        "embedded": embedded.model_dump(),
+        "language": sorted(set(made.language())),
+        "files": {
+            str(number): hashlib.sha256(path.read_bytes()).hexdigest() for number, path in enumerate(_sources(game))
+        },
+        "libraries": {name: version(name) for name in LIBRARIES},
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _sources(game: GameSettings) -> list[Path]:
+    """Code and data that the policy depends on: this package, the layout of tokens, the
+    game's own package, and files named in its options."""
+    here, layout = Path(__file__).parent, Path(inspect.getfile(make_game)).parent / "dialogue.py"
+    code = Path(inspect.getfile(game_class(game.name)))
+    beside = code.parent.rglob("*") if code.parent.name == game.name else [code]
+    named = [Path(value).expanduser() for value in game.options.values() if isinstance(value, str)]
+    files = [*here.glob("*.py"), layout, *beside, *named]
+    return [path for path in sorted(set(files)) if path.is_file() and path.suffix != ".pyc"]
+
+
+def _build(folder: Path, game: GameSettings, embedded: EmbeddedSettings, progress) -> None:
+    import torch
+
+    from learners.embedded.cloning import clone
+    from learners.embedded.model import LONGEST, make_model
+    from learners.embedded.tokenizer import make_tokenizer
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # sums in one order: the same bytes on any number of cores
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(embedded.seed)
+            tokenizer = make_tokenizer(make_game(game.name, game.options).language(), LONGEST)
+            model = make_model(embedded, tokenizer)
+            clone(model, tokenizer, game, embedded, progress)
+    finally:
+        torch.set_num_threads(threads)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)

@@ -1,0 +1,232 @@
+"""The learner ranks as one: places them, starts them, calls them together.
+
+Each call goes to all ranks at once, because most of what they do is a collective. The
+first rank that fails, dies or is late ends the call with one LearnerError; a group that
+had one is broken where the ranks may be out of step, and is closed, not used again. Every
+wait has a limit from the settings. This module imports neither torch nor deepspeed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import ray
+from ray.actor import ActorHandle
+from ray.exceptions import ActorDiedError, RayActorError, RayTaskError
+from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from learners.rendezvous import meeting_point
+from learners.settings import LearnerSettings
+from reward_service.shaper import ShapedRewards
+
+GRACE_SECONDS = 15.0  # a rank reports its own time limit before the group reports the rank's
+
+
+class LearnerError(RuntimeError):
+    """The learner cannot go on; the message says which rank, at what, and why."""
+
+
+@ray.remote(max_restarts=0, max_concurrency=1)
+class RankActor:
+    """One process for one rank; loads torch and DeepSpeed where it runs."""
+
+    def __init__(self, arguments: dict[str, Any]):
+        from learners.rank import LearnerRank
+
+        self.rank = LearnerRank(**arguments)
+
+    def meeting_point(self) -> tuple[str, int]:
+        return meeting_point()
+
+    def process(self) -> int:
+        return os.getpid()
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        result = getattr(self.rank, method)(*arguments)
+        return result if self.rank.rank == 0 else None
+
+
+class LearnerGroup:
+    def __init__(
+        self,
+        settings: LearnerSettings,
+        model_path: str,
+        temperature: float,
+        seed: int,
+        name: str,
+        *,
+        transport: str | None = None,
+        ranks_per_worker: int = 1,
+        revision: str | None = None,
+        trust_remote_code: bool = False,
+    ):
+        """`transport` is what `settings.sync.transport: auto` was resolved to for the engines;
+        `ranks_per_worker` is the number of processes of one engine (NCCL needs to know)."""
+        self.settings, self.name = settings, name
+        self.transport = transport
+        self.arguments = {
+            "settings": settings,
+            "model_path": str(model_path),
+            "temperature": temperature,
+            "seed": seed,
+            "ranks_per_worker": ranks_per_worker,
+            "revision": revision,
+            "trust_remote_code": trust_remote_code,
+        }
+        self.actors: list[ActorHandle] = []
+        self.placement: PlacementGroup | None = None
+
+    def start(self) -> None:
+        """All ranks up and joined, or an error that says what is missing."""
+        deadline = time.monotonic() + self.settings.start_seconds
+        try:
+            self._place(deadline)
+            transport = self.transport or resolve_transport(self.settings, alive_nodes())
+            for rank in range(self.settings.ranks):
+                self.actors.append(self._rank(rank, self.arguments | {"rank": rank, "transport": transport}))
+            meet = self._gather("start", [self.actors[0].meeting_point.remote()], deadline - time.monotonic())[0]
+            self._all("start", deadline - time.monotonic(), *meet)
+        except BaseException:
+            self.close()
+            raise
+
+    def _place(self, deadline: float) -> None:
+        settings = self.settings
+        have = ray.cluster_resources()
+        for kind, each in (("CPU", settings.cpus_per_rank), ("GPU", settings.gpus_per_rank)):
+            if each * settings.ranks > have.get(kind, 0.0):
+                raise LearnerError(
+                    f"learner.ranks={settings.ranks} with learner.{kind.lower()}s_per_rank={each:g} needs "
+                    f"{each * settings.ranks:g} {kind}s, but the cluster has {have.get(kind, 0.0):g}"
+                )
+        # Ray takes no empty bundle; a rank that reserves nothing still has a place
+        bundle = {"CPU": settings.cpus_per_rank or 0.001} | (
+            {"GPU": settings.gpus_per_rank} if settings.gpus_per_rank else {}
+        )
+        self.placement = placement_group([bundle] * settings.ranks, strategy="PACK")
+        if not self.placement.wait(max(0.0, deadline - time.monotonic())):
+            free = ray.available_resources()
+            raise LearnerError(
+                f"no room for {settings.ranks} learner ranks of {bundle} within learner.start_seconds="
+                f"{settings.start_seconds:g}: {free.get('CPU', 0.0):g} CPUs and {free.get('GPU', 0.0):g} GPUs are free"
+            )
+
+    def _rank(self, rank: int, arguments: dict[str, Any]) -> ActorHandle:
+        settings = self.settings
+        name = f"parley-{self.name}-learner-{rank}"
+        try:
+            return RankActor.options(
+                name=name,
+                num_cpus=settings.cpus_per_rank or 0.001,
+                num_gpus=settings.gpus_per_rank,
+                scheduling_strategy=PlacementGroupSchedulingStrategy(self.placement, rank),
+                runtime_env={"env_vars": environment(settings)},
+            ).remote(arguments)
+        except ValueError as error:  # Ray's word for a name that is taken
+            raise LearnerError(f"an actor named {name} runs already: is a run of this name still going?") from error
+
+    def update(self, episodes: Sequence[Any], rewards: Sequence[ShapedRewards]) -> dict[str, float]:
+        """One update on a batch: episodes (or references to them or to lists of them) and the
+        rewards of all their policy seats. Returns the metrics."""
+        return self._all("update", self.settings.update_seconds, list(episodes), ray.put(list(rewards)))
+
+    def send_weights(self, workers: Sequence[ActorHandle], version: int) -> None:
+        """All workers get the weights as `version`. After an error the same or other workers
+        may be sent to again."""
+        self._all("send_weights", self.settings.sync.timeout_seconds, list(workers), version)
+
+    def score(self, sequences: Sequence[Sequence[int]]) -> list[np.ndarray]:
+        """Log-prob at temperature 1 of each token after the first, by the weights that would
+        be sent now."""
+        return self._all("score", self.settings.sync.timeout_seconds, list(sequences))
+
+    def save(self, folder: str | Path) -> None:
+        """Everything that a restart needs, in a folder that all ranks see."""
+        self._all("save", self.settings.update_seconds, str(Path(folder).absolute()))
+
+    def load(self, folder: str | Path) -> None:
+        self._all("load", self.settings.update_seconds, str(Path(folder).absolute()))
+
+    def export(self, folder: str | Path) -> None:
+        """The policy in Hugging Face format, or its adapter in PEFT format, with the tokenizer."""
+        self._all("export", self.settings.update_seconds, str(Path(folder).absolute()))
+
+    def parameters(self) -> dict[str, np.ndarray]:
+        """The trained weights, whole, as float32."""
+        return self._all("parameters", self.settings.sync.timeout_seconds)
+
+    def close(self) -> None:
+        """End all ranks and give their place back. May be called at any time, and twice."""
+        actors, self.actors = self.actors, []
+        if actors:
+            farewell = [actor.call.remote("close") for actor in actors]
+            ray.wait(farewell, num_returns=len(farewell), timeout=5.0)
+        for actor in actors:
+            ray.kill(actor)
+        if self.placement is not None:
+            remove_placement_group(self.placement)
+            self.placement = None
+
+    def _all(self, method: str, seconds: float, *arguments: Any) -> Any:
+        """Call a method on every rank; the first rank's answer."""
+        if not self.actors:
+            raise LearnerError(f"learner {method}: the learner group is not running")
+        return self._gather(method, [actor.call.remote(method, *arguments) for actor in self.actors], seconds)[0]
+
+    def _gather(self, method: str, calls: list[ray.ObjectRef], seconds: float) -> list[Any]:
+        deadline = time.monotonic() + max(0.0, seconds) + GRACE_SECONDS
+        pending, results = list(calls), {}
+        while pending:
+            ready, pending = ray.wait(pending, num_returns=1, timeout=max(0.0, deadline - time.monotonic()))
+            if not ready:
+                late = ", ".join(str(calls.index(call)) for call in pending)
+                raise LearnerError(f"learner {method}: no answer from rank {late} within {seconds:.0f} s")
+            rank = calls.index(ready[0])
+            try:
+                results[rank] = ray.get(ready[0])
+            except RayTaskError as error:
+                cause = error.cause or error
+                reason = str(cause) if isinstance(cause, ValueError) else f"{type(cause).__name__}: {cause}"
+                raise LearnerError(f"learner {method}, rank {rank}: {reason}") from error
+            except RayActorError as error:
+                raise LearnerError(f"learner {method}: rank {rank} {_death(error)}") from error
+        return [results[rank] for rank in range(len(calls))]
+
+
+def _death(error: RayActorError) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    what = "died" if isinstance(error, ActorDiedError) else "cannot be reached"
+    return f"{what} ({lines[-1]})" if lines else what
+
+
+def environment(settings: LearnerSettings) -> dict[str, str]:
+    """Of a rank's process. DeepSpeed builds its CPU part with the ninja beside this Python."""
+    variables = {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    if not settings.gpus_per_rank:
+        variables |= {"DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": str(max(1, int(settings.cpus_per_rank)))}
+    return variables
+
+
+def alive_nodes() -> int:
+    return sum(1 for node in ray.nodes() if node["Alive"])
+
+
+def resolve_transport(settings: LearnerSettings, nodes: int) -> str:
+    """What `learner.sync.transport: auto` stands for, seen from the learner alone."""
+    if settings.sync.transport != "auto":
+        return settings.sync.transport
+    if settings.lora.rank:
+        return "adapter"
+    if settings.gpus_per_rank:
+        return "nccl"
+    return "shared_memory" if nodes == 1 else "object_store"

@@ -1,0 +1,84 @@
+"""AdamW under DeepSpeed ZeRO: its configuration, its step size, and the guard of its step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from learners.settings import LearnerSettings
+
+
+class GuardedAdamW(torch.optim.AdamW):
+    """AdamW that leaves everything as it is when a gradient is not finite. DeepSpeed reads
+    `overflow` to know that no step was taken. The ZeRO optimisers make the same check
+    over all ranks before they get here; without ZeRO this is the only one, and there
+    every rank holds the same gradient, so all of them decide alike.
+
+    With `clip` it also clips, and keeps the `norm` from before: DeepSpeed clips a plain
+    optimiser's gradients without telling their norm."""
+
+    overflow = False
+
+    def __init__(self, parameters, clip: float | None = None, **options: Any):
+        super().__init__(parameters, **options)
+        self.clip = clip
+        self.norm: float | None = None
+
+    def step(self, closure=None):
+        gradients = [p.grad for group in self.param_groups for p in group["params"] if p.grad is not None]
+        self.overflow = any(not torch.isfinite(gradient).all() for gradient in gradients)
+        if self.overflow:
+            return None
+        if self.clip is not None:
+            norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in gradients]))
+            torch._foreach_mul_(gradients, (self.clip / (norm + 1e-6)).clamp(max=1.0))
+            self.norm = float(norm)
+        return super().step(closure)
+
+
+def make_optimiser(parameters: list[torch.nn.Parameter], settings: LearnerSettings) -> GuardedAdamW:
+    return GuardedAdamW(
+        parameters,
+        clip=None if _deepspeed_clips(settings) else settings.gradient_clip,
+        lr=settings.learning_rate,
+        betas=settings.betas,
+        weight_decay=settings.weight_decay,
+    )
+
+
+def half_precision(settings: LearnerSettings) -> bool:
+    return settings.dtype == "bfloat16" or (settings.dtype == "auto" and settings.gpus_per_rank > 0)
+
+
+def _deepspeed_clips(settings: LearnerSettings) -> bool:
+    return settings.zero > 0 or half_precision(settings)
+
+
+def learning_rate(settings: LearnerSettings, updates: int) -> float:
+    """Of the update that follows `updates` applied ones: a function of the count alone."""
+    return settings.learning_rate * min(1.0, (updates + 1) / (settings.warmup_updates + 1))
+
+
+def deepspeed_config(settings: LearnerSettings) -> dict[str, Any]:
+    """An update ends when `step` is called, however many micro-batches it had: DeepSpeed
+    is told not to count them."""
+    zero: dict[str, Any] = {"stage": settings.zero}
+    if settings.zero == 3:
+        zero["stage3_param_persistence_threshold"] = 10_000
+    if settings.offload_optimizer and settings.zero and settings.gpus_per_rank:  # on CPU it is there already
+        zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
+    config = {
+        "train_micro_batch_size_per_gpu": 1,
+        "gradient_accumulation_steps": 1,
+        "managed_gradient_accumulation": False,
+        "gradient_clipping": settings.gradient_clip if _deepspeed_clips(settings) else 0.0,
+        "zero_allow_untested_optimizer": True,
+        "zero_force_ds_cpu_optimizer": False,
+        "zero_optimization": zero,
+    }
+    if half_precision(settings):
+        config["bf16"] = {"enabled": True, "check_grad_overflow": True}
+        if settings.zero:  # without ZeRO DeepSpeed offers no wider sum
+            config["data_types"] = {"grad_accum_dtype": "fp32"}
+    return config

@@ -1,0 +1,287 @@
+"""One DeepSpeed rank: a plain class, wrapped in an actor by learners.group.
+
+    episodes -> trajectories -> credit -> this rank's packs -> forward, backward -> step
+
+Every rank sees the whole batch and plans it in the same way; it then trains its own
+share. All ranks run the same collectives in the same order, also when one of them fails
+at something of its own. `version` is that of the weights held here, as the engines know
+it; None between an update and the next sync, when no engine has them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import deepspeed
+import numpy as np
+import ray
+import torch
+import torch.distributed as dist
+import transformers
+from transformers import AutoTokenizer
+
+from envs.episode import Episode
+from learners import checkpoint
+from learners.batch import collect
+from learners.credit import assign_credit
+from learners.loss import batch_scale, importance_weights, policy_loss
+from learners.measures import Measures
+from learners.model import fingerprint, load_model, pack_logprobs, write_adapter
+from learners.optimiser import deepspeed_config, learning_rate, make_optimiser
+from learners.packing import Pack, fill, pack_sequences, pack_trajectories, plan
+from learners.settings import LearnerSettings
+from reward_service.shaper import ShapedRewards
+
+
+class LearnerRank:
+    def __init__(
+        self,
+        settings: LearnerSettings,
+        model_path: str,
+        temperature: float,
+        seed: int,
+        rank: int,
+        transport: str,
+        ranks_per_worker: int = 1,
+        revision: str | None = None,
+        trust_remote_code: bool = False,
+    ):
+        self.settings, self.model_path, self.temperature, self.seed = settings, model_path, temperature, seed
+        self.rank, self.transport, self.ranks_per_worker = rank, transport, ranks_per_worker
+        self.revision, self.trust_remote_code = revision, trust_remote_code
+        self.device = torch.device("cuda", 0) if settings.gpus_per_rank else torch.device("cpu")
+        self.updates = 0  # applied
+        self.bad_updates = 0  # skipped
+        self.version: int | None = 0
+        self.credit_state: dict[str, float] = {}
+        self.sender = None
+
+    def start(self, address: str, port: int) -> None:
+        """Join the other ranks, load the model, build the ZeRO engine."""
+        settings = self.settings
+        if settings.gpus_per_rank:
+            torch.cuda.set_device(self.device)
+        else:
+            torch.set_num_threads(max(1, int(settings.cpus_per_rank)))
+        os.environ |= {
+            "MASTER_ADDR": address,
+            "MASTER_PORT": str(port),
+            "RANK": str(self.rank),
+            "WORLD_SIZE": str(settings.ranks),
+            "LOCAL_RANK": "0",  # Ray shows each rank only its own device
+            "LOCAL_SIZE": str(settings.ranks),
+        }
+        deepspeed.utils.logger.setLevel("WARNING")
+        transformers.utils.logging.disable_progress_bar()
+        deepspeed.init_distributed(
+            dist_backend="nccl" if settings.gpus_per_rank else "gloo",
+            auto_mpi_discovery=False,
+            verbose=False,
+            timeout=timedelta(seconds=settings.update_seconds),
+        )
+        model = load_model(self.model_path, settings, self.seed, self.revision, self.trust_remote_code)
+        self.fingerprint = fingerprint(model)
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self.optimiser = make_optimiser(trained, settings)
+        self.engine, *_ = deepspeed.initialize(
+            model=model, model_parameters=trained, optimizer=self.optimiser, config=deepspeed_config(settings)
+        )
+
+    # training
+
+    def update(self, episodes: Sequence[Any], rewards: Sequence[ShapedRewards]) -> dict[str, float]:
+        """One optimiser step on a batch. A step whose gradient is not finite is left out:
+        weights and optimiser stay as they were, bit for bit."""
+        clock = [time.monotonic()]
+        trajectories = collect(self._fetch(episodes), rewards)
+        clock.append(time.monotonic())
+        credit = assign_credit(trajectories, self.settings.credit, self.credit_state)
+        packs = self._packs(trajectories, credit.advantages)
+        scale = batch_scale(trajectories, self.settings.loss_aggregation)
+        clock.append(time.monotonic())
+        torch.manual_seed(hash((self.seed, self.updates, self.bad_updates, self.rank)) & 0x7FFF_FFFF)
+        self.engine.train()
+        measures = Measures(self.device)
+        for pack, weight in packs:
+            advantages, behaviour, fresh = (
+                torch.from_numpy(array).to(self.device) for array in (pack.advantages, pack.behaviour, pack.fresh)
+            )
+            logprobs = pack_logprobs(self.engine, pack, self.temperature, self.device)
+            importance = importance_weights(logprobs, behaviour, fresh, self.settings.importance_cap)
+            loss = weight * policy_loss(logprobs, advantages, importance, scale)
+            # DeepSpeed takes the mean over ranks; the loss is a sum over them
+            self.engine.backward(loss * self.settings.ranks)
+            if weight:
+                measures.add(loss, logprobs, behaviour, fresh, importance)
+        clock.append(time.monotonic())
+        rate = learning_rate(self.settings, self.updates)
+        for group in self.engine.optimizer.param_groups:
+            group["lr"] = rate
+        self.engine.step()
+        applied = self.engine.was_step_applied()
+        totals = measures.over_ranks()
+        clock.append(time.monotonic())
+        if applied:
+            self.updates += 1
+            self.version = None
+            self.credit_state = credit.state
+        else:
+            self._count_bad_update()
+        tokens = sum(len(trajectory) for trajectory in trajectories)
+        fetch, prepare, train, step = (later - earlier for earlier, later in pairwise(clock))
+        first = np.cumsum([0, *(len(trajectory.rewards) for trajectory in trajectories)])[:-1]
+        norm = self.optimiser.norm if self.optimiser.clip else self.engine.get_global_grad_norm()
+        return totals | {
+            "grad_norm": float(norm) if norm is not None and applied else float("nan"),
+            "learning_rate": rate,
+            "applied": float(applied),
+            "bad_updates": float(self.bad_updates),
+            "trajectories": float(len(trajectories)),
+            "micro_batches": float(len(packs)),
+            "tokens": float(tokens),
+            "trained_tokens": float(len(credit.advantages)),
+            "tokens_per_second": tokens / max(train + step, 1e-9),
+            "return_mean": float(credit.returns[first].mean()),
+            "advantage_mean": float(credit.advantages.mean()),
+            "advantage_std": float(credit.advantages.std()),
+            "fetch_seconds": fetch,
+            "prepare_seconds": prepare,
+            "forward_backward_seconds": train,
+            "step_seconds": step,
+        }
+
+    def _fetch(self, episodes: Sequence[Any]) -> list[Episode]:
+        """Each entry is an episode, a list of them, or a reference to either."""
+        references = [entry for entry in episodes if isinstance(entry, ray.ObjectRef)]
+        values = iter(ray.get(references, timeout=self.settings.update_seconds))
+        found: list[Episode] = []
+        for entry in episodes:
+            value = next(values) if isinstance(entry, ray.ObjectRef) else entry
+            found += value if isinstance(value, list) else [value]
+        return found
+
+    def _packs(self, trajectories: list, advantages: np.ndarray) -> list[tuple[Pack, float]]:
+        """This rank's micro-batches, each with the weight of its loss: 0 on those that only
+        keep the ranks in lockstep."""
+        sizes = [int(trajectory.turn_tokens.sum()) for trajectory in trajectories]
+        each = np.split(advantages, np.cumsum(sizes)[:-1])
+        mine = plan(trajectories, self.settings.ranks, self.settings.tokens_per_micro_batch)[self.rank]
+        packs = []
+        for indices in mine:
+            chosen = indices or [0]
+            pack = pack_trajectories([trajectories[i] for i in chosen], [each[i] for i in chosen], self.version)
+            packs.append((pack, 1.0 if indices else 0.0))
+        return packs
+
+    def _count_bad_update(self) -> None:
+        self.bad_updates += 1
+        if self.bad_updates >= self.settings.max_bad_updates:
+            raise FloatingPointError(
+                f"{self.bad_updates} updates had a loss or gradient that is not finite (learner.max_bad_updates="
+                f"{self.settings.max_bad_updates}): lower learner.learning_rate, and look at loss, grad_norm and "
+                "logprob_gap_max of the updates before, and at the rewards"
+            )
+
+    def score(self, sequences: Sequence[Sequence[int]]) -> list[np.ndarray]:
+        """Log-prob at temperature 1 of each token after the first, by the weights held now."""
+        arrays = [np.asarray(sequence, np.int64) for sequence in sequences]
+        lengths = [len(array) for array in arrays]
+        if not arrays or min(lengths) == 0:
+            raise ValueError("score needs sequences of at least one token")
+        order = sorted(range(len(arrays)), key=lambda index: -lengths[index])
+        scores: list[np.ndarray] = [np.empty(0, np.float32)] * len(arrays)
+        self.engine.eval()
+        with torch.no_grad():
+            for chosen in fill(lengths, order, max(self.settings.tokens_per_micro_batch, max(lengths))):
+                predicted = [np.arange(lengths[index]) > 0 for index in chosen]
+                pack = pack_sequences([arrays[index] for index in chosen], predicted)
+                found = pack_logprobs(self.engine, pack, 1.0, self.device).cpu().numpy()
+                for index, part in zip(
+                    chosen, np.split(found, np.cumsum([lengths[i] - 1 for i in chosen])[:-1]), strict=True
+                ):
+                    scores[index] = part
+        return scores
+
+    # weights out
+
+    def send_weights(self, workers: list, version: int) -> None:
+        from learners.transport.sender import WeightSender
+
+        if self.sender is None:
+            self.sender = WeightSender(
+                self.engine.module, self.transport, self.settings.sync, self.rank, self.ranks_per_worker
+            )
+        self.sender.send(workers, version)
+        self.version = version
+
+    def export(self, folder: str) -> None:
+        """Hugging Face format with the tokenizer, or PEFT format of an adapter; gathered by
+        all ranks, written by the first."""
+        from learners.transport.source import ModuleWeights
+
+        adapter = self.settings.lora.rank > 0
+        source = ModuleWeights(self.engine.module, adapter, self.settings.sync.bucket_mib * 2**20)
+        weights = {}
+        for name, tensor in source:
+            if self.rank == 0:
+                weights[name] = tensor.to("cpu", copy=True).contiguous()
+        if self.rank == 0:
+            target = Path(folder)
+            target.mkdir(parents=True, exist_ok=True)
+            if adapter:
+                write_adapter(target, self.engine.module, weights)
+            else:
+                self.engine.module.save_pretrained(target, state_dict=weights)
+            AutoTokenizer.from_pretrained(
+                self.model_path, revision=self.revision, trust_remote_code=self.trust_remote_code
+            ).save_pretrained(target)
+        dist.barrier()
+
+    # checkpoints
+
+    def save(self, folder: str) -> None:
+        checkpoint.save(self.engine, Path(folder), self._identity(), self._counters())
+
+    def load(self, folder: str) -> None:
+        counters = checkpoint.load(self.engine, Path(folder), self._identity())
+        self.updates, self.bad_updates = counters["updates"], counters["bad_updates"]
+        self.version, self.credit_state = counters["version"], counters["credit_state"]
+
+    def _identity(self) -> dict[str, Any]:
+        """What has to be the same for a checkpoint to fit."""
+        settings = self.settings
+        return {
+            "model": self.fingerprint,
+            "ranks": settings.ranks,
+            "zero": settings.zero,
+            "dtype": str(next(self.engine.module.parameters()).dtype).removeprefix("torch."),
+            "lora.rank": settings.lora.rank,
+            "lora.targets": sorted(settings.lora.targets) if settings.lora.rank else [],
+            "credit.method": settings.credit.method,
+        }
+
+    def _counters(self) -> dict[str, Any]:
+        return {
+            "updates": self.updates,
+            "bad_updates": self.bad_updates,
+            "version": self.version,
+            "credit_state": self.credit_state,
+        }
+
+    def parameters(self) -> dict[str, np.ndarray]:
+        """The trained weights, whole, as float32: what tests and digests compare."""
+        from learners.transport.source import ModuleWeights
+
+        source = ModuleWeights(self.engine.module, self.settings.lora.rank > 0, self.settings.sync.bucket_mib * 2**20)
+        return {name: tensor.float().cpu().numpy().copy() for name, tensor in source}
+
+    def close(self) -> None:
+        if self.sender is not None:
+            self.sender.close()
+        dist.destroy_process_group()

@@ -1,0 +1,105 @@
+"""Named tensors as one run of bytes, and the trainer engine that sends such runs.
+
+    {"names", "dtype_names", "shapes", "offsets", "nbytes"} + where the bytes are
+
+Offsets are multiples of 64, so a receiver may view a tensor in place. A subclass only
+says where the bytes are put.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from vllm.distributed.weight_transfer.base import (
+    ParamMeta,
+    TrainerInitInfo,
+    TrainerWeightTransferEngine,
+    VLLMWeightSyncClient,
+    WeightSource,
+)
+
+from learners.transport.source import buckets, size_of
+
+ALIGNMENT = 64
+
+
+@dataclass
+class BucketInitInfo(TrainerInitInfo):
+    backend: ClassVar[str] = "bucket"
+    bucket_bytes: int
+
+
+@dataclass(slots=True)
+class Bucket:
+    table: dict[str, Any]
+    tensors: list[torch.Tensor]
+
+    def write(self, target: np.ndarray) -> None:
+        """Into a uint8 array of `nbytes`."""
+        for offset, tensor in zip(self.table["offsets"], self.tensors, strict=True):
+            flat = tensor.contiguous().reshape(-1).view(torch.uint8)
+            torch.from_numpy(target[offset : offset + flat.numel()]).copy_(flat)
+
+
+def layout(metas: list[ParamMeta]) -> dict[str, Any]:
+    offsets, end = [], 0
+    for meta in metas:
+        offsets.append(end)
+        end += -(-size_of(meta) // ALIGNMENT) * ALIGNMENT
+    return {
+        "names": [meta.name for meta in metas],
+        "dtype_names": [str(meta.dtype).removeprefix("torch.") for meta in metas],
+        "shapes": [list(meta.shape) for meta in metas],
+        "offsets": offsets,
+        "nbytes": end,
+    }
+
+
+class BucketEngine(TrainerWeightTransferEngine[BucketInitInfo]):
+    """Sends the source bucket by bucket. Its buckets are the ones the source gathers, so
+    all tensors of one are whole when it is written."""
+
+    init_info_cls = BucketInitInfo
+    bucket_bytes: int
+
+    @classmethod
+    def trainer_init(
+        cls, init_info: BucketInitInfo, *, client: VLLMWeightSyncClient, source: WeightSource | None = None
+    ) -> Self:
+        if source is None:
+            raise ValueError("sending weights needs a source of them")
+        engine = cls(client=client, source=source, is_sender=init_info.is_sender)
+        engine.bucket_bytes = init_info.bucket_bytes
+        if engine.is_sender:
+            client.init_weight_transfer_engine({})
+        return engine
+
+    def send_weights(self) -> None:
+        metas = self.source.metadata()
+        tensors = iter(self.source)
+        if self.is_sender:
+            self.client.start_weight_update()
+        for cut in buckets([size_of(meta) for meta in metas], self.bucket_bytes):
+            bucket = Bucket(layout(metas[cut]), [next(tensors)[1] for _ in metas[cut]])
+            if self.is_sender:
+                self.client.update_weights(bucket.table | self.place(bucket))
+        if next(tensors, None) is not None:
+            raise RuntimeError("the weight source yields more than its metadata declares")
+        if self.is_sender:
+            self.client.finish_weight_update()
+        self.release()
+
+    def shutdown(self) -> None:
+        self.release()
+
+    @abstractmethod
+    def place(self, bucket: Bucket) -> dict[str, Any]:
+        """Put the bucket's bytes where the workers find them; returns how they do."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Free what `place` holds. Called on every rank after each sync, and when it failed."""

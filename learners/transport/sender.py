@@ -1,0 +1,94 @@
+"""One weight sync from the trainer's side, on every rank.
+
+vLLM's trainer engine is made at the first sync and kept. Workers may come and go between
+syncs: the bucket transports only greet the new ones, NCCL meets again with all of them.
+After a sync that failed the engine is thrown away, so that the next one starts clean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from ray.actor import ActorHandle
+from vllm.distributed.weight_transfer.base import TrainerInitInfo, TrainerWeightTransferEngine
+from vllm.distributed.weight_transfer.factory import WeightTransferTrainerFactory
+
+from learners.model import adapter_config
+from learners.rendezvous import meeting_point
+from learners.settings import SyncSettings
+from learners.transport.adapter import AdapterInitInfo
+from learners.transport.client import WeightSyncError, WorkerClient, identity
+from learners.transport.ipc import ipc_init_info
+from learners.transport.nccl import nccl_init_info
+from learners.transport.object_store import ObjectStoreInitInfo
+from learners.transport.shared_memory import SharedMemoryInitInfo
+from learners.transport.source import ModuleWeights
+
+
+class WeightSender:
+    def __init__(
+        self, module: torch.nn.Module, transport: str, settings: SyncSettings, rank: int, ranks_per_worker: int = 1
+    ):
+        adapter = transport == "adapter"
+        if not adapter and module.config.get_text_config().tie_word_embeddings:
+            raise WeightSyncError(
+                "the model ties its output head to its embeddings (tie_word_embeddings=true), and vLLM's weight update "
+                "leaves such a head stale: use an untied model, or train an adapter (learner.lora.rank)"
+            )
+        self.module, self.transport, self.rank = module, transport, rank
+        self.bucket_bytes = settings.bucket_mib * 2**20
+        whole = torch.iinfo(torch.int64).max
+        self.source = ModuleWeights(module, adapter, whole if adapter else self.bucket_bytes)
+        self.client = WorkerClient(settings.timeout_seconds, ranks_per_worker)
+        self.engine: TrainerWeightTransferEngine | None = None
+        self.met: list[str] = []  # identities of the workers that the engine was made for
+
+    def send(self, workers: Sequence[ActorHandle], version: int) -> None:
+        """Send the weights as `version`; all ranks call it, rank 0 talks to the workers."""
+        if not workers:
+            raise WeightSyncError(f"weight sync {version}: there are no rollout workers")
+        self.client.begin(workers, version)
+        self.source.begin_pass()
+        try:
+            self._meet([identity(worker) for worker in workers])
+            self.engine.send_weights()
+        except Exception:
+            self.source.finish_pass()
+            self.close()
+            raise
+        if self.client.lost:
+            places = ", ".join(map(str, self.client.lost))
+            raise WeightSyncError(f"weight sync {version}: rollout worker {places} died; the others have the weights")
+
+    def _meet(self, workers: list[str]) -> None:
+        if self.transport == "nccl" and workers != self.met:
+            self.close()
+        if self.engine is None:
+            self.engine = WeightTransferTrainerFactory.trainer_init(
+                self._init_info(), client=self.client, source=self.source
+            )
+        elif self.rank == 0 and self.transport != "nccl":
+            self.client.init_weight_transfer_engine({"packed": True} if self.transport == "ipc" else {})
+        self.met = workers
+
+    def _init_info(self) -> TrainerInitInfo:
+        common: dict[str, Any] = {"rank": self.rank, "bucket_bytes": self.bucket_bytes}
+        if self.transport == "shared_memory":
+            return SharedMemoryInitInfo(**common)
+        if self.transport == "object_store":
+            return ObjectStoreInitInfo(**common)
+        if self.transport == "adapter":
+            return AdapterInitInfo(rank=self.rank, peft_config=adapter_config(self.module))
+        if self.transport == "ipc":
+            return ipc_init_info(**common)
+        address, port = meeting_point()
+        return nccl_init_info(address=address, port=port, client=self.client, **common)
+
+    def close(self) -> None:
+        """Leave nothing behind: communicators, segments, and what workers were told."""
+        if self.engine is not None:
+            self.engine.shutdown()
+        self.engine, self.met = None, []
+        self.client.known.clear()

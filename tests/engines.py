@@ -1,0 +1,119 @@
+"""Engines and the trainer's side of a sync, for the tests of the rollout floor.
+
+An engine is started once in a test session and shared: a test that cares which weights it
+holds sends them first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from multiprocessing import shared_memory
+
+import numpy as np
+import torch
+from transformers import AutoModelForCausalLM
+
+from actors.engine import Completion, Engine, Request
+from actors.settings import EngineSettings
+
+KINDS = ("vllm", "transformers")
+
+
+def engine_settings(kind: str) -> EngineSettings:
+    return EngineSettings(kind=kind, max_context=256, max_sequences=32, max_batched_tokens=512, cpu_cache_gib=0.25)
+
+
+@cache
+def shared_engine(kind: str, path: str, lora_rank: int = 0) -> Engine:
+    transport = "adapter" if lora_rank else "shared_memory"
+    if kind == "vllm":
+        from actors.vllm_engine import VllmEngine
+
+        return VllmEngine(engine_settings(kind), path, transport=transport, lora_rank=lora_rank)
+    from actors.transformers_engine import TransformersEngine
+
+    return TransformersEngine(engine_settings(kind), path, transport=transport, lora_rank=lora_rank)
+
+
+def model_of(path: str, seed: int = 0, shake: float = 0.0):
+    """The folder's model in float32, every weight moved by noise of this size."""
+    model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(torch.randn(weight.shape, generator=generator) * shake)
+    return model
+
+
+@torch.no_grad()
+def model_logprobs(model, ids: Iterable[int], temperature: float = 1.0) -> np.ndarray:
+    """Log-prob of each token after the first, from one whole forward pass."""
+    row = torch.tensor([[int(token) for token in ids]])
+    logp = torch.log_softmax(model(row).logits[0, :-1] / temperature, -1)
+    return logp.gather(1, row[0, 1:, None])[:, 0].numpy()
+
+
+def bucket_of(weights: Iterable[tuple[str, torch.Tensor]]) -> tuple[dict, np.ndarray]:
+    info = {"names": [], "dtype_names": [], "shapes": [], "offsets": []}
+    runs, end = [], 0
+    for name, weight in weights:
+        run = weight.detach().contiguous().reshape(-1).view(torch.uint8).numpy()
+        info["names"].append(name)
+        info["dtype_names"].append(str(weight.dtype).removeprefix("torch."))
+        info["shapes"].append(list(weight.shape))
+        info["offsets"].append(end)
+        runs.append(run)
+        end += len(run)
+    return {**info, "nbytes": end}, np.concatenate(runs)
+
+
+def send_bucket(engine: Engine, weights: Iterable[tuple[str, torch.Tensor]], **changes) -> None:
+    info, payload = bucket_of(weights)
+    segment = shared_memory.SharedMemory(create=True, size=len(payload))
+    try:
+        segment.buf[: len(payload)] = payload.tobytes()
+        engine.update_weights({**info, "segment": segment.name, **changes})
+    finally:
+        segment.close()
+        segment.unlink()
+
+
+def send(engine: Engine, model, version: int, keep: Callable[[str], bool] = lambda name: True) -> None:
+    """A whole sync in two buckets of the weights whose name `keep` lets through."""
+    weights = [(name, weight) for name, weight in model.named_parameters() if keep(name)]
+    engine.init_weight_transfer_engine({})
+    engine.start_weight_update()
+    send_bucket(engine, weights[:5])
+    send_bucket(engine, weights[5:])
+    engine.finish_weight_update(str(version))
+
+
+def drain(engine: Engine) -> dict[str, Completion]:
+    done = {}
+    while engine.busy():
+        done |= {completion.id: completion for completion in engine.step()}
+    return done
+
+
+def requests(count: int, vocabulary: int, *, prompt: int = 20, tokens: int = 24, seed: int = 0, **fields) -> list[Request]:
+    rng = np.random.default_rng(seed)
+    made = []
+    for number in range(count):
+        ids = tuple(int(token) for token in rng.integers(3, vocabulary, prompt))
+        made.append(Request(f"s{seed}-{number}", ids, tokens, fields.get("temperature", 1.0), 1000 * seed + number, (1,)))
+    return made
+
+
+def run(engine: Engine, wanted: list[Request]) -> dict[str, Completion]:
+    for request in wanted:
+        engine.submit(request)
+    return drain(engine)
+
+
+def largest_gap(model, request: Request, completion: Completion, only: np.ndarray | None = None) -> float:
+    """Between the completion's log-probs and the model's, over the tokens that `only` marks."""
+    ids = [*request.prompt_ids, *completion.token_ids.tolist()]
+    expected = model_logprobs(model, ids, request.temperature)[len(request.prompt_ids) - 1 :]
+    gaps = np.abs(expected - completion.logprobs)
+    return float(gaps.max() if only is None else gaps[only].max(initial=0.0))

@@ -1,0 +1,152 @@
+"""The embedded policy: the same bytes from the same settings, cloned in the tokens of a rollout."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from envs.registry import make_game
+from envs.settings import GameSettings
+from learners.embedded.build import build_policy, policy_key
+from learners.embedded.cloning import IGNORED, ScriptedGames
+from learners.embedded.tokenizer import make_tokenizer
+from learners.settings import EmbeddedSettings
+
+GAME = GameSettings()
+SHORT = EmbeddedSettings(steps=60, games_per_step=8, seed=3)
+
+
+def digest(folder: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def cloned(tmp_path_factory) -> tuple[Path, list[tuple[int, int, float]]]:
+    """A short cloning run and what it told of its progress."""
+    told: list[tuple[int, int, float]] = []
+    folder = build_policy(GAME, SHORT, tmp_path_factory.mktemp("cloned"), progress=lambda *news: told.append(news))
+    return folder, told
+
+
+@pytest.fixture(scope="module")
+def games(tiny_model) -> ScriptedGames:
+    return ScriptedGames(GAME, "mediocre", AutoTokenizer.from_pretrained(tiny_model))
+
+
+def test_the_folder_is_a_model_like_any_other(tiny_model):
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(tiny_model), AutoTokenizer.from_pretrained(tiny_model)
+    assert model.config.tie_word_embeddings is False
+    assert model.lm_head.weight.data_ptr() != model.model.embed_tokens.weight.data_ptr()
+    assert {weight.dtype for weight in model.parameters()} == {torch.float32}
+    assert model.config.vocab_size == len(tokenizer) and model.config.head_dim == 32
+    assert model.generation_config.eos_token_id == tokenizer.eos_token_id == tokenizer.convert_tokens_to_ids("<end>")
+    assert tokenizer.pad_token_id == model.config.pad_token_id != tokenizer.eos_token_id
+
+
+def test_text_survives_the_tokenizer(games):
+    tokenizer = games.tokenizer
+    for sentence in make_game(GAME.name).language():
+        ids = tokenizer.encode(sentence, add_special_tokens=False)
+        assert tokenizer.unk_token_id not in ids
+        assert len(ids) == len(sentence.split())
+        assert tokenizer.decode(ids) == sentence
+    assert tokenizer.decode(tokenizer.encode("IS it Alive?")) == "is it alive?"
+
+
+def test_the_same_settings_give_the_same_bytes(cloned, tmp_path):
+    """Also on another number of threads, and whatever the random state of the process."""
+    torch.manual_seed(99)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        state = torch.get_rng_state()
+        again = build_policy(GAME, SHORT, tmp_path)
+        assert torch.get_num_threads() == 2 and torch.equal(torch.get_rng_state(), state)
+    finally:
+        torch.set_num_threads(threads)
+    assert digest(again) == digest(cloned[0])
+    assert [path.name for path in tmp_path.iterdir()] == [again.name]
+
+
+def test_what_is_built_is_not_built_again(cloned):
+    folder, told = cloned
+    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert [news[:2] for news in told] == [(50, 60), (60, 60)] and told[-1][2] > 0
+    assert build_policy(GAME, SHORT, folder.parent, progress=lambda *news: told.append(news)) == folder
+    assert len(told) == 2 and {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+
+
+def test_the_key_follows_everything_the_policy_is_made_from(tmp_path):
+    source = Path(make_game(GAME.name).table.source)
+    table = tmp_path / "mine.toml"
+    table.write_text(source.read_text())
+    mine = GameSettings(options={"table": str(table)})
+    keys = [
+        policy_key(GAME, SHORT),
+        policy_key(GAME, SHORT.model_copy(update={"seed": 4})),
+        policy_key(GameSettings(options={"turns": 8}), SHORT),
+        policy_key(mine, SHORT),
+    ]
+    table.write_text(source.read_text().replace('lamp = ["indoors", "metal"]', 'lamp = ["indoors"]'))
+    keys.append(policy_key(mine, SHORT))  # the same words, another truth
+    assert len(set(keys)) == len(keys)
+    assert policy_key(GAME, SHORT) == keys[0]
+
+
+def test_a_failed_build_leaves_nothing_behind(tmp_path):
+    with pytest.raises(ValueError, match="no scripted player 'genius'"):
+        build_policy(GAME, SHORT.model_copy(update={"player": "genius"}), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_cloned_games_are_laid_out_as_rollouts_are(games):
+    """Replays each game through Dialogue; only utterances are predicted, beliefs stand where none is."""
+    tokenizer, dialogue = games.tokenizer, games.dialogue
+    end = tokenizer.eos_token_id
+    for seed in range(-30, 0):
+        (laid,) = games.play(seed)
+        assert len(laid.ids) == len(laid.said) == len(laid.belief)
+        game = make_game(GAME.name)
+        game.reset(seed)
+        ids, spoken, answers = [], [], []
+        while game.seat is not None:
+            seen = dialogue.reply(game.observe(), end) if ids else dialogue.opening("", game.observe())
+            ids += seen
+            answers.append(len(ids) - 2)
+            said = laid.ids[len(ids) : laid.ids.index(end, len(ids)) + 1]
+            spoken += range(len(ids), len(ids) + len(said))
+            ids += said
+            game.step(dialogue.text(said))
+        assert ids == laid.ids
+        predicted = {place + 1: target for place, target in enumerate(laid.said) if target != IGNORED}
+        assert predicted == {place: ids[place] for place in spoken}
+        secret = tokenizer.convert_tokens_to_ids(game.facts()["secret"])
+        beliefs = {place: target for place, target in enumerate(laid.belief) if target != IGNORED}
+        assert beliefs == dict.fromkeys(answers, secret)
+        assert all(laid.said[place] == IGNORED for place in answers)
+
+
+def test_a_word_outside_the_language_is_an_error(games):
+    with pytest.raises(ValueError, match="'is it purple\\?' holds no word, or one that the game's language"):
+        games.words("is it purple?")
+    with pytest.raises(ValueError, match="no words"):
+        make_tokenizer([], 64)
+
+
+def test_cloning_teaches_the_players_phrases(cloned, games):
+    """After 60 small steps many sampled openings are the player's own utterances; untrained, none in thousands."""
+    model = AutoModelForCausalLM.from_pretrained(cloned[0])
+    opening = torch.tensor([games.dialogue.opening("", "what is it?")] * 200)
+    torch.manual_seed(0)
+    made = model.generate(
+        opening, attention_mask=torch.ones_like(opening), do_sample=True, max_new_tokens=8, top_k=0, top_p=1.0
+    )
+    said = Counter(games.dialogue.text(row[opening.shape[1] :].tolist()) for row in made)
+    own = set(make_game(GAME.name).language())
+    assert sum(count for text, count in said.items() if text in own) >= 80
+    assert len(said) > 20

@@ -1,0 +1,175 @@
+"""The whole loop on the real stack, small: Ray actors, vLLM engines, DeepSpeed learners."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from cluster.config import RunConfig
+from cluster.run_folder import RunFolder
+
+ROOT = Path(__file__).parent.parent
+
+SMALL = {
+    "updates": 3,
+    "batch_episodes": 8,
+    "max_staleness": 1,
+    "game": {"name": "parrot"},
+    "rollout": {
+        "cpus_per_worker": 0.5,
+        "max_utterance_tokens": 8,
+        "engine": {"max_sequences": 16, "max_context": 128, "cpu_cache_gib": 0.25},
+    },
+    "learner": {"cpus_per_rank": 0.5},
+    "evaluation": {"episodes": 8},
+    "checkpoint": {"every": 1, "keep": 2},
+}
+
+
+def merged(base: dict, extra: dict) -> dict:
+    out = dict(base)
+    for key, value in extra.items():
+        out[key] = merged(out[key], value) if isinstance(value, dict) and isinstance(out.get(key), dict) else value
+    return out
+
+
+def config_for(model: Path, output: Path, **changes) -> RunConfig:
+    return RunConfig(**merged(SMALL, {"model": {"path": str(model)}, "output": str(output), **changes}))
+
+
+def run(config: RunConfig) -> tuple[dict, RunFolder]:
+    from cluster.session import train
+
+    folder = RunFolder.create(config)
+    with folder:
+        return train(config, folder), folder
+
+
+def metrics_of(folder: RunFolder) -> list[dict]:
+    rows = [json.loads(line) for line in folder.metrics.read_text().splitlines()]
+    return [row for row in rows if "learner/loss" in row]
+
+
+def assert_whole(summary: dict, folder: RunFolder, updates: int, batch: int) -> None:
+    ledger = summary["ledger"]
+    assert ledger["ledger/consumed"] == updates * batch
+    assert ledger["ledger/issued"] == ledger["ledger/consumed"] + ledger["ledger/reissued"] + ledger["ledger/dropped"]
+    rows = metrics_of(folder)
+    assert [row["update"] for row in rows] == list(range(1, updates + 1))
+    assert all(row["sync/parity_gap"] < 1e-4 for row in rows)
+    assert all(row["rollout/staleness"] <= 1 for row in rows)
+    assert all(row["learner/grad_norm"] > 0 for row in rows), "nothing was learned, so nothing was tested"
+    assert all(row["learner/logprob_gap_max"] < 1e-4 for row in rows)
+
+
+@pytest.mark.timeout(300)
+def test_two_workers_two_ranks_zero_three(ray_cluster, parrot_model, tmp_path):
+    config = config_for(
+        parrot_model,
+        tmp_path,
+        game={"options": {"seats": 2}, "players": {"parrot1": "scripted:random"}},
+        rollout={"workers": 2},
+        learner={"ranks": 2, "zero": 3},
+        evaluation={"every": 2},
+    )
+    summary, folder = run(config)
+    assert_whole(summary, folder, updates=3, batch=8)
+    assert [e["version"] for e in summary["evaluations"]] == [0, 2, 3]
+
+
+@pytest.mark.timeout(300)
+def test_lora_trains_and_its_checkpoint_is_a_peft_adapter(ray_cluster, parrot_model, tmp_path):
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    config = config_for(parrot_model, tmp_path, learner={"lora": {"rank": 8}, "learning_rate": 1e-2})
+    summary, folder = run(config)
+    assert_whole(summary, folder, updates=3, batch=8)
+    newest = sorted(folder.checkpoints.glob("*3/policy"))[-1]
+    model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(parrot_model), newest)
+    adapted = [p for name, p in model.named_parameters() if "lora_B" in name]
+    assert adapted and any(p.abs().max() > 0 for p in adapted)
+
+
+@pytest.mark.timeout(400)
+def test_a_killed_worker_is_replaced_and_nothing_is_trained_twice(ray_cluster, parrot_model, tmp_path):
+    """SIGKILL of a rollout worker while the run is on: it goes on, and the ledger balances."""
+    import ray
+
+    config = config_for(parrot_model, tmp_path, updates=6, rollout={"workers": 2})
+    killed = []
+
+    def kill_one_worker_once_training_runs():
+        deadline = time.monotonic() + 200
+        while time.monotonic() < deadline and not killed:
+            rows = list(tmp_path.glob("*/metrics.jsonl"))
+            if rows and '"update": 1,' in rows[0].read_text():
+                worker = ray.get_actor(f"parley-{rows[0].parent.name}-rollout-1")
+                killed.append(ray.get(worker.ready.remote(), timeout=30))
+                os.kill(killed[0], signal.SIGKILL)
+                return
+            time.sleep(0.05)
+
+    assassin = threading.Thread(target=kill_one_worker_once_training_runs, daemon=True)
+    assassin.start()
+    summary, folder = run(config)
+    assassin.join(timeout=10)
+    assert killed, "the run was over before a worker could be killed"
+    assert_whole(summary, folder, updates=6, batch=8)
+    assert summary["failures"].get("worker_died", 0) == summary["ledger"]["ledger/reissued"]
+    assert not [name for name in ray.util.list_named_actors() if folder.name in name], "the run left actors behind"
+
+
+@pytest.mark.timeout(500)
+def test_a_killed_run_resumes_to_the_same_bytes(parrot_model, tmp_path):
+    """Deterministic mode: SIGKILL of the whole run between two checkpoints, `parley resume`,
+    and the final weights, optimiser and ledger are those of a run that was never stopped."""
+    changes = [
+        "max_staleness=0", "updates=4", "learner.learning_rate=3e-3", "checkpoint.every=2", "checkpoint.keep=9",
+    ]  # fmt: skip
+    recipe = tmp_path / "small.yaml"
+    recipe.write_text(json.dumps(merged(SMALL, {"model": {"path": str(parrot_model)}})))
+
+    def command(*words: str) -> subprocess.Popen:
+        return subprocess.Popen(
+            [sys.executable, "-m", "cluster", *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    whole = command("train", str(recipe), *changes, f"output={tmp_path}/whole")
+    output, _ = whole.communicate(timeout=200)
+    assert whole.returncode == 0, output[-3000:]
+    (whole_run,) = (tmp_path / "whole").iterdir()
+
+    killed = command("train", str(recipe), *changes, f"output={tmp_path}/killed")
+    deadline = time.monotonic() + 200
+    while time.monotonic() < deadline and killed.poll() is None:
+        rows = [row for path in (tmp_path / "killed").glob("*/metrics.jsonl") for row in path.read_text().splitlines()]
+        if any('"update": 3' in row for row in rows):  # one update beyond the checkpoint
+            break
+        time.sleep(0.02)
+    killed.kill()
+    killed.wait(timeout=30)
+    (run_folder,) = (tmp_path / "killed").iterdir()
+    assert sorted(path.name for path in run_folder.glob("checkpoints/update-*")) == ["update-000002"]
+
+    resumed = command("resume", str(run_folder))
+    output, _ = resumed.communicate(timeout=200)
+    assert resumed.returncode == 0, output[-3000:]
+    ours, theirs = run_folder / "checkpoints/update-000004", whole_run / "checkpoints/update-000004"
+    names = sorted(path.relative_to(theirs) for path in theirs.rglob("*") if path.is_file() and path.name != "manifest.json")
+    assert any(path.name == "model.safetensors" for path in names) and len(names) > 5
+    different = [str(name) for name in names if (ours / name).read_bytes() != (theirs / name).read_bytes()]
+    assert different in ([], ["state.json"])
+    ours_state, theirs_state = (json.loads((path / "state.json").read_text()) for path in (ours, theirs))
+    assert ours_state["ledger"]["next_number"] == theirs_state["ledger"]["next_number"]
+    assert ours_state["evaluations"] == theirs_state["evaluations"]
+    lines = [json.loads(line) for line in (run_folder / "metrics.jsonl").read_text().splitlines()]
+    assert [line["update"] for line in lines] == [0, 1, 2, 3, 4]

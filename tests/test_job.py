@@ -1,0 +1,111 @@
+"""`ray job submit` on a fresh local cluster with token authentication, as a user would."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+RAY = str(Path(sys.executable).parent / "ray")
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """A head node in a process of its own; ended through that process alone."""
+    token = tmp_path / "token"
+    token.write_text(secrets.token_hex(32))
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(token),
+    }
+    environment.pop("RAY_ADDRESS", None)
+    gcs, dashboard, agent, metrics, client = free_ports(5)
+    folder = Path("/tmp") / f"parley-job-{os.getpid()}"  # Ray's sockets need a short path
+    head = subprocess.Popen(
+        [RAY, "start", "--head", "--block", f"--port={gcs}", f"--dashboard-port={dashboard}",
+         f"--dashboard-agent-listen-port={agent}", f"--metrics-export-port={metrics}",
+         f"--ray-client-server-port={client}", "--min-worker-port=11000", "--max-worker-port=11200",
+         "--num-cpus=3", f"--temp-dir={folder}", "--object-store-memory=300000000"],
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    try:
+        wait_for(f"http://127.0.0.1:{dashboard}/api/healthz", 60, head, environment)
+        yield {"dashboard": dashboard, "metrics": metrics, "environment": environment}
+    finally:
+        head.send_signal(signal.SIGTERM)
+        head.wait(timeout=30)
+
+
+def wait_for(url: str, seconds: float, head: subprocess.Popen, environment: dict) -> None:
+    token = Path(environment["RAY_AUTH_TOKEN_PATH"]).read_text()
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if head.poll() is not None:
+            raise RuntimeError(f"ray start ended: {head.stdout.read()[-2000:]}")
+        try:
+            request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
+            urllib.request.urlopen(request, timeout=2).read()
+            return
+        except OSError:
+            time.sleep(0.5)
+    raise TimeoutError(f"{url} did not answer within {seconds:.0f} s")
+
+
+def scrape(port: int) -> str:
+    return urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
+
+
+@pytest.mark.timeout(400)
+def test_a_submitted_job_trains_and_its_metrics_are_scraped(cluster, tiny_model, tmp_path):
+    submit = [
+        RAY, "job", "submit", "--address", f"http://127.0.0.1:{cluster['dashboard']}", "--working-dir", str(ROOT),
+        "--", "python", "-m", "cluster", "train", "recipes/demo.yaml",
+        f"model.path={tiny_model}", f"output={tmp_path}", "name=job", "updates=2", "batch_episodes=8",
+        "evaluation.episodes=8", "rollout.max_utterance_tokens=8", "rollout.engine.max_context=256",
+    ]  # fmt: skip
+    seen = ""
+    with subprocess.Popen(
+        submit, env=cluster["environment"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as job:
+        deadline = time.monotonic() + 300
+        while job.poll() is None and time.monotonic() < deadline:
+            text = scrape(cluster["metrics"])
+            if "parley_" in text:
+                seen = text
+            time.sleep(1)
+        job.terminate()
+        output = job.stdout.read()
+    assert job.returncode == 0 and "succeeded" in output, output[-4000:]
+    for name in ("parley_episodes_total", "parley_tokens_total", "parley_sync_seconds", "parley_parity_gap"):
+        assert f"ray_{name}" in seen, f"{name} is not among the metrics: " + str(
+            sorted({line.split('{')[0] for line in seen.splitlines() if 'parley' in line})
+        )
+    assert list(tmp_path.glob("job*/summary.json"))
+
+    refused = subprocess.run(
+        submit[:5] + ["--", "true"], env={**cluster["environment"], "RAY_AUTH_TOKEN_PATH": "", "RAY_AUTH_TOKEN": "wrong"},
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert refused.returncode != 0, "the cluster accepted a job without its token"

