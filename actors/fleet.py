@@ -101,7 +101,7 @@ class Fleet:
                     f"rollout.engine.start_seconds={self.settings.engine.start_seconds:.0f}"
                 ) from None
             except RayTaskError as error:
-                raise FleetError(f"rollout worker {index} did not start: {error.cause or error}") from error
+                raise FleetError(f"the fleet did not start: {error.cause or error}") from error
             except RayActorError as error:
                 raise FleetError(f"rollout worker {index} died while starting: {first_line(error)}") from error
             self.health.ready(index)

@@ -169,8 +169,15 @@ class Play:
                 seat, (utterance, tokens) = game.seat, said
                 step = game.step(utterance)
                 turn = Turn(
-                    seat, live.players[seat], live.observation, utterance, step.executable, live.owed.pop(seat, 0.0),
-                    step.caption, live.actions, tokens,
+                    seat,
+                    live.players[seat],
+                    live.observation,
+                    utterance,
+                    step.executable,
+                    live.owed.pop(seat, 0.0),
+                    step.caption,
+                    live.actions,
+                    tokens,
                 )
                 live.turns.append(turn)
                 live.latest[seat] = turn
@@ -205,7 +212,11 @@ class Play:
             self.waiting_for[live.request] = live
             seat.policy.engine.submit(
                 Request(
-                    live.request, seat.asked(), min(self.settings.max_utterance_tokens, room), live.temperature, seed,
+                    live.request,
+                    seat.asked(),
+                    min(self.settings.max_utterance_tokens, room),
+                    live.temperature,
+                    seed,
                     seat.policy.dialogue.end_ids,
                 )
             )
@@ -245,9 +256,7 @@ class Play:
     def _finish(self, live: Live, terminated: bool, closing: dict[str, str], facts: dict[str, str]) -> None:
         with self._failing_as("game_error", live.ticket):
             outcome = dict(live.game.outcome())
-        episode = Episode(
-            live.ticket, live.turns, outcome, terminated, closing, facts, time.monotonic() - live.started
-        )
+        episode = Episode(live.ticket, live.turns, outcome, terminated, closing, facts, time.monotonic() - live.started)
         self.spare_games[live.ticket.game].append(live.game)
         for seat, player in live.players.items():
             if player.startswith("scripted:"):

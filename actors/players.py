@@ -115,7 +115,8 @@ class Endpoint:
             key = os.environ.get(settings.key_variable)
             if not key:
                 raise ValueError(
-                    f"rollout.endpoints.{name}.key_variable={settings.key_variable}: that environment variable is not set"
+                    f"rollout.endpoints.{name}.key_variable={settings.key_variable}: "
+                    "that environment variable is not set"
                 )
             headers["Authorization"] = f"Bearer {key}"
         self.client = httpx.Client(headers=headers, timeout=settings.timeout_seconds)
@@ -127,8 +128,11 @@ class Endpoint:
     def _answer(self, messages: list[dict[str, str]], seed: int) -> str:
         settings = self.settings
         body = {
-            "model": settings.model, "messages": messages, "temperature": settings.temperature,
-            "max_tokens": settings.max_tokens, "seed": seed % 2**31,
+            "model": settings.model,
+            "messages": messages,
+            "temperature": settings.temperature,
+            "max_tokens": settings.max_tokens,
+            "seed": seed % 2**31,
         }
         for attempt in range(settings.retries + 1):
             if attempt:

@@ -64,7 +64,9 @@ class TransformersEngine:
             )
         limit = getattr(config, "max_position_embeddings", settings.max_context)
         if settings.max_context > limit:
-            raise ValueError(f"rollout.engine.max_context={settings.max_context}, but {model_path} reaches only {limit}")
+            raise ValueError(
+                f"rollout.engine.max_context={settings.max_context}, but {model_path} reaches only {limit} positions"
+            )
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         dtype = {"auto": "bfloat16" if self.device.type == "cuda" else "float32"}.get(settings.dtype, settings.dtype)
         self.model = AutoModelForCausalLM.from_pretrained(
@@ -219,10 +221,18 @@ class TransformersEngine:
         aim.served = slice(0, len(served)) if in_place else self._tensor(rows)
         position = self._tensor(place)
         visible = torch.arange(aim.length, device=self.device) <= position[:, None, :, None]
-        logits = self.model(
-            input_ids=self._tensor(ids), attention_mask=visible, position_ids=position,
-            past_key_values=self.cache, use_cache=True, logits_to_keep=1,
-        ).logits[:, -1].float()
+        logits = (
+            self.model(
+                input_ids=self._tensor(ids),
+                attention_mask=visible,
+                position_ids=position,
+                past_key_values=self.cache,
+                use_cache=True,
+                logits_to_keep=1,
+            )
+            .logits[:, -1]
+            .float()
+        )
         self.computed[rows] = self.known[rows]
         self._sample(rows, logits[self._tensor(rows)] if in_place else logits)
 

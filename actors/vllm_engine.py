@@ -93,7 +93,8 @@ class VllmEngine:
         # On CPU a seeded request cannot be sampled after a part of its prompt (vLLM would rewind
         # the generator, which a CPU one cannot): there a prompt is computed whole or waits.
         whole_prompts = not on_gpu
-        step_tokens = max(settings.max_batched_tokens, settings.max_context if whole_prompts else settings.max_sequences)
+        least = settings.max_context if whole_prompts else settings.max_sequences
+        step_tokens = max(settings.max_batched_tokens, least)
         dtype = ("bfloat16" if on_gpu else "float32") if settings.dtype == "auto" else settings.dtype
         eager = not on_gpu if settings.enforce_eager is None else settings.enforce_eager
         stat_loggers = None
@@ -227,8 +228,14 @@ class VllmEngine:
             self.scores_made += 1
             names.append(f"score-{self.scores_made}")
             params = SamplingParams(
-                temperature=1.0, max_tokens=1, prompt_logprobs=0, flat_logprobs=True, detokenize=False, ignore_eos=True,
-                skip_reading_prefix_cache=True, output_kind=RequestOutputKind.FINAL_ONLY,
+                temperature=1.0,
+                max_tokens=1,
+                prompt_logprobs=0,
+                flat_logprobs=True,
+                detokenize=False,
+                ignore_eos=True,
+                skip_reading_prefix_cache=True,
+                output_kind=RequestOutputKind.FINAL_ONLY,
             )
             self.engine.add_request(
                 names[-1], {"prompt_token_ids": list(ids)}, params, lora_request=self.lora, priority=SCORE_FIRST

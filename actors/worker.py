@@ -95,7 +95,9 @@ def summarise(episode: Episode) -> Summary:
 def make_engine(spec: WorkerSpec, index: int) -> Engine:
     settings = spec.rollout.engine
     shared = {
-        "transport": spec.transport, "lora_rank": spec.lora_rank, "version": spec.version,
+        "transport": spec.transport,
+        "lora_rank": spec.lora_rank,
+        "version": spec.version,
         "trust_remote_code": spec.trust_remote_code,
     }
     if settings.kind == "transformers":

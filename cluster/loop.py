@@ -141,7 +141,9 @@ class TrainingLoop:
             self.learners.export(folder / "policy")
             (folder / "state.json").write_text(json.dumps(self.state(), indent=1))
 
-        self.checkpoints.save(self.update, write, {"win_rate": self.evaluations[-1].win_rate})
+        newest = self.evaluations[-1]
+        measured = {"win_rate": newest.win_rate} if newest.version == self.update else {}
+        self.checkpoints.save(self.update, write, measured)
 
     def state(self) -> dict:
         return {

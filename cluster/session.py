@@ -10,7 +10,9 @@ cluster that was already there is used and left running; only one started here i
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -22,6 +24,7 @@ from cluster.checkpoints import CheckpointStore
 from cluster.config import RunConfig
 from cluster.errors import CheckpointError, ConfigError, ParleyError, RunError
 from cluster.metrics import Metrics
+from cluster.picture import draw_curve
 from cluster.run_folder import RunFolder
 from cluster.show import Show
 from envs.registry import make_game
@@ -53,9 +56,11 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
     with ExitStack() as house:
         house.enter_context(_interruptible())
         show = house.enter_context(Show(config, folder))
-        nodes = house.enter_context(ray_cluster(config))
+        if "working_dir_files" in str(folder.path):  # Ray's copy of a submitted job's working directory
+            show.line(f"warning: {folder.path} goes when the job's node does; give output=/a/shared/folder")
+        nodes = house.enter_context(ray_cluster(config, show))
         transport = placement.transport(config, nodes)
-        model = policy_folder(config, show)
+        model = policy_folder(config, folder, show)
         vocabulary = check_model(model, config)
         metrics = house.enter_context(Metrics(folder, config, show, resume_at=_update_of(checkpoint)))
         show.stage("starting learners and rollout workers")
@@ -67,7 +72,6 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
             name=folder.path.name,
             transport=transport,
             ranks_per_worker=config.rollout.engine.tensor_parallel,
-            revision=config.model.revision,
             trust_remote_code=config.model.trust_remote_code,
         )
         house.callback(learners.close)
@@ -91,6 +95,7 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
             loop.run()
         summary = summarise(config, folder, loop)
         folder.write_summary(summary)
+        draw_curve(folder.metrics, summary, folder.path / "curve.svg")
         show.finished(summary)
     return summary
 
@@ -104,9 +109,8 @@ def evaluate(config: RunConfig, model: str, folder: RunFolder) -> dict:
     with ExitStack() as house:
         house.enter_context(_interruptible())
         show = house.enter_context(Show(config, folder))
-        house.enter_context(ray_cluster(config, learners=False))
-        config.model.path = model
-        path = policy_folder(config, show)
+        house.enter_context(ray_cluster(config, show, learners=False))
+        path = model_to_measure(config, model, folder, show)
         check_model(path, config)
         show.stage("starting rollout workers")
         fleet = start_fleet(config, str(path), "object_store", folder.path.name, house)
@@ -174,14 +178,45 @@ def seats_and_players(config: RunConfig) -> tuple[tuple[str, str], ...]:
     return tuple((seat, config.game.players.get(seat, "policy")) for seat in seats)
 
 
-def policy_folder(config: RunConfig, show: Show) -> Path | str:
-    """The model to start from: the embedded policy (made once, then cached) or the path given."""
-    if config.model.path != "embedded":
-        return config.model.path
-    from learners.embedded.build import build_policy
+def policy_folder(config: RunConfig, folder: RunFolder, show: Show) -> Path | str:
+    """The model to start from: the path given, or the embedded policy. That one is made once
+    and cached on this machine; the run works on a copy in its own folder, which all nodes see."""
+    if config.model.path == "embedded":
+        from learners.embedded.build import build_policy
 
-    show.stage("making the embedded policy (cached after the first time)")
-    return build_policy(config.game, config.model.embedded, progress=show.progress)
+        copy = folder.path / "initial_policy"
+        if not copy.is_dir():
+            show.stage("making the embedded policy (about a minute; cached for the next run)")
+            made = build_policy(config.game, config.model.embedded, progress=show.progress)
+            shutil.copytree(made, copy.with_suffix(".part"))
+            copy.with_suffix(".part").rename(copy)
+        return copy
+    if config.model.revision and not Path(config.model.path).is_dir():
+        from huggingface_hub import snapshot_download
+
+        return snapshot_download(config.model.path, revision=config.model.revision)
+    return config.model.path
+
+
+def model_to_measure(config: RunConfig, model: str, folder: RunFolder, show: Show) -> Path | str:
+    """A folder that an engine loads as it is: an adapter is merged into the model it was made for."""
+    adapter = Path(model) / "adapter_config.json"
+    if not adapter.is_file():
+        config.model.path = model
+        return policy_folder(config, folder, show)
+    from peft import AutoPeftModelForCausalLM
+    from transformers import AutoTokenizer
+
+    show.stage("merging the adapter into its base model")
+    merged = folder.path / "merged_policy"
+    base = json.loads(adapter.read_text())["base_model_name_or_path"]
+    try:
+        AutoPeftModelForCausalLM.from_pretrained(model).merge_and_unload().save_pretrained(merged)
+        AutoTokenizer.from_pretrained(model).save_pretrained(merged)
+    except OSError as error:
+        raise ConfigError(f"adapter {model} was made for {base!r}, which cannot be loaded: {first_line(error)}") from error
+    config.learner.lora.rank = 0
+    return merged
 
 
 def check_model(model: Path | str, config: RunConfig) -> int:
@@ -189,11 +224,9 @@ def check_model(model: Path | str, config: RunConfig) -> int:
     from transformers import AutoConfig
 
     try:
-        loaded = AutoConfig.from_pretrained(
-            model, revision=config.model.revision, trust_remote_code=config.model.trust_remote_code
-        )
+        loaded = AutoConfig.from_pretrained(model, trust_remote_code=config.model.trust_remote_code)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"model.path={config.model.path}: {str(error).splitlines()[0]}") from error
+        raise ConfigError(f"model.path={config.model.path}: {first_line(error)}") from error
     text = loaded.get_text_config()
     limit = getattr(text, "max_position_embeddings", None)
     if limit is not None and config.rollout.engine.max_context > limit:
@@ -205,7 +238,7 @@ def check_model(model: Path | str, config: RunConfig) -> int:
 
 
 @contextmanager
-def ray_cluster(config: RunConfig, learners: bool = True) -> Iterator[int]:
+def ray_cluster(config: RunConfig, show: Show, learners: bool = True) -> Iterator[int]:
     """Join the cluster that RAY_ADDRESS or a job names, else start one on this machine.
     Yields the number of nodes."""
     import ray
@@ -217,9 +250,11 @@ def ray_cluster(config: RunConfig, learners: bool = True) -> Iterator[int]:
     if started_here:
         address = os.environ.get("RAY_ADDRESS")
         try:
-            ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR")
+            joined = ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR")
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise RunError(f"cannot start or reach Ray at {address or 'this machine'}: {error}") from error
+        if joined.dashboard_url:
+            show.line(f"Ray dashboard http://{joined.dashboard_url}")
     try:
         if learners:
             placement.check(config, ray.cluster_resources())
@@ -254,6 +289,10 @@ def _interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]
 
 
 def _update_of(checkpoint: Path | None) -> int:

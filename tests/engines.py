@@ -17,6 +17,8 @@ from transformers import AutoModelForCausalLM
 from actors.engine import Completion, Engine, Request
 from actors.settings import EngineSettings
 
+torch.set_num_threads(1)  # tiny models: more threads only wait for each other
+
 KINDS = ("vllm", "transformers")
 
 
@@ -96,13 +98,16 @@ def drain(engine: Engine) -> dict[str, Completion]:
     return done
 
 
-def requests(count: int, vocabulary: int, *, prompt: int = 20, tokens: int = 24, seed: int = 0, **fields) -> list[Request]:
+def requests(
+    count: int, vocabulary: int, *, prompt: int = 20, tokens: int = 24, seed: int = 0, temperature: float = 1.0
+) -> list[Request]:
+    """Random prompts; token 1 stops them. The same arguments give the same requests."""
     rng = np.random.default_rng(seed)
-    made = []
-    for number in range(count):
-        ids = tuple(int(token) for token in rng.integers(3, vocabulary, prompt))
-        made.append(Request(f"s{seed}-{number}", ids, tokens, fields.get("temperature", 1.0), 1000 * seed + number, (1,)))
-    return made
+    prompts = rng.integers(3, vocabulary, (count, prompt)).tolist()
+    return [
+        Request(f"s{seed}-{number}", tuple(ids), tokens, temperature, 1000 * seed + number, (1,))
+        for number, ids in enumerate(prompts)
+    ]
 
 
 def run(engine: Engine, wanted: list[Request]) -> dict[str, Completion]:

@@ -141,6 +141,23 @@ def test_a_restored_learner_continues_to_the_same_bytes(learner, tmp_path, tiny_
         fresh.close()
 
 
+def test_the_running_baseline_lives_on_and_is_saved(learner, tmp_path):
+    def paid(amount: float, seed: int):
+        episodes, rewards = make_batch(6, seed=seed)
+        for reward in rewards:
+            reward.rewards[:] = 0.0
+            reward.rewards[-1] = amount  # undiscounted: every turn's return
+        return episodes, rewards
+
+    learner.load(learner.beginning)
+    assert learner.update(*paid(1.0, seed=15))["advantage_mean"] == 0.0
+    learner.save(tmp_path)
+    assert learner.update(*paid(0.0, seed=16))["advantage_mean"] == -1.0
+    learner.load(learner.beginning)
+    learner.load(tmp_path)
+    assert learner.update(*paid(0.0, seed=16))["advantage_mean"] == -1.0
+
+
 def test_a_checkpoint_that_does_not_fit_is_refused(learner, tmp_path):
     import json
 

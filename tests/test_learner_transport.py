@@ -27,6 +27,9 @@ def receivers(ray, count: int) -> list:
         """The four methods of a rollout worker, on the workers' own reading code."""
 
         def __init__(self):
+            import actors.transport.object_store
+            import actors.transport.shared_memory  # noqa: F401  (slow; not part of a sync's time)
+
             self.weights, self.calls, self.seconds, self.die_at, self.fail_at = {}, [], 0.0, "", ""
 
         def misbehave(self, seconds: float = 0.0, die_at: str = "", fail_at: str = ""):
@@ -69,7 +72,9 @@ def receivers(ray, count: int) -> list:
         def received(self):
             return self.weights, self.version, self.calls, getattr(self, "config", None)
 
-    return [Receiver.remote() for _ in range(count)]
+    started = [Receiver.remote() for _ in range(count)]
+    ray.get([receiver.misbehave.remote() for receiver in started], timeout=120)
+    return started
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +104,7 @@ def same(a: dict, b: dict) -> bool:
 
 @pytest.fixture(scope="module")
 def two_ranks(ray_cluster, model):
-    group = learner(model, "test-sync", ranks=2, sync={"timeout_seconds": 5})
+    group = learner(model, "test-sync", ranks=2, update_seconds=40, sync={"timeout_seconds": 10})
     yield group
     group.close()
 
@@ -156,8 +161,8 @@ def test_a_transfer_that_fails_half_way_leaves_the_ranks_together(ray_cluster, t
 
 def test_a_worker_that_is_stuck_is_named_and_the_ranks_stay_together(ray_cluster, two_ranks):
     quick, stuck = receivers(ray_cluster, 2)
-    ray_cluster.get(stuck.misbehave.remote(seconds=30), timeout=30)
-    with pytest.raises(LearnerError, match=r"weight sync 4, rollout worker 1, .*learner.sync.timeout_seconds=5"):
+    ray_cluster.get(stuck.misbehave.remote(seconds=60), timeout=30)
+    with pytest.raises(LearnerError, match=r"weight sync 4, rollout worker 1, .*learner.sync.timeout_seconds=10"):
         two_ranks.send_weights([quick, stuck], version=4)
     assert two_ranks.update(*make_batch(4, seed=34))["applied"] == 1
     two_ranks.send_weights([quick], version=5)

@@ -15,10 +15,10 @@ from learners.group import environment
 from learners.settings import LearnerSettings
 from tests.learner_batches import VOCABULARY, make_batch
 
-# AdamW divides by the root of the second moment, so where a gradient is near 0 a last-bit
-# difference in a sum becomes a visible share of the step. Three steps of 1e-3 move a
-# weight by up to 3e-3; 2e-5 is under one percent of that.
-TOLERANCE = 2e-5
+# Of the way that the weights went, as a norm. AdamW divides by the root of the second
+# moment, so where a gradient is near 0 a last-bit difference in a sum becomes a visible
+# share of that one weight's step; over all weights it stays far below this.
+TOLERANCE = 1e-3
 BATCHES = [make_batch(10, seed=seed) for seed in (21, 22, 23)]
 
 
@@ -81,8 +81,9 @@ def learners(ray_cluster, tiny_model):
 
 
 @pytest.fixture(scope="module")
-def expected(tiny_model) -> dict[str, np.ndarray]:
-    """Three updates by the bare pieces: one process, no DeepSpeed, one pack a batch."""
+def expected(tiny_model) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], list[float]]:
+    """Three updates by the bare pieces: one process, no DeepSpeed, one pack a batch. The
+    weights before and after, and the gradients' norms."""
     from learners.batch import collect
     from learners.credit import assign_credit
     from learners.loss import batch_scale, importance_weights, policy_loss
@@ -91,6 +92,7 @@ def expected(tiny_model) -> dict[str, np.ndarray]:
 
     settings = LearnerSettings()
     model = load_model(str(tiny_model), settings, 0)
+    before, norms = {name: p.detach().numpy().copy() for name, p in model.named_parameters()}, []
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=settings.betas, weight_decay=0.0)
     for number, batch in enumerate(BATCHES):
         trajectories = collect(*batch)
@@ -101,11 +103,17 @@ def expected(tiny_model) -> dict[str, np.ndarray]:
         weights = importance_weights(
             logprobs, torch.from_numpy(pack.behaviour), torch.from_numpy(pack.fresh), settings.importance_cap
         )
-        policy_loss(logprobs, torch.from_numpy(pack.advantages), weights, batch_scale(trajectories, "episode")).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), settings.gradient_clip)
+        scale = batch_scale(trajectories, "episode")
+        policy_loss(logprobs, torch.from_numpy(pack.advantages), weights, scale).backward()
+        norms.append(float(torch.nn.utils.clip_grad_norm_(model.parameters(), settings.gradient_clip)))
         optimiser.step()
         optimiser.zero_grad()
-    return {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
+    return before, {name: p.detach().numpy() for name, p in model.named_parameters()}, norms
+
+
+def distance(here: dict[str, np.ndarray], there: dict[str, np.ndarray]) -> float:
+    assert here.keys() == there.keys()
+    return float(np.sqrt(sum(np.square(here[name] - there[name], dtype=np.float64).sum() for name in here)))
 
 
 @pytest.mark.parametrize("zero", [0, 1, 2, 3])
@@ -114,12 +122,14 @@ def test_two_ranks_of_every_stage_learn_what_one_bare_process_learns(learners, e
     metrics = [learners.call("update", *batch) for batch in BATCHES[:2]]
     learners.call("save", str(tmp_path))
     metrics.append(learners.call("update", *BATCHES[2]))
-    assert all(m["applied"] == 1 and m["grad_norm"] > 1.0 for m in metrics), "clipping has to be in play"
+    before, after, norms = expected
+    assert min(norms) > 1.0 and all(m["applied"] == 1 for m in metrics), "clipping has to be in play"
+    assert [m["grad_norm"] for m in metrics] == pytest.approx(norms, rel=1e-4)
     mine, other = learners.each("parameters")
     assert all(np.array_equal(mine[name], other[name]) for name in mine), "ranks hold the same weights"
-    assert max(np.abs(mine[name] - expected[name]).max() for name in expected) < TOLERANCE
+    assert distance(mine, after) < TOLERANCE * distance(before, after)
     if zero == 3:
-        assert learners.elements() < sum(values.size for values in expected.values()), "the model is really cut up"
+        assert learners.elements() < sum(values.size for values in after.values()), "the model is really cut up"
     learners.become(zero=zero)
     learners.call("load", str(tmp_path))
     learners.call("update", *BATCHES[2])
@@ -185,7 +195,7 @@ def test_an_adapter_learns_alone_and_exports_as_peft(learners, tiny_model, tmp_p
 
 
 @pytest.mark.parametrize("zero", [0, 2, 3])
-def test_bfloat16_keeps_whole_precision_weights_behind(learners, expected, zero):
+def test_bfloat16_keeps_whole_precision_weights_behind(learners, zero):
     """Steps far below bfloat16's resolution still add up."""
     learners.become(zero=zero, dtype="bfloat16", learning_rate=1e-4)
     before = learners.call("parameters")

@@ -94,7 +94,10 @@ def test_a_whole_file_or_the_one_before(tmp_path):
     write_whole(path, "first")
     with pytest.raises(UnicodeEncodeError):
         write_whole(path, "x" * 100_000 + "\ud800")  # fails after part of it is written
-    assert path.read_text() == "first"
+    with path.open() as before:
+        write_whole(path, "second")
+        assert before.read() == "first"  # another file took its name; its own text was never touched
+    assert path.read_text() == "second"
     assert [p.name for p in tmp_path.iterdir()] == ["summary.json"]
 
 

@@ -115,12 +115,14 @@ def test_an_adapter_update_is_what_peft_computes(kind, tiny_model, ray_cluster):
                 if "lora_" in name:
                     weight.normal_(std=0.3)
         info, payload = bucket_of(get_peft_model_state_dict(models[version]).items())
-        info |= {"reference": [ray_cluster.put(payload)], "peft_config": models[version].peft_config["default"].to_dict()}
+        info["reference"] = [ray_cluster.put(payload)]
+        info["peft_config"] = models[version].peft_config["default"].to_dict()
         engine.start_weight_update()
         engine.update_weights(info)
         engine.finish_weight_update(str(version))
         assert np.abs(engine.score([sequence])[0] - model_logprobs(models[version], sequence)).max() < 1e-4
-        assert np.abs(model_logprobs(models[version - 1], sequence) - model_logprobs(models[version], sequence)).max() > 0.1
+        before = model_logprobs(models[version - 1], sequence)
+        assert np.abs(before - model_logprobs(models[version], sequence)).max() > 0.1
     done |= drain(engine)
     seen = set()
     for request in wanted:

@@ -57,7 +57,8 @@ class AdapterReceiver:
     def write(self) -> None:
         fresh = self.root / "fresh"
         fresh.mkdir()
-        save_file({name: tensor.contiguous() for name, tensor in self.tensors.items()}, fresh / "adapter_model.safetensors")
+        tensors = {name: tensor.contiguous() for name, tensor in self.tensors.items()}
+        save_file(tensors, fresh / "adapter_model.safetensors")
         (fresh / "adapter_config.json").write_text(json.dumps(self.config, default=sorted))
         shutil.rmtree(self.folder, ignore_errors=True)
         os.rename(fresh, self.folder)
@@ -90,5 +91,9 @@ def zero_adapter(rank: int, name: str, projection: torch.nn.Linear) -> tuple[dic
     }
     target = name.rpartition(".")[2]
     return tensors, {
-        "peft_type": "LORA", "task_type": "CAUSAL_LM", "r": rank, "lora_alpha": rank, "target_modules": [target],
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "r": rank,
+        "lora_alpha": rank,
+        "target_modules": [target],
     }

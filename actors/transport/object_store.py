@@ -19,6 +19,8 @@ def read_object_store(info: dict[str, Any]) -> np.ndarray:
     """The bucket's bytes; a copy, because the store's own memory is read-only and shared."""
     import ray
 
+    if len(info.get("reference") or ()) != 1:
+        raise BadBucket("weight bucket lacks reference, a list of the one object that holds its bytes")
     (reference,) = info["reference"]
     try:
         payload = ray.get(reference, timeout=FETCH_SECONDS)

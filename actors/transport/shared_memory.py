@@ -7,11 +7,11 @@ unlinks the trainer's segment when the worker exits.
 
 from __future__ import annotations
 
+import _posixshmem
 import mmap
 import os
 from typing import Any
 
-import _posixshmem
 import numpy as np
 
 from actors.transport.bucket import BadBucket
@@ -19,7 +19,9 @@ from actors.transport.bucket import BadBucket
 
 def read_shared_memory(info: dict[str, Any]) -> np.ndarray:
     """A private copy of the bucket's bytes; the segment is no longer touched afterwards."""
-    name = info["segment"]
+    name = info.get("segment")
+    if not name:
+        raise BadBucket("weight bucket lacks segment, the name of its shared memory")
     try:
         descriptor = _posixshmem.shm_open("/" + name.lstrip("/"), os.O_RDONLY, mode=0)
     except FileNotFoundError:
