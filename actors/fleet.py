@@ -178,6 +178,11 @@ class Fleet:
         """The caller has given this worker the current weights."""
         self.health.joined(self.handles.index(worker))
 
+    @property
+    def restarts(self) -> int:
+        """How many workers were lost and replaced so far."""
+        return self.health.restarts
+
     def replace_lost(self) -> bool:
         """Ask every worker whether it is there; replace those that are not. True if any was lost."""
         before = self.health.restarts

@@ -11,9 +11,10 @@ from `step` exactly once:
 
     admitted = queued + live + returned
 
-What an episode samples depends on its ticket's seed, not on the attempt or on its
-neighbours. Tickets admitted to an idle Play start from empty caches, so the same set of
-tickets gives the same bytes.
+What an episode samples depends on its ticket's seed and number, not on the attempt or on
+its neighbours: two tickets with one seed play the same game in different ways. Tickets
+admitted to an idle Play start from empty caches, so the same set of tickets gives the
+same bytes.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ class Play:
         with self._failing_as("player_error", ticket):
             spare = self.spare_players.setdefault((ticket.game, player), [])
             scripted = spare.pop() if spare else self.cast.new_scripted(ticket.game, player.partition(":")[2])
-            scripted.reset(stable_seed(ticket.seed, seat, "player"))
+            scripted.reset(stable_seed(ticket.seed, ticket.number, seat, "player"))
         return scripted
 
     @contextmanager
@@ -198,7 +199,7 @@ class Play:
         others None, and the answer arrives in a later step."""
         name = live.game.seat
         seat, turn = live.seats[name], live.spoken.get(name, 0)
-        seed = stable_seed(live.ticket.seed, name, turn)
+        seed = stable_seed(live.ticket.seed, live.ticket.number, name, turn)
         if isinstance(seat, PolicySeat):
             seat.see(live.observation)
             room = seat.room(self.settings.engine.max_context)

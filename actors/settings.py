@@ -33,10 +33,14 @@ class EngineSettings(Settings):
     tensor_parallel: int = Field(1, ge=1, description="GPUs that share one engine")
     max_context: int = Field(1024, ge=16, description="longest prompt plus answer of one seat, in tokens")
     max_sequences: int = Field(64, ge=1, description="sequences the engine decodes at once")
-    max_batched_tokens: int = Field(4096, ge=64, description="tokens of one engine step (chunked prefill splits longer prompts)")
+    max_batched_tokens: int = Field(
+        4096, ge=64, description="tokens of one engine step; on GPU longer prompts are split over steps"
+    )
     gpu_memory_share: float = Field(0.85, gt=0, le=1, description="share of a GPU's memory that the engine may take")
     cpu_cache_gib: float = Field(1.0, gt=0, description="key-value cache on CPU, GiB")
-    enforce_eager: bool | None = Field(None, description="no CUDA graphs or compilation; default: true on CPU, false on GPU")
+    enforce_eager: bool | None = Field(
+        None, description="no CUDA graphs or compilation; default: true on CPU, false on GPU"
+    )
     prefix_caching: bool = Field(True, description="reuse the keys and values of a growing prompt")
     start_seconds: float = Field(600.0, gt=0, description="time limit for an engine to start")
 
@@ -44,15 +48,25 @@ class EngineSettings(Settings):
 class RolloutSettings(Settings):
     workers: int = Field(1, ge=1, description="rollout workers, each with an engine of its own")
     cpus_per_worker: float = Field(1.0, ge=0, description="CPUs each worker reserves from Ray")
-    gpus_per_worker: float = Field(0.0, ge=0, description="GPUs each worker reserves from Ray (tensor_parallel of them, or a fraction)")
+    gpus_per_worker: float = Field(
+        0.0, ge=0, description="GPUs each worker reserves from Ray (tensor_parallel of them, or a fraction)"
+    )
     episodes_in_flight: int = Field(256, ge=1, description="episodes one worker plays at once")
     temperature: float = Field(1.0, gt=0, description="sampling temperature; applied in training too")
     max_utterance_tokens: int = Field(64, ge=1, description="longest utterance, in tokens")
-    episode_seconds: float = Field(120.0, gt=0, description="time limit of one episode; past it the ticket is issued again")
-    batch_seconds: float = Field(1800.0, gt=0, description="longest wait for a batch before the run stops with what was missing")
+    episode_seconds: float = Field(
+        120.0, gt=0, description="time limit of one episode; past it the ticket is issued again"
+    )
+    batch_seconds: float = Field(
+        1800.0, gt=0, description="longest wait for a batch before the run stops with what was missing"
+    )
     worker_silence_seconds: float = Field(120.0, gt=0, description="a worker silent for longer is replaced")
     max_attempts: int = Field(5, ge=1, description="times a ticket is tried before it is dropped and the run stops")
     max_worker_restarts: int = Field(10, ge=0, description="workers replaced before the run stops")
     engine: EngineSettings = Field(default_factory=EngineSettings)
-    endpoints: dict[str, EndpointSettings] = Field(default_factory=dict, description="endpoints by name, for players 'endpoint:NAME'")
-    frozen: dict[str, str] = Field(default_factory=dict, description="frozen policies by name -> model folder, for players 'frozen:NAME'")
+    endpoints: dict[str, EndpointSettings] = Field(
+        default_factory=dict, description="endpoints by name, for players 'endpoint:NAME'"
+    )
+    frozen: dict[str, str] = Field(
+        default_factory=dict, description="frozen policies by name -> model folder, for players 'frozen:NAME'"
+    )

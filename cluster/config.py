@@ -26,6 +26,9 @@ class EvaluationSettings(Settings):
     seed: int = Field(
         1_000_000, ge=1_000_000, description="first seed of the held-out games; training stays below 1,000,000"
     )
+    temperature: float | None = Field(
+        None, gt=0, description="sampling temperature of held-out games; default: the one trained with"
+    )
     every: int = Field(0, ge=0, description="also evaluate every this many updates; 0: only before and after")
 
 

@@ -34,7 +34,8 @@ class Evaluation:
 
 def held_out_tickets(config: RunConfig, run: str, players: tuple[tuple[str, str], ...], episodes: int) -> list[Ticket]:
     return [
-        Ticket(run, config.game.name, HELD_OUT_NUMBERS + i, config.evaluation.seed + i, players) for i in range(episodes)
+        Ticket(run, config.game.name, HELD_OUT_NUMBERS + i, config.evaluation.seed + i, players)
+        for i in range(episodes)
     ]
 
 
@@ -47,7 +48,7 @@ def evaluate(
     keep_transcripts: Callable[[list[Episode]], None],
 ) -> Evaluation:
     tickets = held_out_tickets(config, run, players, config.evaluation.episodes)
-    results = playing.play_held_out(tickets, config.rollout.max_attempts)
+    results = playing.play_held_out(tickets, config.rollout.max_attempts, config.evaluation.temperature)
     episodes = ray.get([result.ref for result in results], timeout=config.rollout.batch_seconds)
     keep_transcripts(episodes)
     outcomes = np.array([episode.outcome[seat] for episode in episodes for seat in episode.policy_seats()])

@@ -27,7 +27,9 @@ def draw_curve(metrics: Path, summary: Mapping, picture: Path) -> None:
     if trained:
         updates, outcomes = (np.array(column, float) for column in zip(*trained, strict=True))
         axes.plot(updates, outcomes, color="#9db8d2", linewidth=1, label="training batch, mean outcome")
-        axes.plot(updates, running_mean(outcomes, WINDOW), color="#1f5f99", linewidth=2, label=f"mean of {WINDOW} updates")
+        axes.plot(
+            updates, running_mean(outcomes, WINDOW), color="#1f5f99", linewidth=2, label=f"mean of {WINDOW} updates"
+        )
     held_out = summary["evaluations"]
     rates = np.array([each["evaluation/win_rate"] for each in held_out])
     low = rates - [each["evaluation/win_low"] for each in held_out]

@@ -19,7 +19,8 @@ def bundles(config: RunConfig) -> list[tuple[str, dict[str, float]]]:
         for i in range(rollout.workers)
     ]
     wanted += [
-        (f"learner rank {i}", {"CPU": learner.cpus_per_rank, "GPU": learner.gpus_per_rank}) for i in range(learner.ranks)
+        (f"learner rank {i}", {"CPU": learner.cpus_per_rank, "GPU": learner.gpus_per_rank})
+        for i in range(learner.ranks)
     ]
     return [(who, {kind: amount for kind, amount in need.items() if amount}) for who, need in wanted]
 

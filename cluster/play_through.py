@@ -42,16 +42,18 @@ class Playing:
             raise RunError(f"every episode of batch {self.ledger.next_batch} was dropped ({reasons})")
         return results
 
-    def play_held_out(self, tickets: list[Ticket], max_attempts: int) -> list[Finished]:
+    def play_held_out(
+        self, tickets: list[Ticket], max_attempts: int, temperature: float | None = None
+    ) -> list[Finished]:
         """Play held-out tickets to the end, in ticket order. One that keeps failing stops
         the run: an evaluation with holes would not be comparable."""
         deadline = time.monotonic() + self.batch_seconds
         self.held_out = {ticket.number: ticket for ticket in tickets}
-        self.fleet.assign(tickets)
+        self.fleet.assign(tickets, temperature)
         while open_ := [item for item in self.held_out.values() if isinstance(item, Ticket)]:
             self._poll(deadline, "the evaluation", len(open_))
             again = [self._again(n, item, max_attempts) for n, item in self.held_out.items() if self._failed(item)]
-            self.fleet.assign(again)
+            self.fleet.assign(again, temperature)
         finished, self.held_out = [self.held_out[n] for n in sorted(self.held_out)], {}
         return finished
 

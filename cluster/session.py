@@ -182,11 +182,14 @@ def policy_folder(config: RunConfig, folder: RunFolder, show: Show) -> Path | st
     """The model to start from: the path given, or the embedded policy. That one is made once
     and cached on this machine; the run works on a copy in its own folder, which all nodes see."""
     if config.model.path == "embedded":
+        from transformers.utils import logging
+
         from learners.embedded.build import build_policy
 
+        logging.disable_progress_bar()  # it would break up what the run shows
         copy = folder.path / "initial_policy"
         if not copy.is_dir():
-            show.stage("making the embedded policy (about a minute; cached for the next run)")
+            show.stage("embedded policy (made in about a minute the first time, then cached)")
             made = build_policy(config.game, config.model.embedded, progress=show.progress)
             shutil.copytree(made, copy.with_suffix(".part"))
             copy.with_suffix(".part").rename(copy)
@@ -214,7 +217,9 @@ def model_to_measure(config: RunConfig, model: str, folder: RunFolder, show: Sho
         AutoPeftModelForCausalLM.from_pretrained(model).merge_and_unload().save_pretrained(merged)
         AutoTokenizer.from_pretrained(model).save_pretrained(merged)
     except OSError as error:
-        raise ConfigError(f"adapter {model} was made for {base!r}, which cannot be loaded: {first_line(error)}") from error
+        raise ConfigError(
+            f"adapter {model} was made for {base!r}, which cannot be loaded: {first_line(error)}"
+        ) from error
     config.learner.lora.rank = 0
     return merged
 

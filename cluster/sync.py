@@ -48,7 +48,9 @@ def probe_sequences(vocabulary: int, max_context: int, seed: int) -> list[list[i
 
 def largest_gap(ours: list[np.ndarray], theirs: list[np.ndarray]) -> float:
     """Largest absolute log-prob difference; infinite where one side is not a number."""
-    gaps = [np.abs(np.asarray(a, np.float64) - np.asarray(b, np.float64)).max() for a, b in zip(ours, theirs, strict=True)]
+    gaps = [
+        np.abs(np.asarray(a, np.float64) - np.asarray(b, np.float64)).max() for a, b in zip(ours, theirs, strict=True)
+    ]
     gap = max(gaps)
     return float(gap) if np.isfinite(gap) else float("inf")
 
@@ -71,20 +73,23 @@ class WeightSync:
 
     def publish(self, version: int) -> SyncReport:
         """Give every engine the trainer's weights as `version`. Between the pause and the
-        resume no token is made."""
-        started = time.monotonic()
+        resume no token is made. Workers that are still starting are not waited for: they get
+        the weights when they join."""
+        started, gap = time.monotonic(), 0.0
         self.fleet.pause()
-        while True:
-            workers = self.fleet.workers()
+        while workers := self.fleet.workers():
+            before = self.fleet.restarts
             try:
                 self.learners.send_weights(workers, version)
                 gap = self.probe(version)
-                break
             except Exception as error:
-                if not self.fleet.replace_lost():  # nobody died: the transfer itself is at fault
+                self.fleet.replace_lost()
+                if self.fleet.restarts == before:  # nobody died: the transfer itself is at fault
                     if isinstance(error, ParityError):
                         raise
                     raise SyncError(f"weight sync to version {version} failed: {error}") from error
+            if self.fleet.restarts == before:
+                break  # else again, with those that are left
         for worker in self.fleet.joining():
             self.fleet.joined(worker)
         self.fleet.resume()
@@ -101,7 +106,7 @@ class WeightSync:
             if gap > self.tolerance:
                 raise ParityError(
                     f"weight sync to version {version} is wrong: rollout worker {worker} differs from the trainer by "
-                    f"{gap:.2e} in log-prob (tolerance {self.tolerance:.0e}); its engine does not hold the trained weights"
+                    f"{gap:.2e} in log-prob (tolerance {self.tolerance:.0e}): its engine does not hold the weights sent"
                 )
             worst = max(worst, gap)
         return worst

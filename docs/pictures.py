@@ -37,12 +37,16 @@ def record(command: list[str]) -> str:
 
 def settled_lines(raw: str) -> list[str]:
     """The lines that stay: the moving line rewrites itself and leaves nothing."""
-    lines = [re.sub(r"\x1b\[(?!\d*(;\d+)*m)[0-9;?]*[A-Za-z]", "", part.rsplit("\r", 1)[-1]) for part in raw.split("\r\n")]
+    lines = [
+        re.sub(r"\x1b\[(?!\d*(;\d+)*m)[0-9;?]*[A-Za-z]", "", part.rsplit("\r", 1)[-1]) for part in raw.split("\r\n")
+    ]
     return [line for line in lines if not re.match(r"(\x1b\[[0-9;]*m)*[⠀-⣿]", line)]
 
 
 def shortened(lines: list[str]) -> list[str]:
-    updates = [number for number, line in enumerate(lines) if re.match(r"update +\d+/", re.sub(r"\x1b\[[0-9;]*m", "", line))]
+    updates = [
+        number for number, line in enumerate(lines) if re.match(r"update +\d+/", re.sub(r"\x1b\[[0-9;]*m", "", line))
+    ]
     left_out = updates[KEPT_UPDATES:-KEPT_UPDATES]
     if not left_out:
         return lines

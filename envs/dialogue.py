@@ -26,6 +26,8 @@ class Dialogue:
                 f"tokenizer {tokenizer.name_or_path!r} has no chat template; "
                 "use an instruction-tuned model or put a chat_template.jinja beside it"
             )
+        # Longest first, so that none is left behind as part of another.
+        self.markers = sorted({*tokenizer.all_special_tokens, *tokenizer.get_added_vocab()}, key=len, reverse=True)
         self.end_ids = self._end_ids()
         self.opening = lru_cache(maxsize=4096)(self._opening)
         self.reply = lru_cache(maxsize=65536)(self._reply)
@@ -48,12 +50,20 @@ class Dialogue:
             messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
         )
 
+    def _plain(self, text: str) -> str:
+        """Text of a game or of another player, with the tokenizer's control tokens spelled
+        out: whoever writes `<|im_end|>` says these characters and ends nobody's turn."""
+        for marker in self.markers:
+            if marker.strip():
+                text = text.replace(marker, " ".join(marker))
+        return text
+
     def _after_answer(self, observation: str) -> str:
         rendered = self._render(
             [
                 {"role": "user", "content": "x"},
                 {"role": "assistant", "content": SENTINEL},
-                {"role": "user", "content": observation},
+                {"role": "user", "content": self._plain(observation)},
             ]
         )
         return rendered.partition(SENTINEL)[2]  # the first: an observation may hold anything
@@ -61,7 +71,7 @@ class Dialogue:
     def _opening(self, briefing: str, observation: str) -> tuple[int, ...]:
         """Ids of the whole prompt before a seat's first utterance."""
         system = [{"role": "system", "content": briefing}] if briefing else []
-        text = self._render([*system, {"role": "user", "content": observation}])
+        text = self._render([*system, {"role": "user", "content": self._plain(observation)}])
         return tuple(self.tokenizer.encode(text, add_special_tokens=False))
 
     def _reply(self, observation: str, last_id: int) -> tuple[int, ...]:

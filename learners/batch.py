@@ -81,6 +81,4 @@ def _trajectory(episode: Episode, seat: str, shaped: ShapedRewards) -> Trajector
     if sequence.mask[0]:
         raise ValueError(f"{where} starts with a sampled token: there is no prompt to predict it from")
     turn_tokens = np.bincount(sequence.turn[sequence.mask], minlength=len(turns))
-    return Trajectory(
-        episode.ticket.number, seat, sequence, values, turn_tokens, shaped.kind, episode.terminated
-    )
+    return Trajectory(episode.ticket.number, seat, sequence, values, turn_tokens, shaped.kind, episode.terminated)

@@ -46,7 +46,5 @@ def importance_weights(
     return torch.where(fresh, torch.ones_like(ratio), ratio)
 
 
-def policy_loss(
-    logprobs: torch.Tensor, advantages: torch.Tensor, weights: torch.Tensor, scale: float
-) -> torch.Tensor:
+def policy_loss(logprobs: torch.Tensor, advantages: torch.Tensor, weights: torch.Tensor, scale: float) -> torch.Tensor:
     return -scale * (weights * advantages * logprobs).sum()

@@ -21,8 +21,9 @@ class CreditSettings(Settings):
     method: Literal["reinforce"] = Field("reinforce", description="how per-turn rewards become per-token advantages")
     gamma: float = Field(1.0, gt=0, le=1, description="discount between turns")
     baseline: Literal["none", "batch", "turn", "leave_one_out", "running"] = Field(
-        "turn", description="what is subtracted from the return: nothing, the batch mean, the mean at the same turn "
-        "index, the mean of the other episodes, or a running mean over updates"
+        "turn",
+        description="what is subtracted from the return: nothing, the batch mean, the mean at the same turn "
+        "index, the mean of the other episodes, or a running mean over updates",
     )
     running_decay: float = Field(0.9, ge=0, lt=1, description="memory of the running baseline")
 
@@ -30,12 +31,14 @@ class CreditSettings(Settings):
 class SyncSettings(Settings):
     transport: Literal["auto", "shared_memory", "object_store", "nccl", "ipc", "adapter"] = Field(
         "auto",
-        description="how weights reach the engines; auto: adapter for LoRA, nccl on GPUs, shared_memory on one CPU node, "
-        "object_store across nodes",
+        description="how weights reach the engines; auto: adapter for LoRA, nccl on GPUs, shared_memory on one "
+        "CPU node, object_store across nodes",
     )
     timeout_seconds: float = Field(300.0, gt=0, description="time limit of one sync")
     probe: bool = Field(True, description="after every sync compare the engines' log-probs with the trainer's")
-    tolerance: float | None = Field(None, gt=0, description="largest gap allowed; default: 1e-4 in float32, 0.15 in half precision")
+    tolerance: float | None = Field(
+        None, gt=0, description="largest gap allowed; default: 1e-4 in float32, 0.15 in half precision"
+    )
     bucket_mib: int = Field(256, ge=1, description="memory for weights in transit at a time, MiB")
 
 
@@ -45,18 +48,30 @@ class LearnerSettings(Settings):
     gpus_per_rank: float = Field(0.0, ge=0, description="GPUs each rank reserves from Ray")
     zero: Literal[0, 1, 2, 3] = Field(2, description="DeepSpeed ZeRO stage")
     offload_optimizer: bool = Field(False, description="keep optimiser state in CPU memory")
-    dtype: Literal["auto", "float32", "bfloat16"] = Field("auto", description="compute type; auto: float32 on CPU, bfloat16 on GPU")
+    dtype: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="compute type; auto: float32 on CPU, bfloat16 on GPU"
+    )
     learning_rate: float = Field(3e-4, gt=0, description="AdamW step size")
     betas: tuple[float, float] = Field((0.9, 0.999), description="AdamW moment decays")
     weight_decay: float = Field(0.0, ge=0, description="AdamW weight decay")
     warmup_updates: int = Field(0, ge=0, description="updates over which the step size rises from 0")
     gradient_clip: float = Field(1.0, gt=0, description="largest gradient norm")
-    tokens_per_micro_batch: int = Field(4096, ge=16, description="tokens packed into one forward pass; bounds activation memory")
+    tokens_per_micro_batch: int = Field(
+        4096, ge=16, description="tokens packed into one forward pass; bounds activation memory"
+    )
     gradient_checkpointing: bool = Field(False, description="recompute activations in the backward pass")
-    attention: Literal["auto", "sdpa", "eager", "flash_attention_2"] = Field("auto", description="attention kernels; auto: sdpa on CPU")
-    loss_aggregation: Literal["token", "turn", "episode"] = Field("episode", description="what is averaged: tokens, turns or episodes")
-    importance_cap: float = Field(2.0, gt=0, description="cap of the weight pi/pi_behaviour on tokens from older weights")
-    max_bad_updates: int = Field(5, ge=1, description="updates with a non-finite loss or gradient that are skipped before the run stops")
+    attention: Literal["auto", "sdpa", "eager", "flash_attention_2"] = Field(
+        "auto", description="attention kernels; auto: sdpa on CPU"
+    )
+    loss_aggregation: Literal["token", "turn", "episode"] = Field(
+        "episode", description="what is averaged: tokens, turns or episodes"
+    )
+    importance_cap: float = Field(
+        2.0, gt=0, description="cap of the weight pi/pi_behaviour on tokens from older weights"
+    )
+    max_bad_updates: int = Field(
+        5, ge=1, description="updates with a non-finite loss or gradient that are skipped before the run stops"
+    )
     start_seconds: float = Field(600.0, gt=0, description="time limit for all ranks to start")
     update_seconds: float = Field(1800.0, gt=0, description="time limit of one update")
     lora: LoraSettings = Field(default_factory=LoraSettings)
@@ -75,5 +90,7 @@ class EmbeddedSettings(Settings):
     steps: int = Field(800, ge=0, description="cloning steps")
     games_per_step: int = Field(32, ge=1, description="fresh games in each cloning step")
     learning_rate: float = Field(8e-3, gt=0, description="AdamW step size (embeddings, head, norms), decaying to 0")
-    matrix_learning_rate: float = Field(0.03, gt=0, description="Muon step size (matrices of the layers), decaying to 0")
+    matrix_learning_rate: float = Field(
+        0.03, gt=0, description="Muon step size (matrices of the layers), decaying to 0"
+    )
     belief_weight: float = Field(3.0, ge=0, description="weight of the auxiliary loss that predicts the game's secret")

@@ -26,9 +26,7 @@ def tiny_model(tmp_path_factory):
 def ray_cluster():
     import ray
 
-    ray.init(
-        address="local", num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=512 * 2**20
-    )
+    ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=512 * 2**20)
     yield ray
     ray.shutdown()
 

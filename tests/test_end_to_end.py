@@ -101,18 +101,27 @@ def test_lora_trains_and_its_checkpoint_is_a_peft_adapter(ray_cluster, parrot_mo
 
 @pytest.mark.timeout(400)
 def test_a_killed_worker_is_replaced_and_nothing_is_trained_twice(ray_cluster, parrot_model, tmp_path):
-    """SIGKILL of a rollout worker while the run is on: it goes on, and the ledger balances."""
+    """SIGKILL of the only rollout worker while the run is on: it goes on, and the ledger
+    balances. The model has tied embeddings, which have to survive every sync too."""
     import ray
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-    config = config_for(parrot_model, tmp_path, updates=6, rollout={"workers": 2})
+    tied = tmp_path / "tied"
+    shape = AutoConfig.from_pretrained(parrot_model)
+    shape.tie_word_embeddings = True
+    model = AutoModelForCausalLM.from_config(shape)
+    assert model.lm_head.weight is model.model.embed_tokens.weight
+    model.save_pretrained(tied)
+    AutoTokenizer.from_pretrained(parrot_model).save_pretrained(tied)
+    config = config_for(tied, tmp_path / "runs", updates=6)
     killed = []
 
     def kill_one_worker_once_training_runs():
         deadline = time.monotonic() + 200
         while time.monotonic() < deadline and not killed:
-            rows = list(tmp_path.glob("*/metrics.jsonl"))
+            rows = list(tmp_path.glob("runs/*/metrics.jsonl"))
             if rows and '"update": 1,' in rows[0].read_text():
-                worker = ray.get_actor(f"parley-{rows[0].parent.name}-rollout-1")
+                worker = ray.get_actor(f"parley-{rows[0].parent.name}-rollout-0")
                 killed.append(ray.get(worker.ready.remote(), timeout=30))
                 os.kill(killed[0], signal.SIGKILL)
                 return
@@ -140,7 +149,11 @@ def test_a_killed_run_resumes_to_the_same_bytes(parrot_model, tmp_path):
 
     def command(*words: str) -> subprocess.Popen:
         return subprocess.Popen(
-            [sys.executable, "-m", "cluster", *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            [sys.executable, "-m", "cluster", *words],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
 
     whole = command("train", str(recipe), *changes, f"output={tmp_path}/whole")
@@ -164,7 +177,9 @@ def test_a_killed_run_resumes_to_the_same_bytes(parrot_model, tmp_path):
     output, _ = resumed.communicate(timeout=200)
     assert resumed.returncode == 0, output[-3000:]
     ours, theirs = run_folder / "checkpoints/update-000004", whole_run / "checkpoints/update-000004"
-    names = sorted(path.relative_to(theirs) for path in theirs.rglob("*") if path.is_file() and path.name != "manifest.json")
+    names = sorted(
+        path.relative_to(theirs) for path in theirs.rglob("*") if path.is_file() and path.name != "manifest.json"
+    )
     assert any(path.name == "model.safetensors" for path in names) and len(names) > 5
     different = [str(name) for name in names if (ours / name).read_bytes() != (theirs / name).read_bytes()]
     assert different in ([], ["state.json"])

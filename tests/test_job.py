@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def cluster(tmp_path):
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     try:
-        wait_for(f"http://127.0.0.1:{dashboard}/api/healthz", 60, head, environment)
+        wait_for(f"http://127.0.0.1:{dashboard}/api/version", 60, head, environment)
         yield {"dashboard": dashboard, "metrics": metrics, "environment": environment}
     finally:
         head.send_signal(signal.SIGTERM)
@@ -74,7 +75,11 @@ def wait_for(url: str, seconds: float, head: subprocess.Popen, environment: dict
 
 
 def scrape(port: int) -> str:
-    return urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
+    """What Prometheus would read; empty while the node's agent is still starting."""
+    try:
+        return urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
+    except urllib.error.URLError:
+        return ""
 
 
 @pytest.mark.timeout(400)
@@ -100,12 +105,10 @@ def test_a_submitted_job_trains_and_its_metrics_are_scraped(cluster, tiny_model,
     assert job.returncode == 0 and "succeeded" in output, output[-4000:]
     for name in ("parley_episodes_total", "parley_tokens_total", "parley_sync_seconds", "parley_parity_gap"):
         assert f"ray_{name}" in seen, f"{name} is not among the metrics: " + str(
-            sorted({line.split('{')[0] for line in seen.splitlines() if 'parley' in line})
+            sorted({line.split("{")[0] for line in seen.splitlines() if "parley" in line})
         )
     assert list(tmp_path.glob("job*/summary.json"))
 
-    refused = subprocess.run(
-        submit[:5] + ["--", "true"], env={**cluster["environment"], "RAY_AUTH_TOKEN_PATH": "", "RAY_AUTH_TOKEN": "wrong"},
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+    stranger = cluster["environment"] | {"RAY_AUTH_TOKEN_PATH": "", "RAY_AUTH_TOKEN": "wrong"}
+    refused = subprocess.run([*submit[:5], "--", "true"], env=stranger, capture_output=True, text=True, timeout=60)
     assert refused.returncode != 0, "the cluster accepted a job without its token"

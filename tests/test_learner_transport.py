@@ -15,8 +15,6 @@ import torch
 from learners.group import LearnerError, LearnerGroup, environment, resolve_transport
 from learners.settings import LearnerSettings
 from learners.transport.bucket import Bucket, layout
-from learners.transport.client import WeightSyncError
-from learners.transport.sender import WeightSender
 from learners.transport.source import ModuleWeights, buckets
 from tests.learner_batches import make_batch
 
@@ -189,16 +187,6 @@ def test_object_store_and_adapter(ray_cluster, model):
         assert (config["r"], config["lora_alpha"], config["peft_type"]) == (2, 8.0, "LORA")
     finally:
         group.close()
-
-
-def test_a_tied_model_is_refused_and_its_adapter_is_not(tiny_model):
-    from transformers import AutoModelForCausalLM
-
-    model = AutoModelForCausalLM.from_pretrained(tiny_model)
-    model.config.tie_word_embeddings = True
-    with pytest.raises(WeightSyncError, match="tie_word_embeddings=true"):
-        WeightSender(model, "shared_memory", LearnerSettings().sync, rank=0)
-    WeightSender(model, "adapter", LearnerSettings().sync, rank=0)
 
 
 def test_buckets_hold_what_fits_and_lay_it_out_apart():

@@ -18,7 +18,9 @@ def new_ledger(batch=4, max_staleness=1, max_attempts=3) -> Ledger:
 
 
 @given(
-    moves=st.lists(st.tuples(st.sampled_from(["finish", "fail", "late", "admit", "restart"]), st.integers(0, 99)), max_size=200),
+    moves=st.lists(
+        st.tuples(st.sampled_from(["finish", "fail", "late", "admit", "restart"]), st.integers(0, 99)), max_size=200
+    ),
     batch=st.integers(1, 5),
     max_staleness=st.integers(0, 3),
 )

@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import tempfile
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ class AdapterReceiver:
         memory = Path("/dev/shm")
         self.root = Path(tempfile.mkdtemp(prefix="parley-adapter-", dir=memory if memory.is_dir() else None))
         self.folder = self.root / "adapter"
+        self.close = weakref.finalize(self, shutil.rmtree, self.root, ignore_errors=True)  # at exit, if nobody calls it
         projections = linear_projections(model_path, trust_remote_code)
         self.projections = sorted({name.rpartition(".")[2] for name in projections})  # where an adapter may sit
         self.tensors, self.config = zero_adapter(rank, *next(iter(projections.items())))
@@ -62,9 +64,6 @@ class AdapterReceiver:
         (fresh / "adapter_config.json").write_text(json.dumps(self.config, default=sorted))
         shutil.rmtree(self.folder, ignore_errors=True)
         os.rename(fresh, self.folder)
-
-    def close(self) -> None:
-        shutil.rmtree(self.root, ignore_errors=True)
 
 
 def linear_projections(model_path: str, trust_remote_code: bool) -> dict[str, torch.nn.Linear]:

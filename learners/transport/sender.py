@@ -32,11 +32,6 @@ class WeightSender:
         self, module: torch.nn.Module, transport: str, settings: SyncSettings, rank: int, ranks_per_worker: int = 1
     ):
         adapter = transport == "adapter"
-        if not adapter and module.config.get_text_config().tie_word_embeddings:
-            raise WeightSyncError(
-                "the model ties its output head to its embeddings (tie_word_embeddings=true), and vLLM's weight update "
-                "leaves such a head stale: use an untied model, or train an adapter (learner.lora.rank)"
-            )
         self.module, self.transport, self.rank = module, transport, rank
         self.bucket_bytes = settings.bucket_mib * 2**20
         whole = torch.iinfo(torch.int64).max

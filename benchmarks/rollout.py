@@ -1,0 +1,176 @@
+"""Rollout: what games, seats, exact token bookkeeping and log-probs cost on top of vLLM.
+
+    parley        Play over VllmEngine: Twenty Questions with the embedded policy, demo recipe
+    raw           the requests that Play made, put straight to the same vLLM engine with the
+                  same sampling parameters (seed, log-probs), each for exactly as many tokens
+    raw, bare     the same prompts and lengths without seeds or log-probs: the least vLLM can do
+    transformers  Play over TransformersEngine, the same tickets
+
+A request is asked as soon as the one it continues is answered, as Play asks it, so the
+engine sees the same waves. `raw` samples the very tokens that Play got; the share that did
+is reported. parley / raw is the price of Parley's own code; raw / bare that of seeds and
+log-probs, which training cannot do without.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from rich.table import Table
+
+from benchmarks.contest import cpu_ratio, ratio, speed, take_turns
+from benchmarks.games import Recorded, Recorder, demo, new_play, play_out, start_engine, tickets, tokens_made
+from benchmarks.report import Say, run_alone, spread_of
+from learners.embedded.build import build_policy
+
+EPISODES = (128, 256)
+ROUNDS = 7
+OTHERS = ("raw", "bare", "transformers")
+
+
+def same_parameters(recorded: Recorded) -> Any:
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind
+
+    length = len(recorded.made)
+    return SamplingParams(
+        temperature=recorded.request.temperature,
+        seed=recorded.request.seed,
+        max_tokens=length,
+        min_tokens=length,
+        ignore_eos=True,
+        logprobs=0,
+        flat_logprobs=True,
+        detokenize=False,
+        output_kind=RequestOutputKind.FINAL_ONLY,
+    )
+
+
+def bare_parameters(recorded: Recorded) -> Any:
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind
+
+    length = len(recorded.made)
+    return SamplingParams(
+        temperature=recorded.request.temperature,
+        max_tokens=length,
+        min_tokens=length,
+        ignore_eos=True,
+        detokenize=False,
+        output_kind=RequestOutputKind.FINAL_ONLY,
+    )
+
+
+class RawVllm:
+    """vLLM's LLMEngine with nothing around it. Prompts and parameters are made beforehand."""
+
+    def __init__(self, llm_engine: Any, chains: list[list[Recorded]], parameters):
+        self.engine, self.chains = llm_engine, chains
+        self.prompts = [[{"prompt_token_ids": list(one.request.prompt_ids)} for one in chain] for chain in chains]
+        self.parameters = [[parameters(one) for one in chain] for chain in chains]
+        self.same = 0  # requests of the last run that got the recorded tokens
+
+    def run(self) -> int:
+        engine, place, tokens, self.same = self.engine, {}, 0, 0
+
+        def ask(chain: int, turn: int) -> None:
+            name = f"{chain}.{turn}"
+            place[name] = chain, turn
+            engine.add_request(name, self.prompts[chain][turn], self.parameters[chain][turn])
+
+        engine.reset_prefix_cache(reset_running_requests=True)
+        for chain in range(len(self.chains)):
+            ask(chain, 0)
+        while engine.has_unfinished_requests():
+            for output in engine.step():
+                if not output.finished:
+                    continue
+                chain, turn = place.pop(output.request_id)
+                made = output.outputs[0].token_ids
+                tokens += len(made)
+                self.same += tuple(made) == self.chains[chain][turn].made
+                if turn + 1 < len(self.chains[chain]):
+                    ask(chain, turn + 1)
+        return tokens
+
+
+def measure(quick: bool, say: Say) -> dict[str, Any]:
+    config, plain_config = demo(), demo("rollout.engine.kind=transformers")
+    say("the embedded policy (made in about a minute the first time)")
+    model = build_policy(config.game, config.model.embedded)
+    say("starting vLLM")
+    vllm, plain = start_engine(config, model), start_engine(plain_config, model)
+    results = {}
+    try:
+        play, plain_play = new_play(config, model, vllm), new_play(plain_config, model, plain)
+        for episodes in EPISODES[: 1 if quick else None]:
+            say(f"{episodes} episodes")
+            results[str(episodes)] = contest(config, episodes, model, vllm, play, plain_play, 3 if quick else ROUNDS)
+    finally:
+        plain.close()
+        vllm.close()
+    return {"model": "embedded", "recipe": "demo", "episodes": results}
+
+
+def contest(config, episodes: int, model, vllm, play, plain_play, rounds: int) -> dict[str, Any]:
+    wanted = tickets(config, episodes)
+    recorder = Recorder(vllm)
+    play_out(new_play(config, model, recorder), wanted)
+    chains = recorder.chains()
+    raw = RawVllm(vllm.engine, chains, same_parameters)
+    bare = RawVllm(vllm.engine, chains, bare_parameters)
+    contestants = {
+        "parley": lambda: tokens_made(play_out(play, wanted)),
+        "raw": raw.run,
+        "bare": bare.run,
+        "transformers": lambda: tokens_made(play_out(plain_play, wanted)),
+    }
+    for warm_up in contestants.values():
+        warm_up()
+    samples = take_turns(contestants, rounds)
+    expected = sum(len(one.made) for chain in chains for one in chain)
+    for name in ("parley", "raw", "bare"):
+        if any(sample.tokens != expected for sample in samples[name]):
+            raise RuntimeError(f"{name} made {samples[name][0].tokens} tokens, not the {expected} that were recorded")
+    requests = sum(map(len, chains))
+    return {
+        "requests": requests,
+        "generated_tokens": expected,
+        "requests_with_the_recorded_tokens": raw.same / requests,
+        "tokens_per_second": {name: asdict(speed(each)) for name, each in samples.items()},
+        "parley_to": {name: asdict(ratio(samples["parley"], samples[name])) for name in OTHERS},
+        "parley_to_cpu": {name: asdict(cpu_ratio(samples["parley"], samples[name])) for name in OTHERS},
+        "samples": {name: [asdict(sample) for sample in each] for name, each in samples.items()},
+    }
+
+
+LABELS = {
+    "parley": "Parley on vLLM",
+    "raw": "raw vLLM, same requests",
+    "bare": "raw vLLM, no seeds, no log-probs",
+    "transformers": "Parley on transformers",
+}
+
+
+def tables(result: dict[str, Any]) -> list[Table]:
+    table = Table(title="Rollout: Twenty Questions, embedded policy", title_justify="left")
+    table.add_column("episodes", justify="right")
+    table.add_column("")
+    for heading in ("tokens/s", "Parley / this, wall", "Parley / this, CPU"):
+        table.add_column(heading, justify="right")
+    for episodes, one in result["episodes"].items():
+        for name, label in LABELS.items():
+            against = [one[key].get(name) for key in ("parley_to", "parley_to_cpu")]
+            table.add_row(
+                episodes if name == "parley" else "",
+                label,
+                spread_of(one["tokens_per_second"][name], ",.0f"),
+                *("" if found is None else spread_of(found, ".2f") for found in against),
+                end_section=name == "transformers",
+            )
+    return [table]
+
+
+if __name__ == "__main__":
+    run_alone("rollout", measure, tables)

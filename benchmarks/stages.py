@@ -1,0 +1,115 @@
+"""Stages: where the seconds of an update go in a whole real run.
+
+The demo recipe is trained for a few updates by the command line, once with max_staleness 0
+(workers rest while the learners update) and once with 1 (they play the next batch
+meanwhile), and its metrics.jsonl is read:
+
+    collect    the loop waits for the batch's episodes
+    shape      episodes fetched, rewards made
+    learn      the learners update
+    sync       pause, transfer, probe, resume
+    rest       ledger, records
+
+Beside the loop's own stages stands how long the engine was at work. With max_staleness 0
+that is inside `collect`; with 1 it runs through `learn` and `shape` too, and `overlap` is
+the time in which it did: engine + learn + sync - update, if that is above 0.
+
+The first updates, in which everything is warmed up, and the last, which evaluates, are left out.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from benchmarks.contest import spread
+from benchmarks.games import RECIPE
+from benchmarks.report import Say, run_alone, spread_of
+
+STAGES = ("collect", "shape", "learn", "sync", "rest")
+UPDATES, WARM_UP = 12, 2
+TIME_LIMIT_SECONDS = 900
+
+
+def measure(quick: bool, say: Say) -> dict[str, Any]:
+    updates = 6 if quick else UPDATES
+    results = {}
+    for staleness in (0, 1):
+        say(f"a run of {updates} updates, max_staleness={staleness}")
+        results[str(staleness)] = stages_of(run(staleness, updates))
+    return {"recipe": "demo", "max_staleness": results}
+
+
+def run(staleness: int, updates: int) -> list[dict[str, float]]:
+    """One line of metrics.jsonl for each update."""
+    with tempfile.TemporaryDirectory(prefix="parley-benchmark-") as folder:
+        command = [sys.executable, "-m", "cluster", "train", str(RECIPE)]
+        command += [f"updates={updates}", f"max_staleness={staleness}", "evaluation.episodes=16", f"output={folder}"]
+        try:
+            ended = subprocess.run(
+                command, cwd=RECIPE.parent.parent, capture_output=True, text=True, timeout=TIME_LIMIT_SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            raise RuntimeError(f"{' '.join(command)} took more than {TIME_LIMIT_SECONDS} s") from None
+        if ended.returncode:
+            last = (ended.stderr or ended.stdout).strip().splitlines()[-1:]
+            raise RuntimeError(f"{' '.join(command)} ended with {ended.returncode}: {''.join(last)}")
+        (metrics,) = Path(folder).glob("*/metrics.jsonl")
+        lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+    return [line for line in lines if line["update"] > 0]
+
+
+def stages_of(lines: list[dict[str, float]]) -> dict[str, Any]:
+    kept = lines[WARM_UP - 1 : -1]  # the first only says how long the engine had worked before
+    seconds: dict[str, list[float]] = {name: [] for name in ("update", *STAGES, "engine", "overlap")}
+    for before, line in pairwise(kept):
+        update = line["seconds/update"]
+        own = {name: line[f"seconds/{name}"] for name in STAGES if name != "rest"}
+        own["rest"] = update - sum(own.values())
+        engine = engine_seconds(line) - engine_seconds(before)
+        overlap = max(0.0, engine + own["learn"] + own["sync"] - update)
+        for name, value in {"update": update, **own, "engine": engine, "overlap": overlap}.items():
+            seconds[name].append(value)
+    whole = sum(seconds["update"])
+    return {
+        "updates": len(seconds["update"]),
+        "episodes_per_update": lines[-1]["rollout/episodes"],
+        "episodes_per_second": asdict(spread([line["rollout/episodes_per_second"] for line in kept[1:]])),
+        "tokens_per_second": asdict(spread([line["rollout/tokens_per_second"] for line in kept[1:]])),
+        "engine_tokens_per_second": lines[-1]["fleet/tokens_per_busy_second"],
+        "prefix_cache_hit_rate": lines[-1]["fleet/prefix_cache_hit_rate"],
+        "seconds": {name: asdict(spread(each)) for name, each in seconds.items()},
+        "share": {name: sum(each) / whole for name, each in seconds.items()},
+        "samples": seconds,
+    }
+
+
+def engine_seconds(line: dict[str, float]) -> float:
+    """That the engines have been at work since the start."""
+    return line["fleet/generated_tokens"] / line["fleet/tokens_per_busy_second"]
+
+
+def tables(result: dict[str, Any]) -> list[Table]:
+    table = Table(title="Stages: one update of the demo, 128 episodes", title_justify="left")
+    table.add_column("")
+    for staleness in result["max_staleness"]:
+        table.add_column(f"max_staleness {staleness}, s", justify="right")
+        table.add_column("share", justify="right")
+    for name in ("update", *STAGES, "engine", "overlap"):
+        cells = []
+        for one in result["max_staleness"].values():
+            cells += [spread_of(one["seconds"][name], ".2f"), f"{one['share'][name]:.0%}"]
+        table.add_row(name, *cells, end_section=name in ("update", "rest"))
+    return [table]
+
+
+if __name__ == "__main__":
+    run_alone("stages", measure, tables)

@@ -1,0 +1,194 @@
+"""Weight sync: seconds by transport and model size, and where they go.
+
+Real LearnerGroup and Fleet on a private Ray cluster; vLLM engines receive. WeightSync.publish
+itself is measured, through stopwatches around the fleet and the learners that it calls:
+
+    pause      until no engine takes a step any more: at most the step under way
+    transfer   learners.send_weights: gather, write, tell, read, load, drop the caches
+    probe      fixed token ids scored by trainer and engines
+    resume     the answer to the call
+
+The engine plays games all the while, so requests are in flight when it is paused.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from actors.fleet import Fleet
+from benchmarks.contest import spread
+from benchmarks.games import demo, tickets, worker_spec
+from benchmarks.models import SIZES, parameters_of, untrained
+from benchmarks.report import Say, run_alone, short, spread_of
+from cluster.config import RunConfig
+from cluster.session import check_model
+from cluster.sync import WeightSync
+from learners.group import LearnerGroup
+
+TRANSPORTS = {
+    "shared_memory": (),
+    "object_store": (),
+    "adapter": ("learner.lora.rank=8",),
+}
+STEPS = {
+    "pause": ("fleet.pause",),
+    "transfer": ("learners.send_weights",),
+    "probe": ("learners.score", "fleet.score"),
+    "resume": ("fleet.resume",),
+}
+ROUNDS = 7
+IN_FLIGHT = 16  # episodes played during the syncs
+PLAY_SECONDS = 0.5  # between two syncs
+
+
+class Stopwatch:
+    """Stands before an object and keeps how long each of its methods took, in seconds."""
+
+    def __init__(self, target: Any, name: str, seconds: dict[str, float]):
+        self.target, self.name, self.seconds = target, name, seconds
+
+    def __getattr__(self, method: str) -> Any:
+        found = getattr(self.target, method)
+        if not callable(found):
+            return found
+
+        def timed(*arguments: Any, **named: Any) -> Any:
+            started = time.perf_counter()
+            try:
+                return found(*arguments, **named)
+            finally:
+                self.seconds[f"{self.name}.{method}"] += time.perf_counter() - started
+
+        return timed
+
+
+def measure(quick: bool, say: Say) -> dict[str, Any]:
+    results: dict[str, Any] = {}
+    sizes = list(SIZES)[: 2 if quick else None]
+    with tempfile.TemporaryDirectory(prefix="parley-benchmark-") as folder, ray_cluster():
+        for size in sizes:
+            model = untrained(size, demo(), Path(folder))
+            results[size] = {"parameters": parameters_of(model), "transports": {}}
+            for transport, overrides in TRANSPORTS.items():
+                say(f"{size} parameters by {transport}")
+                config = demo(f"learner.sync.transport={transport}", *overrides)
+                results[size]["transports"][transport] = syncs(config, size, transport, model, 3 if quick else ROUNDS)
+    return {"sizes": results}
+
+
+@contextmanager
+def ray_cluster() -> Iterator[None]:
+    import ray
+
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    ray.init(
+        address="local",
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="ERROR",
+        object_store_memory=3 * 2**29,
+    )
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def syncs(config: RunConfig, size: str, transport: str, model: Path, rounds: int) -> dict[str, Any]:
+    name = f"benchmark-{size}-{transport}"
+    learners = LearnerGroup(
+        config.learner, str(model), config.rollout.temperature, seed=0, name=name, transport=transport
+    )
+    fleet = Fleet(
+        config.rollout, worker_spec(config, model, run=name, transport=transport, lora_rank=config.learner.lora.rank)
+    )
+    try:
+        fleet.launch()
+        learners.start()
+        fleet.start()
+        return timed_syncs(config, fleet, learners, check_model(model, config), rounds)
+    finally:
+        fleet.close()
+        learners.close()
+
+
+def timed_syncs(
+    config: RunConfig, fleet: Fleet, learners: LearnerGroup, vocabulary: int, rounds: int
+) -> dict[str, Any]:
+    seconds: defaultdict[str, float] = defaultdict(float)
+    sync = WeightSync(
+        Stopwatch(fleet, "fleet", seconds),
+        Stopwatch(learners, "learners", seconds),
+        config.learner.sync,
+        vocabulary=vocabulary,
+        max_context=config.rollout.engine.max_context,
+        dtype="float32",
+        seed=0,
+    )
+    steps: dict[str, list[float]] = {step: [] for step in (*STEPS, "whole")}
+    gap, first = 0.0, sync.publish(0).seconds
+    for version in range(1, rounds + 1):
+        keep_playing(config, fleet)
+        seconds.clear()
+        report = sync.publish(version)
+        gap = max(gap, report.parity_gap)
+        steps["whole"].append(report.seconds)
+        for step, methods in STEPS.items():
+            steps[step].append(sum(seconds[method] for method in methods))
+    whole = sum(steps["whole"])
+    return {
+        "first_seconds": first,
+        "seconds": {step: asdict(spread(each)) for step, each in steps.items()},
+        "share": {step: sum(steps[step]) / whole for step in STEPS},
+        "parity_gap": gap,
+        "samples": steps,
+    }
+
+
+def keep_playing(config: RunConfig, fleet: Fleet) -> None:
+    """Fill up to IN_FLIGHT episodes and let them run for a while."""
+    counts = fleet.counters
+    missing = IN_FLIGHT - (counts["assigned"] - counts["returned"])
+    fleet.assign(tickets(config, missing, first=counts["assigned"]))
+    until = time.monotonic() + PLAY_SECONDS
+    while (left := until - time.monotonic()) > 0:
+        fleet.poll(left)
+
+
+def tables(result: dict[str, Any]) -> list[Table]:
+    table = Table(title="Weight sync: seconds of one publish, engine playing", title_justify="left")
+    table.add_column("parameters", justify="right")
+    table.add_column("transport")
+    table.add_column("seconds", justify="right")
+    for step in STEPS:
+        table.add_column(step, justify="right")
+    table.add_column("first, s", justify="right")
+    table.add_column("parity gap", justify="right")
+    for one in result["sizes"].values():
+        for number, (transport, found) in enumerate(one["transports"].items()):
+            table.add_row(
+                "" if number else short(one["parameters"]),
+                transport,
+                spread_of(found["seconds"]["whole"], ".3f"),
+                *(f"{found['seconds'][step]['median']:.3f} ({found['share'][step]:.0%})" for step in STEPS),
+                f"{found['first_seconds']:.2f}",
+                f"{found['parity_gap']:.0e}",
+                end_section=number == len(one["transports"]) - 1,
+            )
+    return [table]
+
+
+if __name__ == "__main__":
+    run_alone("sync", measure, tables)
