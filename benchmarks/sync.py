@@ -8,7 +8,9 @@ itself is measured, through stopwatches around the fleet and the learners that i
     probe      fixed token ids scored by trainer and engines
     resume     the answer to the call
 
-The engine plays games all the while, so requests are in flight when it is paused.
+Once with an idle engine, and once with one that plays: then requests are in flight when it
+is paused. Their keys and values are dropped with the old weights, and the first steps after
+that, which are the probe's, compute them again beside it.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ STEPS = {
     "probe": ("learners.score", "fleet.score"),
     "resume": ("fleet.resume",),
 }
-ROUNDS = 7
+ROUNDS = 5
 IN_FLIGHT = 16  # episodes played during the syncs
 PLAY_SECONDS = 0.5  # between two syncs
 
@@ -137,24 +139,25 @@ def timed_syncs(
         dtype="float32",
         seed=0,
     )
-    steps: dict[str, list[float]] = {step: [] for step in (*STEPS, "whole")}
-    gap, first = 0.0, sync.publish(0).seconds
-    for version in range(1, rounds + 1):
-        keep_playing(config, fleet)
-        seconds.clear()
-        report = sync.publish(version)
-        gap = max(gap, report.parity_gap)
-        steps["whole"].append(report.seconds)
-        for step, methods in STEPS.items():
-            steps[step].append(sum(seconds[method] for method in methods))
-    whole = sum(steps["whole"])
-    return {
-        "first_seconds": first,
-        "seconds": {step: asdict(spread(each)) for step, each in steps.items()},
-        "share": {step: sum(steps[step]) / whole for step in STEPS},
-        "parity_gap": gap,
-        "samples": steps,
-    }
+    first, gap = sync.publish(0).seconds, 0.0
+    found: dict[str, Any] = {"first_seconds": first}
+    for kind in ("idle", "playing"):
+        steps: dict[str, list[float]] = {step: [] for step in (*STEPS, "whole")}
+        for _ in range(rounds):
+            if kind == "playing":
+                keep_playing(config, fleet)
+            seconds.clear()
+            report = sync.publish(0)
+            gap = max(gap, report.parity_gap)
+            steps["whole"].append(report.seconds)
+            for step, methods in STEPS.items():
+                steps[step].append(sum(seconds[method] for method in methods))
+        found[kind] = {
+            "seconds": {step: asdict(spread(each)) for step, each in steps.items()},
+            "share": {step: sum(steps[step]) / sum(steps["whole"]) for step in STEPS},
+            "samples": steps,
+        }
+    return found | {"parity_gap": gap}
 
 
 def keep_playing(config: RunConfig, fleet: Fleet) -> None:
@@ -168,22 +171,25 @@ def keep_playing(config: RunConfig, fleet: Fleet) -> None:
 
 
 def tables(result: dict[str, Any]) -> list[Table]:
-    table = Table(title="Weight sync: seconds of one publish, engine playing", title_justify="left")
+    table = Table(title="Weight sync: seconds of one publish", title_justify="left")
     table.add_column("parameters", justify="right")
     table.add_column("transport")
-    table.add_column("seconds", justify="right")
+    table.add_column("first", justify="right")
+    table.add_column("engine idle", justify="right")
+    table.add_column("engine playing", justify="right")
     for step in STEPS:
         table.add_column(step, justify="right")
-    table.add_column("first, s", justify="right")
     table.add_column("parity gap", justify="right")
     for one in result["sizes"].values():
         for number, (transport, found) in enumerate(one["transports"].items()):
+            playing = found["playing"]
             table.add_row(
                 "" if number else short(one["parameters"]),
                 transport,
-                spread_of(found["seconds"]["whole"], ".3f"),
-                *(f"{found['seconds'][step]['median']:.3f} ({found['share'][step]:.0%})" for step in STEPS),
                 f"{found['first_seconds']:.2f}",
+                spread_of(found["idle"]["seconds"]["whole"], ".3f"),
+                spread_of(playing["seconds"]["whole"], ".3f"),
+                *(f"{playing['seconds'][step]['median']:.3f} ({playing['share'][step]:.0%})" for step in STEPS),
                 f"{found['parity_gap']:.0e}",
                 end_section=number == len(one["transports"]) - 1,
             )

@@ -11,6 +11,7 @@ import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from cluster.config import RunConfig
@@ -32,6 +33,16 @@ SMALL = {
     "evaluation": {"episodes": 8},
     "checkpoint": {"every": 1, "keep": 2},
 }
+
+
+def command(*words: str) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-u", "-m", "cluster", *words],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
 
 
 def merged(base: dict, extra: dict) -> dict:
@@ -137,6 +148,29 @@ def test_a_killed_worker_is_replaced_and_nothing_is_trained_twice(ray_cluster, p
     assert not [name for name in ray.util.list_named_actors() if folder.name in name], "the run left actors behind"
 
 
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("moment", ["starting learners", "held-out games after update 0", "update    2/"])
+def test_ctrl_c_leaves_one_line_and_no_process(parrot_model, tmp_path, moment):
+    """While the engines start, while the run plays, and while it trains and saves."""
+    recipe = tmp_path / "small.yaml"
+    recipe.write_text(json.dumps(merged(SMALL, {"model": {"path": str(parrot_model)}})))
+    run = command("train", str(recipe), "updates=1000", f"output={tmp_path}/runs")
+    seen, started = [], []
+    for line in run.stdout:
+        seen.append(line)
+        if moment in line:
+            started = psutil.Process(run.pid).children(recursive=True)
+            run.send_signal(signal.SIGINT)
+            break
+    rest, _ = run.communicate(timeout=90)
+    assert run.returncode == 130, "".join(seen) + rest
+    assert rest.strip().splitlines()[-1].startswith("parley: stopped"), rest
+    assert "Traceback" not in rest
+    assert started and not psutil.wait_procs(started, timeout=20)[1], "processes outlived the run"
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert all(path.name.startswith("update-") for path in (folder / "checkpoints").iterdir())
+
+
 @pytest.mark.timeout(500)
 def test_a_killed_run_resumes_to_the_same_bytes(parrot_model, tmp_path):
     """Deterministic mode: SIGKILL of the whole run between two checkpoints, `parley resume`,
@@ -146,15 +180,6 @@ def test_a_killed_run_resumes_to_the_same_bytes(parrot_model, tmp_path):
     ]  # fmt: skip
     recipe = tmp_path / "small.yaml"
     recipe.write_text(json.dumps(merged(SMALL, {"model": {"path": str(parrot_model)}})))
-
-    def command(*words: str) -> subprocess.Popen:
-        return subprocess.Popen(
-            [sys.executable, "-m", "cluster", *words],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
 
     whole = command("train", str(recipe), *changes, f"output={tmp_path}/whole")
     output, _ = whole.communicate(timeout=200)

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -82,7 +83,9 @@ def test_every_requirement_of_setup_cfg_is_the_locks(device):
 
 
 def test_this_environment_is_the_lock():
-    installed = {canonicalize_name(each.metadata["Name"]): each.version for each in importlib.metadata.distributions()}
+    here = [sysconfig.get_path("purelib")]  # not sys.path: setuptools adds its own copies of packages to that
+    found = importlib.metadata.distributions(path=here)
+    installed = {canonicalize_name(each.metadata["Name"]): each.version for each in found}
     pins = lock(device())
     assert {name: installed.get(name) for name in pins} == pins
     if device() == "cpu":

@@ -161,7 +161,7 @@ def check_exact(play: Play, episodes: list[Episode]) -> int:
                 seen, said = turn.tokens.observation_ids, turn.tokens.utterance_ids
                 begin, end = at + len(seen), at + len(seen) + len(said)
                 prompt = tuple(sequence.ids[:begin].tolist())
-                seed = stable_seed(episode.ticket.seed, seat, number)
+                seed = stable_seed(episode.ticket.seed, episode.ticket.number, seat, number)
                 (completion, *_) = by_prompt[seed, prompt]
                 assert sequence.ids[begin:end].tobytes() == completion.token_ids.tobytes()
                 assert sequence.logprobs[begin:end].tobytes() == completion.logprobs.tobytes()
@@ -224,7 +224,7 @@ def test_scripted_and_frozen_seats_leave_no_tokens_to_train_on(tiny_model):
     assert kinds == {"scripted:parrot", "frozen:old"}
     for episode in results.values():
         assert episode.policy_seats() == [] and all(turn.tokens is None for turn in episode.turns)
-        seed = stable_seed(episode.ticket.seed, "left", "player") % 7
+        seed = stable_seed(episode.ticket.seed, episode.ticket.number, "left", "player") % 7
         assert all(turn.utterance == f"{turn.observation} {seed}" for turn in episode.turns_of("left"))
 
 
