@@ -22,6 +22,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from rich.table import Table
@@ -45,6 +46,7 @@ from reward_service.outcome import OutcomeShaper
 
 EPISODES = {"0.1M": 128, "10M": 32}
 ROUNDS = {"0.1M": 15, "10M": 5}
+UPDATE_TOLERANCE = 0.01  # share of the update by which contestants may differ
 PARTS = ("fetch", "prepare", "forward_backward", "step")
 CORE = ("forward_backward", "step")
 ZERO = (2, 0)  # the recipes' stage, and DeepSpeed without any
@@ -62,12 +64,15 @@ class BareLoop:
         self.clip, self.temperature, self.batches = settings.gradient_clip, temperature, batches
         self.tokens = 0
 
-    def update(self) -> int:
+    def accumulate(self) -> None:
         for inputs, keep, targets, advantages in self.batches:
             logits = self.model(**inputs, use_cache=False).logits
             logits = logits[0] if keep is None else logits[keep]
             logprobs = -F.cross_entropy(logits / self.temperature, targets, reduction="none")
             (-(advantages * logprobs).sum()).backward()
+
+    def update(self) -> int:
+        self.accumulate()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
         self.optimiser.step()
         self.optimiser.zero_grad()
@@ -173,8 +178,12 @@ def contest(config: RunConfig, model: Path, episodes: list[Episode], rounds: int
         "bare": bare.update,
         "padded": row_by_row.update,
     }
+    before = weights_of(bare)
     for warm_up in contestants.values():
         warm_up()
+    for name, rank in ranks.items():
+        same_update(name, before, rank.rank.parameters(), weights_of(bare))
+    same_update("padded", before, weights_of(row_by_row), weights_of(bare))
     for rank in ranks.values():
         rank.parts.clear()
     samples = take_turns(contestants, rounds)
@@ -199,6 +208,22 @@ def contest(config: RunConfig, model: Path, episodes: list[Episode], rounds: int
     }
 
 
+def weights_of(loop: BareLoop) -> dict[str, np.ndarray]:
+    return {name: weight.detach().numpy().copy() for name, weight in loop.model.named_parameters()}
+
+
+def same_update(name: str, before: dict, ours: dict, bare: dict) -> None:
+    """The contest is only fair if the first update moved the weights to the same place. AdamW's
+    first step is about the same size for every weight, so rounding moves a few that have
+    hardly a gradient: what is compared is the mean."""
+    moved = sum(float(np.abs(bare[key] - before[key]).sum()) for key in bare)
+    apart = sum(float(np.abs(bare[key] - ours[key]).sum()) for key in bare)
+    if not moved or apart > UPDATE_TOLERANCE * moved:
+        raise RuntimeError(
+            f"{name} and the bare loop did not make the same update: {apart:.2e} apart of {moved:.2e} moved"
+        )
+
+
 def core_of(samples: list[Sample], parts: list[dict[str, float]]) -> list[Sample]:
     """The same updates, of their forward, backward and step alone."""
     seconds = [sum(one[part] for part in CORE) for one in parts]
@@ -207,8 +232,6 @@ def core_of(samples: list[Sample], parts: list[dict[str, float]]) -> list[Sample
 
 def packs_of(trajectories: list[Trajectory], settings: LearnerSettings) -> list[Pack]:
     """The learner's own micro-batches."""
-    import numpy as np
-
     credit = assign_credit(trajectories, settings.credit, {})
     ends = np.cumsum([int(trajectory.turn_tokens.sum()) for trajectory in trajectories])[:-1]
     advantages = np.split(credit.advantages, ends)

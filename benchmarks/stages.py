@@ -14,7 +14,9 @@ Beside the loop's own stages stands how long the engine was at work. With max_st
 that is inside `collect`; with 1 it runs through `learn` and `shape` too, and `overlap` is
 the time in which it did: engine + learn + sync - update, if that is above 0.
 
-The first updates, in which everything is warmed up, and the last, which evaluates, are left out.
+Means, not medians: with max_staleness 1 two batches are in play together, so their ends
+fall together and long and short updates take turns. The first updates, in which everything
+is warmed up, and the last two, which have nothing more to play and evaluate, are left out.
 """
 
 from __future__ import annotations
@@ -23,24 +25,23 @@ import json
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from rich.table import Table
 
-from benchmarks.contest import spread
 from benchmarks.games import RECIPE
-from benchmarks.report import Say, run_alone, spread_of
+from benchmarks.report import Say, run_alone
 
 STAGES = ("collect", "shape", "learn", "sync", "rest")
-UPDATES, WARM_UP = 12, 2
+UPDATES, WARM_UP, WIND_DOWN = 14, 2, 2
 TIME_LIMIT_SECONDS = 900
 
 
 def measure(quick: bool, say: Say) -> dict[str, Any]:
-    updates = 6 if quick else UPDATES
+    updates = 8 if quick else UPDATES
     results = {}
     for staleness in (0, 1):
         say(f"a run of {updates} updates, max_staleness={staleness}")
@@ -68,7 +69,7 @@ def run(staleness: int, updates: int) -> list[dict[str, float]]:
 
 
 def stages_of(lines: list[dict[str, float]]) -> dict[str, Any]:
-    kept = lines[WARM_UP - 1 : -1]  # the first only says how long the engine had worked before
+    kept = lines[WARM_UP - 1 : -WIND_DOWN]  # the first only says how long the engine had worked before
     seconds: dict[str, list[float]] = {name: [] for name in ("update", *STAGES, "engine", "overlap")}
     for before, line in pairwise(kept):
         update = line["seconds/update"]
@@ -82,11 +83,11 @@ def stages_of(lines: list[dict[str, float]]) -> dict[str, Any]:
     return {
         "updates": len(seconds["update"]),
         "episodes_per_update": lines[-1]["rollout/episodes"],
-        "episodes_per_second": asdict(spread([line["rollout/episodes_per_second"] for line in kept[1:]])),
-        "tokens_per_second": asdict(spread([line["rollout/tokens_per_second"] for line in kept[1:]])),
+        "episodes_per_second": sum(line["rollout/episodes"] for line in kept[1:]) / whole,
+        "tokens_per_second": sum(line["rollout/tokens"] for line in kept[1:]) / whole,
         "engine_tokens_per_second": lines[-1]["fleet/tokens_per_busy_second"],
         "prefix_cache_hit_rate": lines[-1]["fleet/prefix_cache_hit_rate"],
-        "seconds": {name: asdict(spread(each)) for name, each in seconds.items()},
+        "seconds": {name: fmean(each) for name, each in seconds.items()},
         "share": {name: sum(each) / whole for name, each in seconds.items()},
         "samples": seconds,
     }
@@ -106,8 +107,11 @@ def tables(result: dict[str, Any]) -> list[Table]:
     for name in ("update", *STAGES, "engine", "overlap"):
         cells = []
         for one in result["max_staleness"].values():
-            cells += [spread_of(one["seconds"][name], ".2f"), f"{one['share'][name]:.0%}"]
-        table.add_row(name, *cells, end_section=name in ("update", "rest"))
+            cells += [f"{one['seconds'][name]:.2f}", f"{one['share'][name]:.0%}"]
+        table.add_row(name, *cells, end_section=name in ("update", "rest", "overlap"))
+    for label, key in (("episodes/s", "episodes_per_second"), ("tokens/s", "tokens_per_second")):
+        speeds = (f"{one[key]:,.0f}" for one in result["max_staleness"].values())
+        table.add_row(label, *(cell for speed in speeds for cell in (speed, "")))
     return [table]
 
 

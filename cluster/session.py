@@ -11,6 +11,7 @@ cluster that was already there is used and left running; only one started here i
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import signal
@@ -182,11 +183,12 @@ def policy_folder(config: RunConfig, folder: RunFolder, show: Show) -> Path | st
     """The model to start from: the path given, or the embedded policy. That one is made once
     and cached on this machine; the run works on a copy in its own folder, which all nodes see."""
     if config.model.path == "embedded":
-        from transformers.utils import logging
+        from transformers.utils.logging import disable_progress_bar
 
         from learners.embedded.build import build_policy
 
-        logging.disable_progress_bar()  # it would break up what the run shows
+        disable_progress_bar()  # this and DeepSpeed's guess at the accelerator would break up what the run shows
+        logging.getLogger("DeepSpeed").addFilter(lambda record: record.levelno >= logging.ERROR)
         copy = folder.path / "initial_policy"
         if not copy.is_dir():
             show.stage("embedded policy (made in about a minute the first time, then cached)")

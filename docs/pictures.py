@@ -29,7 +29,7 @@ def record(command: list[str]) -> str:
         seen.extend(data)
         return data
 
-    os.environ |= {"COLUMNS": "110", "LINES": "50", "TERM": "xterm-256color"}
+    os.environ |= {"COLUMNS": "124", "LINES": "50", "TERM": "xterm-256color"}
     if pty.spawn(command, read) != 0:
         sys.exit(f"{' '.join(command)} failed")
     return seen.decode(errors="replace")
@@ -58,7 +58,7 @@ def main() -> None:
     lines = shortened(settled_lines(record(command)))
     while lines and not lines[-1].strip():
         lines.pop()
-    console = Console(record=True, width=110, file=open(os.devnull, "w"), force_terminal=True)
+    console = Console(record=True, width=124, file=open(os.devnull, "w"), force_terminal=True)
     console.print(Text(f"$ {' '.join(command)}"))
     for line in lines:
         console.print(Text.from_ansi(line))
