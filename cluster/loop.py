@@ -20,6 +20,8 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
+import ray
+
 from actors.fleet import Finished, Fleet
 from cluster.checkpoints import CheckpointStore
 from cluster.config import RunConfig
@@ -83,8 +85,6 @@ class TrainingLoop:
         self.sync.publish(self.update)
 
     def shape(self, results: list[Finished]) -> list:
-        import ray
-
         episodes = ray.get([result.ref for result in results], timeout=self.config.rollout.batch_seconds)
         return self.shaper.shape(episodes)
 

@@ -10,10 +10,7 @@ cluster that was already there is used and left running; only one started here i
 
 from __future__ import annotations
 
-import json
-import logging
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -26,6 +23,7 @@ from cluster.config import RunConfig
 from cluster.errors import CheckpointError, ConfigError, ParleyError, RunError
 from cluster.metrics import Metrics
 from cluster.picture import draw_curve
+from cluster.policy import check_model, model_to_measure, policy_folder
 from cluster.run_folder import RunFolder
 from cluster.show import Show
 from envs.registry import make_game
@@ -61,8 +59,9 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
             show.line(f"warning: {folder.path} goes when the job's node does; give output=/a/shared/folder")
         nodes = house.enter_context(ray_cluster(config, show))
         transport = placement.transport(config, nodes)
-        model = policy_folder(config, folder, show)
-        vocabulary = check_model(model, config)
+        with named_failures():
+            model = policy_folder(config, folder, show)
+            vocabulary = check_model(model, config)
         metrics = house.enter_context(Metrics(folder, config, show, resume_at=_update_of(checkpoint)))
         show.stage("starting learners and rollout workers")
         learners = LearnerGroup(
@@ -111,8 +110,9 @@ def evaluate(config: RunConfig, model: str, folder: RunFolder) -> dict:
         house.enter_context(_interruptible())
         show = house.enter_context(Show(config, folder))
         house.enter_context(ray_cluster(config, show, learners=False))
-        path = model_to_measure(config, model, folder, show)
-        check_model(path, config)
+        with named_failures():
+            path = model_to_measure(config, model, folder, show)
+            check_model(path, config)
         show.stage("starting rollout workers")
         fleet = start_fleet(config, str(path), "object_store", folder.path.name, house)
 
@@ -179,71 +179,6 @@ def seats_and_players(config: RunConfig) -> tuple[tuple[str, str], ...]:
     return tuple((seat, config.game.players.get(seat, "policy")) for seat in seats)
 
 
-def policy_folder(config: RunConfig, folder: RunFolder, show: Show) -> Path | str:
-    """The model to start from: the path given, or the embedded policy. That one is made once
-    and cached on this machine; the run works on a copy in its own folder, which all nodes see."""
-    if config.model.path == "embedded":
-        from transformers.utils.logging import disable_progress_bar
-
-        from learners.embedded.build import build_policy
-
-        disable_progress_bar()  # this and DeepSpeed's guess at the accelerator would break up what the run shows
-        logging.getLogger("DeepSpeed").addFilter(lambda record: record.levelno >= logging.ERROR)
-        copy = folder.path / "initial_policy"
-        if not copy.is_dir():
-            show.stage("embedded policy (made in about a minute the first time, then cached)")
-            made = build_policy(config.game, config.model.embedded, progress=show.progress)
-            shutil.copytree(made, copy.with_suffix(".part"))
-            copy.with_suffix(".part").rename(copy)
-        return copy
-    if config.model.revision and not Path(config.model.path).is_dir():
-        from huggingface_hub import snapshot_download
-
-        return snapshot_download(config.model.path, revision=config.model.revision)
-    return config.model.path
-
-
-def model_to_measure(config: RunConfig, model: str, folder: RunFolder, show: Show) -> Path | str:
-    """A folder that an engine loads as it is: an adapter is merged into the model it was made for."""
-    adapter = Path(model) / "adapter_config.json"
-    if not adapter.is_file():
-        config.model.path = model
-        return policy_folder(config, folder, show)
-    from peft import AutoPeftModelForCausalLM
-    from transformers import AutoTokenizer
-
-    show.stage("merging the adapter into its base model")
-    merged = folder.path / "merged_policy"
-    base = json.loads(adapter.read_text())["base_model_name_or_path"]
-    try:
-        AutoPeftModelForCausalLM.from_pretrained(model).merge_and_unload().save_pretrained(merged)
-        AutoTokenizer.from_pretrained(model).save_pretrained(merged)
-    except OSError as error:
-        raise ConfigError(
-            f"adapter {model} was made for {base!r}, which cannot be loaded: {first_line(error)}"
-        ) from error
-    config.learner.lora.rank = 0
-    return merged
-
-
-def check_model(model: Path | str, config: RunConfig) -> int:
-    """Refuse early what would fail late; returns the vocabulary's size."""
-    from transformers import AutoConfig
-
-    try:
-        loaded = AutoConfig.from_pretrained(model, trust_remote_code=config.model.trust_remote_code)
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"model.path={config.model.path}: {first_line(error)}") from error
-    text = loaded.get_text_config()
-    limit = getattr(text, "max_position_embeddings", None)
-    if limit is not None and config.rollout.engine.max_context > limit:
-        raise ConfigError(
-            f"rollout.engine.max_context={config.rollout.engine.max_context} is more than the {limit} positions "
-            f"of model {config.model.path}"
-        )
-    return text.vocab_size
-
-
 @contextmanager
 def ray_cluster(config: RunConfig, show: Show, learners: bool = True) -> Iterator[int]:
     """Join the cluster that RAY_ADDRESS or a job names, else start one on this machine.
@@ -280,7 +215,7 @@ def named_failures() -> Iterator[None]:
         yield
     except ParleyError:
         raise
-    except (RuntimeError, ValueError, TimeoutError, ray.exceptions.RayError) as error:
+    except (RuntimeError, ValueError, OSError, ray.exceptions.RayError) as error:
         raise RunError(f"{type(error).__name__}: {error}") from error
 
 
@@ -296,10 +231,6 @@ def _interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]
 
 
 def _update_of(checkpoint: Path | None) -> int:

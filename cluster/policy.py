@@ -1,0 +1,82 @@
+"""The policy a run starts from, as a folder or name that learners and engines load alike."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from pathlib import Path
+
+from cluster.config import RunConfig
+from cluster.errors import ConfigError
+from cluster.run_folder import RunFolder
+from cluster.show import Show
+
+
+def policy_folder(config: RunConfig, folder: RunFolder, show: Show) -> Path | str:
+    """The model to start from: the path given, or the embedded policy. That one is made once
+    and cached on this machine; the run works on a copy in its own folder, which all nodes see."""
+    if config.model.path == "embedded":
+        from transformers.utils.logging import disable_progress_bar
+
+        from learners.embedded.build import build_policy
+
+        disable_progress_bar()  # this and DeepSpeed's guess at the accelerator would break up what the run shows
+        logging.getLogger("DeepSpeed").addFilter(lambda record: record.levelno >= logging.ERROR)
+        copy = folder.path / "initial_policy"
+        if not copy.is_dir():
+            show.stage("embedded policy (made in about a minute the first time, then cached)")
+            made = build_policy(config.game, config.model.embedded, progress=show.progress)
+            shutil.copytree(made, copy.with_suffix(".part"), dirs_exist_ok=True)
+            copy.with_suffix(".part").rename(copy)
+        return copy
+    if config.model.revision and not Path(config.model.path).is_dir():
+        from huggingface_hub import snapshot_download
+
+        return snapshot_download(config.model.path, revision=config.model.revision)
+    return config.model.path
+
+
+def model_to_measure(config: RunConfig, model: str, folder: RunFolder, show: Show) -> Path | str:
+    """A folder that an engine loads as it is: an adapter is merged into the model it was made for."""
+    adapter = Path(model) / "adapter_config.json"
+    if not adapter.is_file():
+        config.model.path = model
+        return policy_folder(config, folder, show)
+    from peft import AutoPeftModelForCausalLM
+    from transformers import AutoTokenizer
+
+    show.stage("merging the adapter into its base model")
+    merged = folder.path / "merged_policy"
+    base = json.loads(adapter.read_text())["base_model_name_or_path"]
+    try:
+        AutoPeftModelForCausalLM.from_pretrained(model).merge_and_unload().save_pretrained(merged)
+        AutoTokenizer.from_pretrained(model).save_pretrained(merged)
+    except OSError as error:
+        raise ConfigError(
+            f"adapter {model} was made for {base!r}, which cannot be loaded: {first_line(error)}"
+        ) from error
+    config.learner.lora.rank = 0
+    return merged
+
+
+def check_model(model: Path | str, config: RunConfig) -> int:
+    """Refuse early what would fail late; returns the vocabulary's size."""
+    from transformers import AutoConfig
+
+    try:
+        loaded = AutoConfig.from_pretrained(model, trust_remote_code=config.model.trust_remote_code)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"model.path={config.model.path}: {first_line(error)}") from error
+    text = loaded.get_text_config()
+    limit = getattr(text, "max_position_embeddings", None)
+    if limit is not None and config.rollout.engine.max_context > limit:
+        raise ConfigError(
+            f"rollout.engine.max_context={config.rollout.engine.max_context} is more than the {limit} positions "
+            f"of model {config.model.path}"
+        )
+    return text.vocab_size
+
+
+def first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]
