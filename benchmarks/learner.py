@@ -120,7 +120,8 @@ class Rank:
         settings = config.learner.model_copy(update={"zero": zero})
         self.rank = LearnerRank(settings, str(model), config.rollout.temperature, 0, 0, "shared_memory")
         self.rank.start(*meeting_point())
-        self.episodes, self.rewards = [ray.put(episodes)], OutcomeShaper().shape(episodes)
+        self.episodes = [ray.put(episode) for episode in episodes]  # a reference each, as from the workers
+        self.rewards = OutcomeShaper().shape(episodes)
         self.parts: list[dict[str, float]] = []
 
     def update(self) -> int:

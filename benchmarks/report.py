@@ -20,7 +20,7 @@ from rich.table import Table
 from cluster.run_folder import versions, write_whole
 
 FOLDER = Path("runs") / "benchmarks"
-WIDTH = 140  # of tables, where there is no terminal
+WIDTH = 160  # of tables, where there is no terminal
 
 Say = Callable[[str], None]
 Measure = Callable[[bool, Say], dict[str, Any]]

@@ -2,7 +2,8 @@
 
     parley        Play over VllmEngine: Twenty Questions with the embedded policy, demo recipe
     raw           the requests that Play made, put straight to the same vLLM engine with the
-                  same sampling parameters (seed, log-probs), each for exactly as many tokens
+                  same sampling parameters (seed, log-probs), each for exactly as many tokens:
+                  with the end of sequence ignored, max_tokens alone fixes that
     raw, bare     the same prompts and lengths without seeds or log-probs: the least vLLM can do
     transformers  Play over TransformersEngine, the same tickets
 
@@ -33,12 +34,10 @@ def same_parameters(recorded: Recorded) -> Any:
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
-    length = len(recorded.made)
     return SamplingParams(
         temperature=recorded.request.temperature,
         seed=recorded.request.seed,
-        max_tokens=length,
-        min_tokens=length,
+        max_tokens=len(recorded.made),
         ignore_eos=True,
         logprobs=0,
         flat_logprobs=True,
@@ -51,11 +50,9 @@ def bare_parameters(recorded: Recorded) -> Any:
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
-    length = len(recorded.made)
     return SamplingParams(
         temperature=recorded.request.temperature,
-        max_tokens=length,
-        min_tokens=length,
+        max_tokens=len(recorded.made),
         ignore_eos=True,
         detokenize=False,
         output_kind=RequestOutputKind.FINAL_ONLY,

@@ -63,12 +63,13 @@ def test_the_same_settings_give_the_same_bytes(cloned, tmp_path):
     torch.manual_seed(99)
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
+    several = torch.get_num_threads()  # 1 where an engine in this process has pinned it
     try:
         state = torch.get_rng_state()
         during: set[int] = set()
         again = build_policy(GAME, SHORT, tmp_path, progress=lambda *_: during.add(torch.get_num_threads()))
         assert during == {1}  # sums in one order, also where a model is large enough for it to show
-        assert torch.get_num_threads() == 2 and torch.equal(torch.get_rng_state(), state)
+        assert torch.get_num_threads() == several and torch.equal(torch.get_rng_state(), state)
     finally:
         torch.set_num_threads(threads)
     assert digest(again) == digest(cloned[0])
