@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.report import FOLDER, console, load, machine, stamp, write
+from benchmarks.report import FAILURE, FOLDER, console, load, machine, stamp, write
 
 NAMES = ("rollout", "learner", "sync", "stages")
 TIME_LIMIT_SECONDS = 1800  # of each
@@ -37,7 +37,7 @@ def main() -> int:
             result[name] = run(name, asked.quick)
         except RuntimeError as error:
             failures[name] = str(error)
-            out.print(f"[red]{name}: {error}[/red]")
+            out.print(f"{name}: no figures", style="red")
     result |= {"seconds": round(time.monotonic() - started, 1), "failures": failures}
     write(asked.output, result)
     out.print(f"{result['seconds'] / 60:.1f} minutes; {asked.output}")
@@ -53,9 +53,10 @@ def run(name: str, quick: bool) -> dict[str, Any]:
             ended = subprocess.run(command, timeout=TIME_LIMIT_SECONDS)
         except subprocess.TimeoutExpired:
             raise RuntimeError(f"took more than {TIME_LIMIT_SECONDS} s and was stopped") from None
+        content = json.loads(found.read_text()) if found.is_file() else {}
         if ended.returncode:
-            raise RuntimeError(f"ended with exit code {ended.returncode}; the reason is above")
-        return json.loads(found.read_text())[name]
+            raise RuntimeError(content.get(FAILURE, f"ended with exit code {ended.returncode}; the reason is above"))
+        return content[name]
 
 
 if __name__ == "__main__":

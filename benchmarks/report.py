@@ -20,6 +20,7 @@ from rich.table import Table
 from cluster.run_folder import versions, write_whole
 
 FOLDER = Path("runs") / "benchmarks"
+FAILURE = "failure"  # key of the reason why there are no figures
 WIDTH = 160  # of tables, where there is no terminal
 
 Say = Callable[[str], None]
@@ -71,14 +72,18 @@ def quiet() -> None:
 
 
 def run_alone(name: str, measure: Measure, tables: Tables) -> None:
-    """`python -m benchmarks.NAME`: measure, print, write."""
+    """`python -m benchmarks.NAME`: measure, print, write. A benchmark that fails leaves its reason."""
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=f"the {name} benchmark")
     parser.add_argument("--quick", action="store_true", help="fewer sizes and rounds")
     parser.add_argument("--output", type=Path, default=FOLDER / f"{stamp()}-{name}.json", help="where the JSON goes")
     asked = parser.parse_args()
     quiet()
     out, started, before = console(), time.monotonic(), load()
-    found = measure(asked.quick, lambda text: out.print(f"[dim]{name}: {text}[/dim]"))
+    try:
+        found = measure(asked.quick, lambda text: out.print(f"[dim]{name}: {text}[/dim]"))
+    except RuntimeError as error:
+        write(asked.output, {"quick": asked.quick, "machine": machine(), FAILURE: str(error)})
+        raise SystemExit(f"benchmarks.{name}: {error}") from error
     found |= {"seconds": round(time.monotonic() - started, 1), "load_before": before, "load_after": load()}
     write(asked.output, {"quick": asked.quick, "machine": machine(), name: found})
     for table in tables(found):

@@ -92,6 +92,15 @@ class LearnerRank:
         self.engine, *_ = deepspeed.initialize(
             model=model, model_parameters=trained, optimizer=self.optimiser, config=deepspeed_config(settings)
         )
+        self._forget_shared_names(address, port)
+
+    def _forget_shared_names(self, address: str, port: int) -> None:
+        """DeepSpeed's shared-memory all-reduce leaves a 64 MiB segment under its name for
+        ever. Once all ranks have it mapped the name is not needed any more, and without it
+        the memory goes with the last process, however that ends."""
+        dist.barrier()
+        name = f"deepspeed_allreduce_buffer_{os.getuid()}_{address}_{port}_{self.rank}"
+        (Path("/dev/shm") / name).unlink(missing_ok=True)
 
     # training
 
