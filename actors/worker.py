@@ -243,7 +243,7 @@ class RolloutWorker:
         with self.news:
             self.news.wait_for(lambda: self.results or self.failure, timeout=wait_seconds)
             results, self.results = self.results, []
-        if self.failure is not None and not results:
+        if self.failure is not None and not results and not self.closing:
             raise self.failure
         silent = time.monotonic() - self.beat if self.up.is_set() else 0.0
         yield Report(

@@ -168,7 +168,7 @@ class LearnerRank:
     def _fetch(self, episodes: Sequence[Any]) -> list[Episode]:
         """Each entry is an episode, a list of them, or a reference to either."""
         references = [entry for entry in episodes if isinstance(entry, ray.ObjectRef)]
-        values = iter(ray.get(references, timeout=self.settings.update_seconds))
+        values = iter(ray.get(references, timeout=self.settings.update_seconds) if references else [])
         found: list[Episode] = []
         for entry in episodes:
             value = next(values) if isinstance(entry, ray.ObjectRef) else entry

@@ -6,6 +6,7 @@ Two processes host one learner after another, so that DeepSpeed starts only once
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,6 +42,10 @@ class Learners:
 
             def call(self, method, *arguments):
                 return getattr(self.rank, method)(*arguments)
+
+            def mapped(self, name):
+                """Whether this process has memory of that name mapped."""
+                return name in Path("/proc/self/maps").read_text()
 
             def elements(self):
                 """Of the model, held by this rank itself."""
@@ -114,6 +119,17 @@ def expected(tiny_model) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], 
 def distance(here: dict[str, np.ndarray], there: dict[str, np.ndarray]) -> float:
     assert here.keys() == there.keys()
     return float(np.sqrt(sum(np.square(here[name] - there[name], dtype=np.float64).sum() for name in here)))
+
+
+def test_no_shared_memory_stays_behind_under_a_name(learners):
+    """DeepSpeed's all-reduce maps 64 MiB for each rank under a name that it never removes."""
+    learners.become()
+    maps = [
+        learners.ray.get(process.mapped.remote("deepspeed_allreduce"), timeout=60) for process in learners.processes
+    ]
+    assert all(maps), "the segments are in use"
+    port = learners.meet[1]
+    assert not list(Path("/dev/shm").glob(f"deepspeed_allreduce_buffer_*_{port}_*"))
 
 
 @pytest.mark.parametrize("zero", [0, 1, 2, 3])
