@@ -5,16 +5,17 @@
                     request to an |  | completion, answer
                     engine/server v  |
 
-A live episode is always waiting for exactly one thing: an engine's completion or a
-server's answer. Scripted players answer on the spot. Every admitted ticket comes back
-from `step` exactly once:
+A live episode is always waiting for exactly one thing: an engine's completion, a server's
+answer, or a slow game's own work in a thread. Scripted players answer on the spot. Every
+admitted ticket comes back from `step` exactly once:
 
     admitted = queued + live + returned
 
 What an episode samples depends on its ticket's seed and number, not on the attempt or on
 its neighbours: two tickets with one seed play the same game in different ways. Tickets
 admitted to an idle Play start from empty caches, so the same set of tickets gives the
-same bytes.
+same bytes - as long as nothing waits for a server or a thread, whose timing decides what
+the engine computes together.
 """
 
 from __future__ import annotations
@@ -23,18 +24,21 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from actors.engine import Completion, Request
-from actors.players import Cast, EndpointError, EndpointSeat, PolicySeat, stable_seed
+from actors.players import Cast, EndpointSeat, PolicySeat, stable_seed
 from actors.settings import RolloutSettings
+from envs.chat import EndpointError
 from envs.episode import Episode, Ticket, Turn, TurnTokens
-from envs.game import Game, Player
+from envs.game import Game, Player, Step
 
 log = logging.getLogger("parley.play")
-IDLE_WAIT_SECONDS = 0.05  # longest step when only servers have something to say
+IDLE_WAIT_SECONDS = 0.05  # longest step when only servers and threads have something to say
+SLOW_THREADS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,12 @@ class Live:
     observation: str = ""  # what the acting seat was just shown
     actions: tuple[str, ...] = ()
     request: str | None = None  # the engine request it waits for
-    answer: Future[str] | None = None  # or the server's answer
+    work: Future | None = None  # or a server's answer, or the slow game's own work
+    then: Callable[[Any], None] | None = None  # what to do with it
+
+    @property
+    def slow(self) -> bool:
+        return getattr(self.game, "slow", False)
 
 
 class Play:
@@ -79,6 +88,9 @@ class Play:
         self.spare_games: dict[str, list[Game]] = {}
         self.spare_players: dict[tuple[str, str], list[Player]] = {}
         self.admitted = 0
+        self.threads = ThreadPoolExecutor(
+            SLOW_THREADS, thread_name_prefix="slow-game"
+        )  # starts none before it has work
 
     def admit(self, tickets: list[Ticket], temperature: float | None = None) -> None:
         if not self.busy():
@@ -100,29 +112,44 @@ class Play:
                 stepped = True
                 for completion in policy.engine.step():
                     self._completed(self.waiting_for.pop(completion.id), completion)
-        self._collect_answers(wait_seconds=0.0 if stepped or self.finished else IDLE_WAIT_SECONDS)
+        self._collect_work(wait_seconds=0.0 if stepped or self.finished else IDLE_WAIT_SECONDS)
         self._end_overdue()
         finished, self.finished = self.finished, []
         return finished
 
     def _begin(self, ticket: Ticket, temperature: float) -> None:
         self.admitted += 1
-        started = time.monotonic()
         try:
-            players = dict(ticket.players)
             with self._failing_as("game_error", ticket):
                 spare = self.spare_games.setdefault(ticket.game, [])
                 game = spare.pop() if spare else self.new_game(ticket.game)
-                game.reset(ticket.seed)
-            if set(players) != set(game.seats):
-                log.error("ticket %s fills seats %s of a game with %s", ticket, sorted(players), game.seats)
-                raise EpisodeFailed("wrong_seats")
-            seats = {seat: self._seat(ticket, game, seat, player) for seat, player in players.items()}
         except EpisodeFailed as failure:
             self.finished.append((ticket, Failure(failure.reason)))
             return
-        live = Live(self.admitted, ticket, game, players, seats, temperature, started)
+        live = Live(self.admitted, ticket, game, dict(ticket.players), {}, temperature, time.monotonic())
         self.live[live.serial] = live
+        if live.slow:
+            self._await(live, self.threads.submit(game.reset, ticket.seed), lambda _: self._open(live))
+            return
+        try:
+            with self._failing_as("game_error", ticket):
+                game.reset(ticket.seed)
+        except EpisodeFailed as failure:
+            self._fail(live, failure.reason)
+            return
+        self._open(live)
+
+    def _open(self, live: Live) -> None:
+        """Seat the players of a game that is set up, and begin."""
+        ticket, game = live.ticket, live.game
+        try:
+            if set(live.players) != set(game.seats):
+                log.error("ticket %s fills seats %s of a game with %s", ticket, sorted(live.players), game.seats)
+                raise EpisodeFailed("wrong_seats")
+            live.seats = {seat: self._seat(ticket, game, seat, player) for seat, player in live.players.items()}
+        except EpisodeFailed as failure:
+            self._fail(live, failure.reason)
+            return
         self._go_on(live)
 
     def _seat(self, ticket: Ticket, game: Game, seat: str, player: str) -> PolicySeat | EndpointSeat | Player:
@@ -153,7 +180,9 @@ class Play:
     def _go_on(self, live: Live, said: tuple[str, TurnTokens | None] | None = None) -> None:
         """Hand over what was said, if anything, then play until the episode waits or is over."""
         try:
-            while self._turn(live, said):
+            while said is None or self._hear(live, said):
+                with self._failing_as("game_error", live.ticket):
+                    live.observation, live.actions = live.game.observe(), tuple(live.game.actions())
                 said = self._ask(live)
                 if said is None:
                     return
@@ -162,37 +191,52 @@ class Play:
         except EpisodeFailed as failure:
             self._fail(live, failure.reason)
 
-    def _turn(self, live: Live, said: tuple[str, TurnTokens | None] | None) -> bool:
-        """Play one utterance and look at what comes next. False once the episode is over."""
-        game = live.game
+    def _hear(self, live: Live, said: tuple[str, TurnTokens | None]) -> bool:
+        """Let the game hear an utterance. False if the episode now waits for it, or is over."""
+        if live.slow:
+            seat = live.game.seat
+            work = self.threads.submit(live.game.step, said[0])
+            self._await(live, work, lambda step: self._stepped(live, seat, said, step))
+            return False
         with self._failing_as("game_error", live.ticket):
-            if said is not None:
-                seat, (utterance, tokens) = game.seat, said
-                step = game.step(utterance)
-                turn = Turn(
-                    seat,
-                    live.players[seat],
-                    live.observation,
-                    utterance,
-                    step.executable,
-                    live.owed.pop(seat, 0.0),
-                    step.caption,
-                    live.actions,
-                    tokens,
-                )
-                live.turns.append(turn)
-                live.latest[seat] = turn
-                live.spoken[seat] = live.spoken.get(seat, 0) + 1
-                for paid, reward in step.rewards.items():
-                    if paid in live.latest:
-                        live.latest[paid].reward += reward
-                    else:
-                        live.owed[paid] = live.owed.get(paid, 0.0) + reward
-                if step.terminated or step.truncated or game.seat is None:
-                    self._finish(live, step.terminated, dict(game.closing()), dict(game.facts()))
-                    return False
-            live.observation, live.actions = game.observe(), tuple(game.actions())
-        return True
+            seat, step = live.game.seat, live.game.step(said[0])
+        return self._record(live, seat, said, step)
+
+    def _stepped(self, live: Live, seat: str, said: tuple[str, TurnTokens | None], step: Step) -> None:
+        try:
+            if self._record(live, seat, said, step):
+                self._go_on(live)
+        except EpisodeFailed as failure:
+            self._fail(live, failure.reason)
+
+    def _record(self, live: Live, seat: str, said: tuple[str, TurnTokens | None], step: Step) -> bool:
+        """Write down one turn. False once the episode is over."""
+        turn = Turn(
+            seat,
+            live.players[seat],
+            live.observation,
+            said[0],
+            step.executable,
+            live.owed.pop(seat, 0.0),
+            step.caption,
+            live.actions,
+            said[1],
+        )
+        live.turns.append(turn)
+        live.latest[seat] = turn
+        live.spoken[seat] = live.spoken.get(seat, 0) + 1
+        for paid, reward in step.rewards.items():
+            if paid in live.latest:
+                live.latest[paid].reward += reward
+            else:
+                live.owed[paid] = live.owed.get(paid, 0.0) + reward
+        with self._failing_as("game_error", live.ticket):
+            over = step.terminated or step.truncated or live.game.seat is None
+            if over:
+                closing, facts = dict(live.game.closing()), dict(live.game.facts())
+        if over:
+            self._finish(live, step.terminated, closing, facts)
+        return not over
 
     def _ask(self, live: Live) -> tuple[str, None] | None:
         """Ask the acting seat. A scripted player's utterance comes back at once; for the
@@ -223,7 +267,7 @@ class Play:
             )
             return None
         if isinstance(seat, EndpointSeat):
-            live.answer = seat.ask(live.observation, seed)
+            self._await(live, seat.ask(live.observation, seed), lambda answer: self._answered(live, seat, answer))
             return None
         with self._failing_as("player_error", live.ticket):
             return seat.reply(live.observation, live.actions), None
@@ -232,22 +276,28 @@ class Play:
         live.request = None
         self._go_on(live, live.seats[live.game.seat].said(completion))
 
-    def _collect_answers(self, wait_seconds: float) -> None:
-        asked = {live.answer: live for live in self.live.values() if live.answer is not None}
-        if not asked:
+    def _answered(self, live: Live, seat: EndpointSeat, answer: str) -> None:
+        seat.said(answer)
+        self._go_on(live, (answer, None))
+
+    def _await(self, live: Live, work: Future, then: Callable[[Any], None]) -> None:
+        live.work, live.then = work, then
+
+    def _collect_work(self, wait_seconds: float) -> None:
+        """Go on with the episodes whose server has answered, or whose slow game is done."""
+        waiting = {live.work: live for live in self.live.values() if live.work is not None}
+        if not waiting:
             return
-        done, _ = wait(asked, timeout=wait_seconds, return_when=FIRST_COMPLETED)
-        for answer in sorted(done, key=lambda future: asked[future].serial):
-            live = asked[answer]
-            live.answer = None
-            error = answer.exception()
-            if error is not None:
-                log.error("episode %d: %s", live.ticket.number, error)
-                known = isinstance(error, EndpointError)
-                self._fail(live, "endpoint_error" if known else f"endpoint_error:{type(error).__name__}")
+        done, _ = wait(waiting, timeout=wait_seconds, return_when=FIRST_COMPLETED)
+        for work in sorted(done, key=lambda future: waiting[future].serial):
+            live = waiting[work]
+            live.work, error = None, work.exception()
+            if error is None:
+                live.then(work.result())
                 continue
-            live.seats[live.game.seat].said(answer.result())
-            self._go_on(live, (answer.result(), None))
+            log.error("episode %d: %s: %s", live.ticket.number, type(error).__name__, error)
+            known = isinstance(error, EndpointError)
+            self._fail(live, "endpoint_error" if known else f"game_error:{type(error).__name__}")
 
     def _end_overdue(self) -> None:
         oldest = time.monotonic() - self.settings.episode_seconds
@@ -269,10 +319,14 @@ class Play:
         if live.request is not None:
             live.seats[live.game.seat].policy.engine.abort([live.request])
             del self.waiting_for[live.request]
-        if live.answer is not None:
-            live.answer.cancel()
+        if live.work is not None:
+            live.work.cancel()
         self._leave(live, Failure(reason))
 
     def _leave(self, live: Live, result: Episode | Failure) -> None:
         del self.live[live.serial]
         self.finished.append((live.ticket, result))
+
+    def close(self) -> None:
+        """Work that has begun in a thread ends by its own time limit; nobody waits for it."""
+        self.threads.shutdown(wait=False, cancel_futures=True)

@@ -10,23 +10,19 @@ Each kind sees exactly what its seat sees: the briefing once, then each observat
 from __future__ import annotations
 
 import hashlib
-import os
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-import httpx
 import numpy as np
 
 from actors.engine import Completion, Engine
-from actors.settings import EndpointSettings
+from envs.chat import ChatClient
 from envs.dialogue import Dialogue
 from envs.episode import TurnTokens
+from envs.settings import EndpointSettings
 
 ENDPOINT_THREADS = 64
-RETRY_SECONDS = 0.5  # pause before a failed request is tried again; doubles each time
-WORTH_RETRYING = {408, 409, 429, 500, 502, 503, 504}
 
 
 def stable_seed(*parts: object) -> int:
@@ -100,57 +96,15 @@ class EndpointSeat:
         self.messages.append({"role": "assistant", "content": utterance})
 
 
-class EndpointError(RuntimeError):
-    """A server did not answer a request, all tries used."""
-
-
 class Endpoint:
-    """One server. Requests run on threads of their own, each with a time limit; what is
-    worth it is tried again, and what still fails is the episode's named failure."""
+    """One server, asked from threads of its own."""
 
     def __init__(self, name: str, settings: EndpointSettings):
-        self.name, self.settings = name, settings
-        headers = {}
-        if settings.key_variable:
-            key = os.environ.get(settings.key_variable)
-            if not key:
-                raise ValueError(
-                    f"rollout.endpoints.{name}.key_variable={settings.key_variable}: "
-                    "that environment variable is not set"
-                )
-            headers["Authorization"] = f"Bearer {key}"
-        self.client = httpx.Client(headers=headers, timeout=settings.timeout_seconds)
+        self.client = ChatClient(f"rollout.endpoints.{name}", settings)
         self.threads = ThreadPoolExecutor(ENDPOINT_THREADS, thread_name_prefix=f"endpoint-{name}")
 
     def ask(self, messages: list[dict[str, str]], seed: int) -> Future[str]:
-        return self.threads.submit(self._answer, messages, seed)
-
-    def _answer(self, messages: list[dict[str, str]], seed: int) -> str:
-        settings = self.settings
-        body = {
-            "model": settings.model,
-            "messages": messages,
-            "temperature": settings.temperature,
-            "max_tokens": settings.max_tokens,
-            "seed": seed % 2**31,
-        }
-        for attempt in range(settings.retries + 1):
-            if attempt:
-                time.sleep(RETRY_SECONDS * 2 ** (attempt - 1))
-            try:
-                response = self.client.post(f"{settings.url.rstrip('/')}/chat/completions", json=body)
-                response.raise_for_status()
-                return response.json()["choices"][0]["message"]["content"] or ""
-            except httpx.HTTPStatusError as error:
-                failure = f"HTTP {error.response.status_code}"
-                if error.response.status_code not in WORTH_RETRYING:
-                    break
-            except httpx.TransportError as error:
-                failure = f"{type(error).__name__}: {error}"
-            except (KeyError, IndexError, TypeError, ValueError) as error:
-                failure = f"not a chat completion ({type(error).__name__}: {error})"
-                break
-        raise EndpointError(f"endpoint {self.name!r} at {settings.url}: {failure}")
+        return self.threads.submit(self.client.complete, messages, seed)
 
     def close(self) -> None:
         self.threads.shutdown(wait=False, cancel_futures=True)

@@ -6,19 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from envs.settings import Settings
-
-
-class EndpointSettings(Settings):
-    """An OpenAI-compatible server that fills a seat."""
-
-    url: str = Field(description="base URL, e.g. http://host:8000/v1")
-    model: str = Field(description="model name the server knows")
-    key_variable: str = Field("", description="environment variable that holds the API key; empty: no key")
-    temperature: float = Field(1.0, ge=0, description="sampling temperature")
-    max_tokens: int = Field(256, ge=1, description="longest answer, in tokens")
-    timeout_seconds: float = Field(60.0, gt=0, description="time limit of one request")
-    retries: int = Field(2, ge=0, description="further tries after a failed request")
+from envs.settings import EndpointSettings, Settings
 
 
 class EngineSettings(Settings):

@@ -155,6 +155,7 @@ class RolloutWorker:
             self.up.set()
             while not self.closing:
                 self._tick()
+            self.play_state.close()
             for policy in cast.policies.values():
                 policy.engine.close()
             for endpoint in cast.endpoints.values():

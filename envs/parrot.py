@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from typing import Any
 
 from envs.game import Player, Step
 
@@ -31,7 +32,7 @@ class Parrot:
         self._turn = self.horizon
 
     def reset(self, seed: int) -> None:
-        rng = random.Random(seed)
+        rng = random.Random(f"words {seed}")  # a string: -1 is not 1
         self._words = {seat: rng.choice(WORDS) for seat in self.seats}
         self._paid = {seat: 0.0 for seat in self.seats}
         self._turn = 0
@@ -74,12 +75,18 @@ class Parrot:
     def facts(self) -> dict[str, str]:
         return dict(self._words) if self.seat is None else {}
 
+    def save(self) -> dict[str, Any]:
+        return {"words": dict(self._words), "paid": dict(self._paid), "turn": self._turn}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        self._words, self._paid, self._turn = dict(saved["words"]), dict(saved["paid"]), saved["turn"]
+
     def language(self) -> Iterable[str]:
         yield from (f"say {word}" for word in WORDS)
 
     @classmethod
     def players(cls) -> dict[str, type[Player]]:
-        return {"perfect": Perfect, "random": Random}
+        return {"mediocre": Mediocre, "perfect": Perfect, "random": Random}
 
 
 class Perfect:
@@ -93,6 +100,19 @@ class Perfect:
 
     def reply(self, observation: str, actions: tuple[str, ...]) -> str:
         return observation.removeprefix("say ")
+
+
+class Mediocre:
+    """Says the word half of the time, else any: mean pay 7/12."""
+
+    def __init__(self, **options):
+        pass
+
+    def reset(self, seed: int) -> None:
+        self.rng = random.Random(f"mediocre {seed}")
+
+    def reply(self, observation: str, actions: tuple[str, ...]) -> str:
+        return observation.removeprefix("say ") if self.rng.random() < 0.5 else self.rng.choice(actions)
 
 
 class Random:

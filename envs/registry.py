@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from inspect import signature
 
-from envs.game import Game, Player
+from envs.game import Game, Player, Trial
 
 GAMES = {
     "parrot": "envs.parrot:Parrot",
@@ -49,3 +49,9 @@ def make_player(name: str, player: str, options: dict | None = None) -> Player:
     if player not in players:
         raise ValueError(f"game {name!r} has no scripted player {player!r}; it has: {', '.join(sorted(players))}")
     return players[player](**(options or {}))
+
+
+def trials_of(name: str) -> list[Trial]:
+    """How game `name` is evaluated: its own trials, or 200 episodes of its defaults."""
+    made_by = game_class(name)
+    return made_by.trials() if hasattr(made_by, "trials") else [Trial(name)]

@@ -15,12 +15,14 @@ from transformers import AutoTokenizer
 
 from actors.play import Failure, Play
 from actors.players import Cast, Endpoint, Policy, stable_seed
-from actors.settings import EndpointSettings, RolloutSettings
+from actors.settings import RolloutSettings
 from actors.transformers_engine import TransformersEngine
+from envs.chat import EndpointError
 from envs.dialogue import Dialogue
 from envs.episode import Episode, Ticket
 from envs.game import Step
 from envs.registry import make_game, make_player
+from envs.settings import EndpointSettings
 from tests.engines import engine_settings, model_of, send, shared_engine
 
 
@@ -73,6 +75,34 @@ class Endless(Chat):
         return Step()
 
 
+class Slow(Chat):
+    """Thinks in a thread; counts how many of its kind think at once."""
+
+    slow = True
+    at_once, most = 0, 0
+    guard = threading.Lock()
+
+    def step(self, utterance: str) -> Step:
+        with Slow.guard:
+            Slow.at_once += 1
+            Slow.most = max(Slow.most, Slow.at_once)
+        time.sleep(0.02)
+        with Slow.guard:
+            Slow.at_once -= 1
+        return super().step(utterance)
+
+
+class SlowAndBroken(Slow):
+    def step(self, utterance: str) -> Step:
+        raise EndpointError("the server is down") if self.left % 2 else ZeroDivisionError()
+
+
+class SlowToBegin(Slow):
+    def reset(self, seed: int) -> None:
+        time.sleep(1.0 if seed == 7000 else 0.0)
+        super().reset(seed)
+
+
 class Parrot:
     def reset(self, seed: int) -> None:
         self.seed = seed
@@ -81,7 +111,14 @@ class Parrot:
         return f"{observation} {self.seed % 7}"
 
 
-GAMES = {"chat": Chat, "broken": Broken, "endless": Endless}
+GAMES = {
+    "chat": Chat,
+    "broken": Broken,
+    "endless": Endless,
+    "slow": Slow,
+    "slow and broken": SlowAndBroken,
+    "slow to begin": SlowToBegin,
+}
 
 
 def new_game(name: str):
@@ -315,6 +352,30 @@ def test_an_endpoint_that_fails_is_a_named_failure(tiny_model, monkeypatch):
     monkeypatch.delenv("NO_SUCH_KEY", raising=False)
     with pytest.raises(ValueError, match="rollout.endpoints.rival.key_variable=NO_SUCH_KEY"):
         Endpoint("rival", EndpointSettings(url=url, model="m", key_variable="NO_SUCH_KEY"))
+
+
+def test_a_slow_game_keeps_nobody_waiting_and_plays_as_a_quick_one(tiny_model):
+    play = new_play(tiny_model)
+    slow, quick = play_out(play, tickets(24, game="slow")), play_out(play, tickets(24))
+    assert Slow.most > 4, "games think at the same time"
+    for number, episode in slow.items():
+        assert [t.seat for t in episode.turns] == [t.seat for t in quick[number].turns]
+        assert [t.observation for t in episode.turns] == [t.observation for t in quick[number].turns]
+        assert [t.reward for t in episode.turns] == [t.reward for t in quick[number].turns]
+        assert episode.facts == {"turns left": "0"} and episode.terminated
+
+
+def test_a_slow_game_that_fails_or_takes_too_long_is_a_named_failure(tiny_model):
+    play = new_play(tiny_model)
+    results = play_out(play, tickets(20, game="slow and broken"))
+    assert set(results.values()) == {Failure("endpoint_error"), Failure("game_error:ZeroDivisionError")}
+    play = new_play(tiny_model, episode_seconds=0.6)
+    results = play_out(play, tickets(6, game="slow to begin"))
+    assert results.pop(0) == Failure("timeout") and all(isinstance(each, Episode) for each in results.values())
+    time.sleep(0.6)  # its work ends now, and is nobody's any more
+    play.admit(tickets(1))
+    while play.busy():
+        assert [ticket.game for ticket, _ in play.step()] in ([], ["chat"])
 
 
 def test_an_episode_in_flight_over_a_sync_carries_both_versions(tiny_model):

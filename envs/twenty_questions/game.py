@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from typing import Any
 
 from envs.game import Player, Step
 from envs.twenty_questions.oracle import oracle_for
@@ -88,6 +89,13 @@ class TwentyQuestions:
 
     def facts(self) -> dict[str, str]:
         return {"secret": self._secret} if self.seat is None and self._secret is not None else {}
+
+    def save(self) -> dict[str, Any]:
+        return {"secret": self._secret, "asked": self._asked, "won": self._won, "seen": self._seen}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        self._secret, self._asked = saved["secret"], saved["asked"]
+        self._won, self._seen = saved["won"], saved["seen"]
 
     def language(self) -> Iterable[str]:
         yield self.table.opening

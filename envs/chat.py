@@ -1,0 +1,96 @@
+"""A client of one OpenAI-compatible server, with a time limit, retries and a bill.
+
+    requests = answers + failures;   tries = requests + retries
+
+Used by seats that a server plays and by oracles that ask one. Safe to share between threads.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Any
+
+import httpx
+
+from envs.settings import EndpointSettings
+
+RETRY_SECONDS = 0.5  # pause before a failed request is tried again; doubles each time
+WORTH_RETRYING = {408, 409, 429, 500, 502, 503, 504}
+COUNTED = ("requests", "answers", "failures", "retries", "prompt_tokens", "answer_tokens")
+
+
+class EndpointError(RuntimeError):
+    """A server did not answer a request, all tries used."""
+
+
+class ChatClient:
+    """`name` is the setting it was made from, as messages call it."""
+
+    def __init__(self, name: str, settings: EndpointSettings):
+        self.name, self.settings = name, settings
+        headers = {}
+        if settings.key_variable:
+            key = os.environ.get(settings.key_variable)
+            if not key:
+                raise ValueError(f"{name}.key_variable={settings.key_variable}: that environment variable is not set")
+            headers["Authorization"] = f"Bearer {key}"
+        self.client = httpx.Client(headers=headers, timeout=settings.timeout_seconds)
+        self.lock = threading.Lock()
+        self.counters = dict.fromkeys(COUNTED, 0)
+
+    def complete(self, messages: list[dict[str, str]], seed: int = 0, **extra: Any) -> str:
+        """The answer's text. `extra` goes into the request's body as it is, for what a
+        server offers beyond the common ground."""
+        settings = self.settings
+        body = {
+            "model": settings.model,
+            "messages": messages,
+            "temperature": settings.temperature,
+            "max_tokens": settings.max_tokens,
+            "seed": seed % 2**31,
+            **extra,
+        }
+        self._count(requests=1)
+        for attempt in range(settings.retries + 1):
+            if attempt:
+                self._count(retries=1)
+                time.sleep(RETRY_SECONDS * 2 ** (attempt - 1))
+            try:
+                response = self.client.post(f"{settings.url.rstrip('/')}/chat/completions", json=body)
+                response.raise_for_status()
+                return self._read(response.json())
+            except httpx.HTTPStatusError as error:
+                failure = f"HTTP {error.response.status_code}"
+                if error.response.status_code not in WORTH_RETRYING:
+                    break
+            except httpx.TransportError as error:
+                failure = f"{type(error).__name__}: {error}"
+            except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+                failure = f"not a chat completion ({type(error).__name__}: {error})"
+                break
+        self._count(failures=1)
+        raise EndpointError(f"endpoint {self.name!r} at {settings.url}: {failure}")
+
+    def _read(self, answer: dict[str, Any]) -> str:
+        text = answer["choices"][0]["message"]["content"] or ""
+        usage = answer.get("usage") or {}
+        spent = {"prompt_tokens": usage.get("prompt_tokens", 0), "answer_tokens": usage.get("completion_tokens", 0)}
+        self._count(answers=1, **{name: int(count or 0) for name, count in spent.items()})
+        return text
+
+    def _count(self, **more: int) -> None:
+        with self.lock:
+            for name, count in more.items():
+                self.counters[name] += count
+
+    @property
+    def cost(self) -> float:
+        """What the tokens so far cost, in the currency of the settings' prices."""
+        settings, counters = self.settings, self.counters
+        prompt, answer = counters["prompt_tokens"], counters["answer_tokens"]
+        return (prompt * settings.prompt_price + answer * settings.answer_price) / 1e6
+
+    def close(self) -> None:
+        self.client.close()
