@@ -30,6 +30,7 @@ from actors.players import Cast, Endpoint, Policy
 from actors.settings import RolloutSettings
 from envs.dialogue import Dialogue
 from envs.episode import Episode, Ticket
+from envs.game import Game, Player
 from envs.registry import make_game, make_player
 from envs.settings import GameSettings
 
@@ -44,7 +45,7 @@ class WorkerSpec:
 
     run: str
     model_path: str
-    game: GameSettings
+    games: dict[str, GameSettings]  # by the name that tickets use
     rollout: RolloutSettings
     transport: str = "shared_memory"
     lora_rank: int = 0
@@ -124,8 +125,11 @@ def make_cast(spec: WorkerSpec, engine: Engine) -> Cast:
         frozen = TransformersEngine(spec.rollout.engine.model_copy(update={"tensor_parallel": 1}), path)
         policies[f"frozen:{name}"] = Policy(frozen, dialogue(path), trained=False)
     endpoints = {f"endpoint:{name}": Endpoint(name, settings) for name, settings in spec.rollout.endpoints.items()}
-    options = {spec.game.name: spec.game.options}
-    return Cast(policies, endpoints, lambda game, player: make_player(game, player, options.get(game)))
+
+    def scripted(game: str, player: str) -> Player:
+        return make_player(spec.games[game].name, player, spec.games[game].options)
+
+    return Cast(policies, endpoints, scripted)
 
 
 class RolloutWorker:
@@ -150,8 +154,7 @@ class RolloutWorker:
         try:
             self.engine = make_engine(self.spec, self.index)
             cast = make_cast(self.spec, self.engine)
-            options = {self.spec.game.name: self.spec.game.options}
-            self.play_state = Play(cast, self.spec.rollout, lambda game: make_game(game, options.get(game)))
+            self.play_state = Play(cast, self.spec.rollout, self._new_game)
             self.up.set()
             while not self.closing:
                 self._tick()
@@ -164,6 +167,10 @@ class RolloutWorker:
         except BaseException as error:
             log.exception("the engine thread of rollout worker %d died", self.index)
             self._stop(WorkerFailed(f"rollout worker {self.index}: {type(error).__name__}: {error}"))
+
+    def _new_game(self, name: str) -> Game:
+        game = self.spec.games[name]
+        return make_game(game.name, game.options)
 
     def _tick(self) -> None:
         resting = self.paused or self.engine.updating or not self.play_state.busy()

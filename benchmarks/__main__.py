@@ -11,9 +11,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.report import FAILURE, FOLDER, console, load, machine, stamp, write
+from benchmarks.report import FAILURE, FOLDER, load, machine, stamp, write
+from cluster.show import page
 
-NAMES = ("rollout", "learner", "sync", "stages")
+NAMES = ("turns", "rollout", "learner", "sync", "stages")
 TIME_LIMIT_SECONDS = 1800  # of each
 
 
@@ -28,7 +29,7 @@ def main() -> int:
     unknown = [name for name in asked.names if name not in NAMES]
     if unknown:
         parser.error(f"no benchmark {unknown[0]!r}; there are: {', '.join(NAMES)}")
-    out = console()
+    out = page()
     result: dict[str, Any] = {"quick": asked.quick, "machine": machine(), "load_at_start": load()}
     failures: dict[str, str] = {}
     started = time.monotonic()

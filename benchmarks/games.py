@@ -32,7 +32,7 @@ def start_engine(config: RunConfig, model: Path) -> Engine:
 
 
 def worker_spec(config: RunConfig, model: Path, run: str = "benchmark", **other: Any) -> WorkerSpec:
-    return WorkerSpec(run, str(model), config.game, config.rollout, ray_metrics=False, **other)
+    return WorkerSpec(run, str(model), {config.game.name: config.game}, config.rollout, ray_metrics=False, **other)
 
 
 def new_play(config: RunConfig, model: Path, engine: Engine) -> Play:

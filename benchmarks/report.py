@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import platform
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -14,22 +13,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from cluster.run_folder import versions, write_whole
+from cluster.show import page
 
 FOLDER = Path("runs") / "benchmarks"
 FAILURE = "failure"  # key of the reason why there are no figures
-WIDTH = 160  # of tables, where there is no terminal
 
 Say = Callable[[str], None]
 Measure = Callable[[bool, Say], dict[str, Any]]
 Tables = Callable[[dict[str, Any]], list[Table]]
-
-
-def console() -> Console:
-    return Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
 
 
 def spread_of(found: dict[str, float], form: str) -> str:
@@ -78,7 +72,7 @@ def run_alone(name: str, measure: Measure, tables: Tables) -> None:
     parser.add_argument("--output", type=Path, default=FOLDER / f"{stamp()}-{name}.json", help="where the JSON goes")
     asked = parser.parse_args()
     quiet()
-    out, started, before = console(), time.monotonic(), load()
+    out, started, before = page(), time.monotonic(), load()
     try:
         found = measure(asked.quick, lambda text: out.print(f"[dim]{name}: {text}[/dim]"))
     except RuntimeError as error:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from cluster import checkpoints, placement
+from cluster import checkpoints, game_commands, placement
 from cluster.config import RunConfig
 from cluster.errors import CheckpointError, ConfigError, ParleyError
 from cluster.recipe import dotted_fields, load_recipe, to_yaml
@@ -46,6 +46,7 @@ examples:
   parley train recipes/demo.yaml --dry-run            show what would run, start nothing
   parley resume runs/demo-20260101-120000             go on after a stop
   parley evaluate runs/demo-20260101-120000           win rate on held-out games
+  parley games                                        what can be played; then: parley play GAME
   parley config learner                               every setting, with its meaning
 """
 
@@ -63,6 +64,17 @@ examples:
   parley evaluate runs/demo-20260101-120000 --checkpoint best
   parley evaluate Qwen/Qwen3-0.6B --recipe recipes/demo.yaml
   parley evaluate embedded --recipe recipes/demo.yaml
+  parley evaluate runs/bargaining-20260101-120000 --trials
+  parley evaluate Qwen/Qwen3-0.6B game.name=bargaining --trials 'alice vs *' --episodes 240
+"""
+
+
+PLAY = """\
+examples:
+  parley play twenty_questions
+  parley play bargaining --seat bob --against equilibrium rounds=6
+  parley play twenty_questions --watch expert --seed 7
+  parley play bargaining --against policy:runs/bargaining-20260101-120000
 """
 
 
@@ -95,6 +107,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     if rest:
         asked.overrides = [*asked.overrides, *rest]
     return asked
+
+
+def positive(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"should be a whole number above 0, not {text!r}")
+    return int(text)
 
 
 def debugging() -> bool:
@@ -143,6 +161,11 @@ def evaluate(asked: argparse.Namespace) -> None:
             raise ConfigError(f"--checkpoint chooses among a run's checkpoints, but {asked.target!r} is no run folder")
         config = load_recipe(asked.recipe, [*asked.overrides, f"model.path={json.dumps(asked.target)}"])
         config.name, model = "evaluate", config.model.path
+    if asked.trials is not None:
+        evaluate_trials(asked, config, model)
+        return
+    if asked.episodes is not None:
+        raise ConfigError("--episodes is for --trials; without it give evaluation.episodes=N")
     with RunFolder.create(config) as folder:
         from cluster import session
         from cluster.show import evaluation_lines
@@ -150,6 +173,23 @@ def evaluate(asked: argparse.Namespace) -> None:
         result = session.evaluate(config, model, folder)
         folder.write_summary(result)
         print("\n".join(evaluation_lines(result, folder)))
+
+
+def evaluate_trials(asked: argparse.Namespace, config: RunConfig, model: str) -> None:
+    from cluster.trials import chosen_trials
+
+    try:
+        trials = chosen_trials(config, asked.trials, asked.episodes)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    with RunFolder.create(config) as folder:
+        from cluster import session
+        from cluster.show import display_path, page, trials_table
+
+        result = session.evaluate_trials(config, model, folder, trials)
+        folder.write_summary(result)
+        page().print(trials_table(result))
+        print(f"summary.json, episodes.jsonl and transcripts in {display_path(folder.path)}")
 
 
 def evaluated_run(run: Path, asked: argparse.Namespace) -> tuple[RunConfig, str]:
@@ -178,20 +218,6 @@ def doctor(asked: argparse.Namespace) -> int:
     from cluster.doctor import examine
 
     return examine()
-
-
-def games(asked: argparse.Namespace) -> None:
-    from envs.registry import game_class, game_names, make_game
-
-    for name in game_names():
-        game = make_game(name)
-        print(name)
-        print(f"  seats            {', '.join(game.seats)}")
-        print(f"  turns at most    {game.horizon}")
-        print(f"  scripted players {', '.join(sorted(game_class(name).players()))}")
-        briefing = game.briefing(game.seats[0]).strip()
-        if briefing:
-            print(f"  briefing         {briefing.splitlines()[0]}")
 
 
 def show_config(asked: argparse.Namespace) -> None:
@@ -270,8 +296,29 @@ def parser() -> argparse.ArgumentParser:
         "--checkpoint", default="latest", metavar="WHICH", help="of a run: latest (default), best, or an update"
     )
 
+    made.add_argument(
+        "--trials",
+        nargs="?",
+        const="*",
+        metavar="PATTERN",
+        help="the game's own evaluation: every task, opponent and role, or those whose names match",
+    )
+    made.add_argument("--episodes", type=positive, metavar="N", help="of each trial, instead of the game's own number")
+
     command("doctor", doctor, "check this machine and say how to mend what is wrong")
-    command("games", games, "list the games, their seats and scripted players")
+    made = command("games", game_commands.games, "list the games, or everything about one")
+    made.add_argument(
+        "game", nargs="?", default="", metavar="GAME", help="only this one: rules, options, players, trials"
+    )
+    made = command("play", game_commands.play, "play a game at the terminal, or watch one", PLAY)
+    made.add_argument("game", metavar="GAME", help="name of a game, see `parley games`")
+    made.add_argument("overrides", nargs="*", default=[], metavar="option=value", help="options of the game")
+    made.add_argument("--seat", metavar="SEAT", help="where you sit; default: the first seat")
+    made.add_argument(
+        "--against", default="mediocre", metavar="PLAYER", help="who sits elsewhere: a scripted player, or policy:PATH"
+    )
+    made.add_argument("--watch", metavar="PLAYER", help="sit nowhere: this player has every seat")
+    made.add_argument("--seed", type=int, metavar="N", help="which game; default: any")
     made = command("config", show_config, "list every setting with its default and meaning")
     made.add_argument("key", nargs="?", default="", help="only this section or key, e.g. learner.sync")
     command("version", version, "print the versions of Parley and of the engines")

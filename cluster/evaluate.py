@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from statistics import fmean
 
-import numpy as np
 import ray
 
 from cluster.config import RunConfig
@@ -16,7 +16,8 @@ from envs.episode import Episode, Ticket
 
 @dataclass(slots=True)
 class Evaluation:
-    """`win_rate` is the share of policy seats whose outcome is 1; `outcome` is the mean."""
+    """`win_rate` is the share of policy seats whose outcome is 1; `outcome` is the mean;
+    `discounted_return` of a seat is the sum of gamma^t times the reward of its turn t."""
 
     version: int
     episodes: int
@@ -27,16 +28,61 @@ class Evaluation:
     outcome_low: float
     outcome_high: float
     turns: float
+    discounted_return: float
+    money: float | None = None  # what a policy seat earned, in games that pay
 
     def metrics(self) -> dict[str, float]:
-        return {f"evaluation/{name}": value for name, value in asdict(self).items() if name != "version"}
+        values = asdict(self)
+        return {f"evaluation/{name}": v for name, v in values.items() if name != "version" and v is not None}
 
 
-def held_out_tickets(config: RunConfig, run: str, players: tuple[tuple[str, str], ...], episodes: int) -> list[Ticket]:
-    return [
-        Ticket(run, config.game.name, HELD_OUT_NUMBERS + i, config.evaluation.seed + i, players)
-        for i in range(episodes)
+def measure(episodes: Sequence[Episode], version: int, gamma: float) -> Evaluation:
+    seats = [(episode, seat) for episode in episodes for seat in episode.policy_seats()]
+    outcomes = [episode.outcome[seat] for episode, seat in seats]
+    wins = sum(outcome >= 1.0 for outcome in outcomes)
+    win_low, win_high = wilson_interval(wins, len(outcomes))
+    outcome_low, outcome_high = mean_interval(outcomes)
+    earned = [money_of(episode, seat) for episode, seat in seats]
+    return Evaluation(
+        version=version,
+        episodes=len(episodes),
+        win_rate=wins / len(outcomes),
+        win_low=win_low,
+        win_high=win_high,
+        outcome=fmean(outcomes),
+        outcome_low=outcome_low,
+        outcome_high=outcome_high,
+        turns=fmean(len(episode.turns) for episode in episodes),
+        discounted_return=fmean(discounted_return(episode, seat, gamma) for episode, seat in seats),
+        money=fmean(earned) if None not in earned else None,
+    )
+
+
+def discounted_return(episode: Episode, seat: str, gamma: float) -> float:
+    return sum(gamma**t * turn.reward for t, turn in enumerate(episode.turns_of(seat)))
+
+
+def money_of(episode: Episode, seat: str) -> float | None:
+    fact = episode.facts.get(f"money_{seat}")
+    return None if fact is None else float(fact)
+
+
+def play_held_out(
+    playing: Playing,
+    config: RunConfig,
+    run: str,
+    game: str,
+    players: tuple[tuple[str, str], ...],
+    episodes: int,
+    first: int = 0,
+) -> list[Episode]:
+    """`episodes` held-out games with consecutive seeds. `first` counts the held-out games of
+    this run that were played under other names before: what is sampled depends on the number."""
+    tickets = [
+        Ticket(run, game, HELD_OUT_NUMBERS + first + i, config.evaluation.seed + i, players) for i in range(episodes)
     ]
+    results = playing.play_held_out(tickets, config.rollout.max_attempts, config.evaluation.temperature)
+    return ray.get([result.ref for result in results], timeout=config.rollout.batch_seconds)
 
 
 def evaluate(
@@ -47,22 +93,6 @@ def evaluate(
     version: int,
     keep_transcripts: Callable[[list[Episode]], None],
 ) -> Evaluation:
-    tickets = held_out_tickets(config, run, players, config.evaluation.episodes)
-    results = playing.play_held_out(tickets, config.rollout.max_attempts, config.evaluation.temperature)
-    episodes = ray.get([result.ref for result in results], timeout=config.rollout.batch_seconds)
+    episodes = play_held_out(playing, config, run, config.game.name, players, config.evaluation.episodes)
     keep_transcripts(episodes)
-    outcomes = np.array([episode.outcome[seat] for episode in episodes for seat in episode.policy_seats()])
-    wins = int((outcomes >= 1.0).sum())
-    win_low, win_high = wilson_interval(wins, len(outcomes))
-    outcome_low, outcome_high = mean_interval(outcomes)
-    return Evaluation(
-        version=version,
-        episodes=len(episodes),
-        win_rate=wins / len(outcomes),
-        win_low=win_low,
-        win_high=win_high,
-        outcome=float(outcomes.mean()),
-        outcome_low=outcome_low,
-        outcome_high=outcome_high,
-        turns=float(np.mean([len(episode.turns) for episode in episodes])),
-    )
+    return measure(episodes, version, config.learner.credit.gamma)

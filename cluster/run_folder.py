@@ -19,6 +19,7 @@ import logging
 import math
 import os
 import platform
+import re
 import socket
 import subprocess
 import sys
@@ -99,11 +100,19 @@ class RunFolder:
     def write_summary(self, summary: dict) -> None:
         write_whole(self.path / "summary.json", to_json(summary))
 
-    def write_transcripts(self, update: int, episodes: Sequence[Episode]) -> Path:
-        """The first few of an evaluation's games (the same seeds each time, so that they can be compared)."""
+    def append_episodes(self, lines: Sequence[dict]) -> None:
+        """Add episodes, one JSON object a line, to episodes.jsonl."""
+        with open(self.path / "episodes.jsonl", "a") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+
+    def write_transcripts(self, of: int | str, episodes: Sequence[Episode]) -> Path:
+        """The first few of an evaluation's games (the same seeds each time, so that they can be
+        compared); `of` is an update or a trial."""
         self.transcripts.mkdir(exist_ok=True)
-        path = self.transcripts / f"update-{update:05d}.txt"
-        heading = f"Update {update}: {min(TRANSCRIPTS, len(episodes))} of {len(episodes)} held-out games\n"
+        name = f"update-{of:05d}" if isinstance(of, int) else re.sub(r"[^A-Za-z0-9.]+", "-", of)
+        path = self.transcripts / f"{name}.txt"
+        title = f"Update {of}" if isinstance(of, int) else of
+        heading = f"{title}: {min(TRANSCRIPTS, len(episodes))} of {len(episodes)} held-out games\n"
         write_whole(path, heading + "".join(transcript(episode) for episode in episodes[:TRANSCRIPTS]))
         return path
 

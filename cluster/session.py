@@ -13,9 +13,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cluster import placement
 from cluster.checkpoints import CheckpointStore
@@ -27,6 +28,11 @@ from cluster.policy import check_model, model_to_measure, policy_folder
 from cluster.run_folder import RunFolder
 from cluster.show import Show
 from envs.registry import make_game
+from envs.settings import GameSettings
+
+if TYPE_CHECKING:
+    from actors.fleet import Fleet
+    from cluster.play_through import Playing
 
 
 def train(config: RunConfig, folder: RunFolder) -> dict:
@@ -75,7 +81,8 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
             trust_remote_code=config.model.trust_remote_code,
         )
         house.callback(learners.close)
-        fleet = start_fleet(config, str(model), transport, folder.path.name, house, meanwhile=learners.start)
+        games = {config.game.name: config.game}
+        fleet = start_fleet(config, str(model), transport, folder.path.name, house, games, meanwhile=learners.start)
         ledger = _ledger(config, folder.path.name, players)
         sync = WeightSync(
             fleet,
@@ -101,11 +108,38 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
 
 
 def evaluate(config: RunConfig, model: str, folder: RunFolder) -> dict:
-    """Held-out games with a trained run's newest policy or any model folder."""
+    """Held-out games with a trained run's policy or any model folder."""
     from cluster.evaluate import evaluate as play_held_out
-    from cluster.play_through import Playing
 
     players = seats_and_players(config)
+    with _evaluating(config, model, folder, {config.game.name: config.game}) as playing:
+        result = play_held_out(
+            playing, config, folder.path.name, players, 0, lambda episodes: folder.write_transcripts(0, episodes)
+        )
+    return {"model": model} | {key.removeprefix("evaluation/"): value for key, value in result.metrics().items()}
+
+
+def evaluate_trials(config: RunConfig, model: str, folder: RunFolder, trials: dict) -> dict:
+    """The game's own trials, as `cluster.trials.chosen_trials` gives them."""
+    from cluster.trials import episode_line, play_trials, trial_figures
+
+    gamma = config.learner.credit.gamma
+
+    def keep(trial: str, episodes: list) -> None:
+        folder.append_episodes([episode_line(trial, episode, gamma) for episode in episodes])
+        folder.write_transcripts(trial, episodes)
+
+    games = {name: settings for name, (settings, _) in trials.items()}
+    with _evaluating(config, model, folder, games) as playing:
+        found = play_trials(playing, config, folder.path.name, trials, keep)
+    return {"model": model, "game": config.game.name, "gamma": gamma, "trials": trial_figures(found)}
+
+
+@contextmanager
+def _evaluating(config: RunConfig, model: str, folder: RunFolder, games: dict[str, GameSettings]) -> Iterator[Playing]:
+    """Workers that play `games` with the weights in the model's folder, and nothing else."""
+    from cluster.play_through import Playing
+
     with ExitStack() as house:
         house.enter_context(_interruptible())
         show = house.enter_context(Show(config, folder))
@@ -114,24 +148,29 @@ def evaluate(config: RunConfig, model: str, folder: RunFolder) -> dict:
             path = model_to_measure(config, model, folder, show)
             check_model(path, config)
         show.stage("starting rollout workers")
-        fleet = start_fleet(config, str(path), "object_store", folder.path.name, house)
+        fleet = start_fleet(config, str(path), "object_store", folder.path.name, house, games)
 
         def seat_with_own_weights() -> None:  # the model's folder holds the weights that are measured
             for worker in fleet.joining():
                 fleet.joined(worker)
 
         seat_with_own_weights()
-        ledger = _ledger(config, folder.path.name, players)
+        ledger = _ledger(config, folder.path.name, ())
         playing = Playing(fleet, ledger, seat_with_own_weights, batch_seconds=config.rollout.batch_seconds)
         playing.on_poll = show.playing
         with named_failures():
-            result = play_held_out(
-                playing, config, folder.path.name, players, 0, lambda episodes: folder.write_transcripts(0, episodes)
-            )
-    return {"model": model} | {key.removeprefix("evaluation/"): value for key, value in result.metrics().items()}
+            yield playing
 
 
-def start_fleet(config: RunConfig, model: str, transport: str, run: str, house: ExitStack, meanwhile=None):
+def start_fleet(
+    config: RunConfig,
+    model: str,
+    transport: str,
+    run: str,
+    house: ExitStack,
+    games: dict[str, GameSettings],
+    meanwhile: Callable[[], None] | None = None,
+) -> Fleet:
     """Start the workers; `meanwhile` runs while their engines load."""
     from actors.fleet import Fleet
     from actors.worker import WorkerSpec
@@ -139,7 +178,7 @@ def start_fleet(config: RunConfig, model: str, transport: str, run: str, house: 
     spec = WorkerSpec(
         run=run,
         model_path=model,
-        game=config.game,
+        games=games,
         rollout=config.rollout,
         transport=transport,
         lora_rank=config.learner.lora.rank,

@@ -3,13 +3,16 @@ line below them that says what is happening now."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from rich import box
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
 from envs.episode import Ticket
 
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from cluster.play_through import Playing
     from cluster.run_folder import RunFolder
 
+WIDTH = 160  # of tables, where there is no terminal
 BARS = "▁▂▃▄▅▆▇█"
 QUIET_SECONDS = 20.0  # without a terminal, a sign of life at most this often
 
@@ -119,6 +123,35 @@ def evaluation_lines(result: Mapping, folder: RunFolder) -> list[str]:
         f"outcome {result['outcome']:.3f}, {result['turns']:.1f} turns a game",
         f"transcripts and summary in {display_path(folder.path)}",
     ]
+
+
+def page() -> Console:
+    """Standard output for tables: as wide as the terminal, and wide enough anywhere else."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+
+
+def trials_table(result: Mapping) -> Table:
+    """One line for each trial of a game's own evaluation."""
+    table = Table(title=f"{result['game']}: {result['model']}", title_justify="left", box=box.SIMPLE_HEAD)
+    trials, gamma = result["trials"], result["gamma"]
+    pays = any(figures["money"] is not None for figures in trials.values())
+    columns = ["episodes", "win %", "95 % interval", "outcome", "return" if gamma == 1 else f"return, gamma {gamma:g}"]
+    table.add_column("trial", no_wrap=True)
+    for name in [*columns, "turns", *(["money"] if pays else [])]:
+        table.add_column(name, justify="right")
+    for name, each in trials.items():
+        money = [] if not pays else ["" if each["money"] is None else f"{each['money']:,.2f}"]
+        table.add_row(
+            name,
+            f"{each['episodes']}",
+            f"{100 * each['win_rate']:.1f}",
+            f"{100 * each['win_low']:.1f} - {100 * each['win_high']:.1f}",
+            f"{each['outcome']:.3f}",
+            f"{each['discounted_return']:.4f}",
+            f"{each['turns']:.1f}",
+            *money,
+        )
+    return table
 
 
 def percent(rate: float, interval) -> str:

@@ -15,7 +15,7 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-from envs.game import Player, Step
+from envs.game import Player, Step, Trial
 
 WORDS = ("apple", "bread", "cloud", "drum", "eagle", "fern")
 
@@ -83,6 +83,11 @@ class Parrot:
 
     def language(self) -> Iterable[str]:
         yield from (f"say {word}" for word in WORDS)
+
+    @classmethod
+    def trials(cls) -> list[Trial]:
+        beside = Trial("beside a perfect one", {"seats": 2}, {"parrot1": "scripted:perfect"}, episodes=100)
+        return [Trial("alone", episodes=100), beside]
 
     @classmethod
     def players(cls) -> dict[str, type[Player]]:

@@ -46,7 +46,8 @@ def nothing(rng: random.Random) -> str:
 
 
 def flood(rng: random.Random) -> str:
-    return rng.choice(("a", "no ", "((((", "\n", "9", "{", "is it ", "\u0301")) * (rng.randrange(500, 3000) if rng.random() < 0.99 else 200_000)
+    long = rng.randrange(500, 3000) if rng.random() < 0.99 else 200_000
+    return rng.choice(("a", "no ", "((((", "\n", "9", "{", "is it ", "\u0301")) * long
 
 
 def json_bomb(rng: random.Random) -> str:

@@ -37,7 +37,8 @@ def new_fleet(path: str, run: str, **changes) -> Fleet:
         "engine": engine_settings("transformers"),
     }
     settings = RolloutSettings(**{**fields, **changes})
-    return Fleet(settings, WorkerSpec(run, path, GameSettings(), settings, transport="object_store"))
+    spec = WorkerSpec(run, path, {"twenty_questions": GameSettings()}, settings, transport="object_store")
+    return Fleet(settings, spec)
 
 
 def collect(fleet: Fleet, count: int) -> list[Finished]:

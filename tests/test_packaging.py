@@ -27,7 +27,7 @@ from cluster.recipe import load_recipe
 ROOT = Path(__file__).parent.parent
 PACKAGES = ["cluster", "learners", "actors", "reward_service", "envs"]
 UNWANTED = {"torchvision", "torchaudio", "torchcodec"}  # in the CPU set: builds that break `import vllm`
-RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
+RECIPES = sorted((ROOT / "recipes").rglob("*.yaml"))
 DEPLOY = [path for path in sorted((ROOT / "deploy").rglob("*")) if path.is_file()]
 
 

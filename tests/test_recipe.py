@@ -11,7 +11,7 @@ from cluster.errors import ConfigError
 from cluster.plain_yaml import read_yaml
 from cluster.recipe import dotted_fields, load_recipe, to_yaml
 
-RECIPES = sorted((Path(__file__).parent.parent / "recipes").glob("*.yaml"))
+RECIPES = sorted((Path(__file__).parent.parent / "recipes").rglob("*.yaml"))
 
 
 def refused(*overrides: str, path: Path | None = None) -> str:

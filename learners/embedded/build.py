@@ -71,8 +71,10 @@ def _sources(game: GameSettings) -> list[Path]:
     """Code and data that the policy depends on: this package, the layout of tokens, the
     game's own package, and files named in its options."""
     here, layout = Path(__file__).parent, Path(inspect.getfile(make_game)).parent / "dialogue.py"
-    code = Path(inspect.getfile(game_class(game.name)))
-    beside = code.parent.rglob("*") if code.parent.name == game.name else [code]
+    made_by = game_class(game.name)
+    code = Path(inspect.getfile(made_by))
+    in_own_package = made_by.__module__.count(".") >= 2  # envs.twenty_questions.game, but not envs.parrot
+    beside = code.parent.rglob("*") if in_own_package else [code]
     named = [Path(value).expanduser() for value in game.options.values() if isinstance(value, str)]
     files = [*here.glob("*.py"), layout, *beside, *named]
     return [path for path in sorted(set(files)) if path.is_file() and path.suffix != ".pyc"]

@@ -7,9 +7,9 @@ The belief loss. A tiny model copies the player's phrases within seconds but doe
 listen to the answers: what a good guess would be depends on all the answers together,
 and guesses are too rare to teach that. So at the end of each observation, where no
 token of the player's is predicted, the output head is also trained to name the first
-word of what the game reveals afterwards (`facts()`, e.g. the secret). That makes the answers worth
-remembering, and guesses and questions then draw on the same memory. It only shapes
-the network: nothing of it is left when the policy plays.
+word of the secret, in games that reveal one afterwards (the fact called "secret"). That
+makes the answers worth remembering, and guesses and questions then draw on the same
+memory. It only shapes the network: nothing of it is left when the policy plays.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class ScriptedGames:
             if len(seen) >= 2:  # the last token seen already predicts what is said; the one before it is free
                 seen_ends[seat].append(len(laid.ids) - len(spoken) - 2)
             game.step(said)
-        fact = next(iter(game.facts().values()), None)
-        named = IGNORED if fact is None else self.words(fact)[0]
+        secret = game.facts().get("secret")
+        named = IGNORED if secret is None else self.words(secret)[0]
         for seat, laid in seats.items():
             laid.belief = [IGNORED] * len(laid.ids)
             for place in seen_ends[seat]:

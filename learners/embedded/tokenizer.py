@@ -1,7 +1,8 @@
 """A word-level tokenizer made from a game's own language.
 
-Words are what stands between spaces, in lower case, punctuation attached ("alive?" is
-one token), so that an utterance is a handful of tokens. A game reads
+Words are what stands between spaces, punctuation attached ("alive?" is one token), so that
+an utterance is a handful of tokens. Case is kept only where the game's language needs it:
+if that has no capitals, everything is read in lower case. A game reads
 
     what is it? <assistant> is it alive? <end> yes <assistant> i guess cat <end>
 
@@ -31,12 +32,13 @@ CHAT_TEMPLATE = (
 
 def make_tokenizer(language: Iterable[str], longest: int) -> PreTrainedTokenizerFast:
     """The words of `language` in alphabetical order: the same language, the same ids."""
-    words = sorted({word for sentence in language for word in sentence.lower().split()} - set(SPECIAL))
+    words = sorted({word for sentence in language for word in sentence.split()} - set(SPECIAL))
     if not words:
         raise ValueError("the game's language() holds no words, so there is nothing to make a tokenizer of")
     vocabulary = {word: number for number, word in enumerate((*SPECIAL, *words))}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
-    tokenizer.normalizer = normalizers.Lowercase()
+    if all(word == word.lower() for word in words):
+        tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,

@@ -1,0 +1,49 @@
+"""A trained policy as a plain Player: one game at a time, in this process, without Ray.
+
+For sitting down against a policy at the terminal. It runs on the plain engine, which
+starts in seconds; games in bulk belong to rollout workers.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from transformers import AutoTokenizer
+
+from actors.engine import Request
+from actors.players import Policy, PolicySeat, stable_seed
+from actors.settings import EngineSettings
+from actors.transformers_engine import TransformersEngine
+from envs.dialogue import Dialogue
+
+
+class LonePlayer:
+    """`briefing` is what its seat is told of the rules before the first observation."""
+
+    def __init__(self, model: str | Path, max_context: int = 4096, max_utterance_tokens: int = 256):
+        path = str(model)
+        settings = EngineSettings(kind="transformers", max_context=max_context, max_sequences=1)
+        dialogue = Dialogue(AutoTokenizer.from_pretrained(path))
+        self.policy = Policy(TransformersEngine(settings, path), dialogue, trained=False)
+        self.max_context, self.max_utterance_tokens = max_context, max_utterance_tokens
+        self.briefing = ""
+
+    def reset(self, seed: int) -> None:
+        self.seat, self.seed, self.turn = PolicySeat(self.policy, "seat", self.briefing), seed, 0
+
+    def reply(self, observation: str, actions: tuple[str, ...]) -> str:
+        """An empty utterance once its context is full."""
+        seat, engine = self.seat, self.policy.engine
+        seat.see(observation)
+        room = min(self.max_utterance_tokens, seat.room(self.max_context))
+        if room < 1:
+            return ""
+        self.turn += 1
+        seed, ends = stable_seed(self.seed, self.turn), self.policy.dialogue.end_ids
+        engine.submit(Request(f"turn {self.turn}", seat.asked(), room, 1.0, seed, ends))
+        while True:
+            for completion in engine.step():
+                return seat.said(completion)[0]
+
+    def close(self) -> None:
+        self.policy.engine.close()

@@ -1,0 +1,138 @@
+"""Turns: how fast the games themselves are, and how much memory a live episode takes.
+
+Games are recorded once with their mediocre player; then only the game is timed, on one core:
+reset, observe, actions, step for each recorded turn. What a player or an engine costs is
+not in it. Games that run code are left out here; `slow` says which.
+
+    turns/s         turns of all seats, in recorded games
+    nonsense/s      utterances that mean nothing, each one new: what a broken policy costs
+    bytes/episode   allocated by a live game in mid-episode, without what all games share
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import tracemalloc
+from dataclasses import asdict
+from typing import Any
+
+from rich.table import Table
+
+from benchmarks.contest import spread
+from benchmarks.report import Say, run_alone, spread_of
+from envs.registry import GAMES, make_game, make_player
+
+GAMES_RECORDED = 60
+ROUNDS = 9
+ROUND_SECONDS = 0.5
+LIVE = 50
+
+
+def measure(quick: bool, say: Say) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in sorted(GAMES):
+        if getattr(make_game(name), "slow", False):
+            found[name] = {"slow": True}
+            continue
+        say(name)
+        games = record(name, GAMES_RECORDED)
+        rounds = 3 if quick else ROUNDS
+        found[name] = {
+            "slow": False,
+            "turns_per_second": figures([turns_per_second(name, games) for _ in range(rounds)]),
+            "nonsense_per_second": figures([nonsense_per_second(name, number) for number in range(rounds)]),
+            "bytes_per_episode": bytes_per_episode(name, games),
+        }
+    return found
+
+
+def figures(values: list[float]) -> dict[str, float]:
+    return asdict(spread(values))
+
+
+def record(name: str, count: int) -> list[tuple[int, list[str]]]:
+    """(seed, everything that was said) of so many games."""
+    game, games = make_game(name), []
+    players = {seat: make_player(name, "mediocre") for seat in game.seats}
+    for seed in range(count):
+        game.reset(seed)
+        for number, player in enumerate(players.values()):
+            player.reset(seed * len(players) + number)
+        said = []
+        while (seat := game.seat) is not None:
+            said.append(players[seat].reply(game.observe(), tuple(game.actions())))
+            game.step(said[-1])
+        games.append((seed, said))
+    return games
+
+
+def turns_per_second(name: str, games: list[tuple[int, list[str]]]) -> float:
+    game, turns, started = make_game(name), 0, time.perf_counter()
+    while time.perf_counter() - started < ROUND_SECONDS:
+        for seed, said in games:
+            game.reset(seed)
+            for utterance in said:
+                game.observe()
+                game.actions()
+                game.step(utterance)
+            turns += len(said)
+    return turns / (time.perf_counter() - started)
+
+
+def nonsense_per_second(name: str, number: int) -> float:
+    rng, game, said = random.Random(f"nonsense {number}"), make_game(name), 0
+    letters = 'abcdefghijklmnopqrstuvwxyz  {}[]",.:0123456789'
+    texts = ["".join(rng.choices(letters, k=40)) for _ in range(20_000)]
+    started = time.perf_counter()
+    for text in texts:
+        if game.seat is None:
+            game.reset(said)
+        game.observe()
+        game.actions()
+        game.step(text)
+        said += 1
+        if time.perf_counter() - started > ROUND_SECONDS:
+            break
+    return said / (time.perf_counter() - started)
+
+
+def bytes_per_episode(name: str, games: list[tuple[int, list[str]]]) -> int:
+    def live(seed: int, said: list[str]):
+        game = make_game(name)
+        game.reset(seed)
+        for utterance in said[: len(said) // 2 + 1]:
+            if game.seat is not None:
+                game.observe()
+                game.step(utterance)
+        return game
+
+    chosen = games[:LIVE]
+    kept = [live(seed, said) for seed, said in chosen]  # caches that all games share are filled now
+    del kept
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        kept = [live(seed, said) for seed, said in chosen]
+        return (tracemalloc.get_traced_memory()[0] - before) // len(kept)
+    finally:
+        tracemalloc.stop()
+
+
+def tables(found: dict[str, Any]) -> list[Table]:
+    table = Table(title="Games on one core", title_justify="left")
+    for column in ("game", "turns/s", "nonsense/s", "bytes/episode"):
+        table.add_column(column, justify="left" if column == "game" else "right")
+    for name, each in found.items():
+        if not isinstance(each, dict):
+            continue  # the run's own seconds and load
+        if each["slow"]:
+            table.add_row(name, "runs code", "", "")
+            continue
+        speed, nonsense = (spread_of(each[key], ",.0f") for key in ("turns_per_second", "nonsense_per_second"))
+        table.add_row(name, speed, nonsense, f"{each['bytes_per_episode']:,}")
+    return [table]
+
+
+if __name__ == "__main__":
+    run_alone("turns", measure, tables)
