@@ -53,7 +53,7 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
     from cluster.loop import TrainingLoop
     from cluster.sync import WeightSync
     from learners.group import LearnerGroup
-    from reward_service.outcome import OutcomeShaper
+    from reward_service import make_shaper
 
     players = seats_and_players(config)
     if "policy" not in dict(players).values():
@@ -94,7 +94,7 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
             seed=config.seed,
         )
         checkpoints = CheckpointStore(folder.checkpoints, config.checkpoint.keep)
-        loop = TrainingLoop(config, folder, fleet, learners, ledger, OutcomeShaper(), sync, metrics, checkpoints)
+        loop = TrainingLoop(config, folder, fleet, learners, ledger, make_shaper(config.reward), sync, metrics, checkpoints)
         loop.playing.on_poll = show.playing
         if checkpoint is not None:
             loop.restore(checkpoint)

@@ -1,0 +1,18 @@
+"""Finished episodes in, per-turn rewards out. A shaper is one file and one line here."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from reward_service.settings import RewardSettings
+from reward_service.shaper import Shaper
+
+SHAPERS = {
+    "game": "reward_service.paid:PaidShaper",
+    "outcome": "reward_service.outcome:OutcomeShaper",
+}
+
+
+def make_shaper(settings: RewardSettings) -> Shaper:
+    module, _, name = SHAPERS[settings.shaper].partition(":")
+    return getattr(import_module(module), name)()

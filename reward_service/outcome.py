@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from envs.episode import Episode
-from reward_service.shaper import ShapedRewards
+from reward_service.shaper import ShapedRewards, Stateless
 
 
-class OutcomeShaper:
-    """reward[T] = outcome in [0, 1]; reward[t] = 0 before. Stateless, so version 0 for ever."""
+class OutcomeShaper(Stateless):
+    """reward[T] = outcome in [0, 1]; reward[t] = 0 before."""
 
     def shape(self, episodes: Sequence[Episode]) -> list[ShapedRewards]:
         shaped = []
@@ -22,13 +22,3 @@ class OutcomeShaper:
                     rewards[-1] = episode.outcome[seat]
                     shaped.append(ShapedRewards(episode.ticket.number, seat, rewards, version=0))
         return shaped
-
-    def metrics(self) -> dict[str, float]:
-        return {}
-
-    def state(self) -> dict:
-        return {}
-
-    def restore(self, state: dict) -> None:
-        if state:
-            raise ValueError(f"the outcome shaper keeps no state, but was given {sorted(state)}")

@@ -10,4 +10,8 @@ from envs.settings import Settings
 
 
 class RewardSettings(Settings):
-    shaper: Literal["outcome"] = Field("outcome", description="how finished episodes become per-turn rewards")
+    shaper: Literal["outcome", "game"] = Field(
+        "outcome",
+        description="how finished episodes become per-turn rewards; outcome: the result, at the last turn; "
+        "game: what the game paid each turn",
+    )

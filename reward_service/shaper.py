@@ -35,3 +35,17 @@ class Shaper(Protocol):
     def state(self) -> dict: ...
 
     def restore(self, state: dict) -> None: ...
+
+
+class Stateless:
+    """What shapers that remember nothing have in common: version 0 for ever."""
+
+    def metrics(self) -> dict[str, float]:
+        return {}
+
+    def state(self) -> dict:
+        return {}
+
+    def restore(self, state: dict) -> None:
+        if state:
+            raise ValueError(f"{type(self).__name__} keeps no state, but was given {sorted(state)}")
