@@ -34,6 +34,7 @@ from benchmarks.models import parameters_of, untrained
 from benchmarks.report import Say, run_alone, short, spread_of
 from cluster.config import RunConfig
 from envs.episode import Episode
+from envs.settings import GameSettings
 from learners import attention
 from learners.batch import Trajectory, collect
 from learners.credit import assign_credit
@@ -42,7 +43,8 @@ from learners.group import environment
 from learners.packing import Pack, pack_trajectories, plan
 from learners.rendezvous import meeting_point
 from learners.settings import LearnerSettings
-from reward_service.outcome import OutcomeShaper
+from reward_service import make_shaper
+from reward_service.settings import RewardSettings
 
 EPISODES = {"0.1M": 128, "10M": 32}
 ROUNDS = {"0.1M": 15, "10M": 5}
@@ -121,7 +123,7 @@ class Rank:
         self.rank = LearnerRank(settings, str(model), config.rollout.temperature, 0, 0, "shared_memory")
         self.rank.start(*meeting_point())
         self.episodes = [ray.put(episode) for episode in episodes]  # a reference each, as from the workers
-        self.rewards = OutcomeShaper().shape(episodes)
+        self.rewards = make_shaper(RewardSettings(), GameSettings()).shape(episodes)
         self.parts: list[dict[str, float]] = []
 
     def update(self) -> int:
@@ -168,7 +170,7 @@ def ray_and_deepspeed(settings: LearnerSettings) -> Iterator[None]:
 
 def contest(config: RunConfig, model: Path, episodes: list[Episode], rounds: int) -> dict[str, Any]:
     settings = config.learner
-    trajectories = collect(episodes, OutcomeShaper().shape(episodes))
+    trajectories = collect(episodes, make_shaper(RewardSettings(), GameSettings()).shape(episodes))
     packs = packs_of(trajectories, settings)
     scale, temperature = 1.0 / len(trajectories), config.rollout.temperature
     bare = BareLoop(model, settings, temperature, packed(packs, scale), attention.NAME)

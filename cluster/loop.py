@@ -1,6 +1,6 @@
 """The training loop.
 
-    ledger --tickets--> fleet --episodes--> shaper --rewards--> learners --weights--> fleet
+    ledger --tickets--> fleet --episodes--> rewards --------> learners --weights--> fleet
        ^                                                            |
        +------------------------ consumed --------------------------+
 
@@ -20,8 +20,6 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-import ray
-
 from actors.fleet import Finished, Fleet
 from cluster.checkpoints import CheckpointStore
 from cluster.config import RunConfig
@@ -32,7 +30,8 @@ from cluster.play_through import Playing
 from cluster.run_folder import RunFolder
 from cluster.sync import SyncReport, WeightSync
 from learners.group import LearnerGroup
-from reward_service.shaper import Shaper
+from reward_service.remote import RewardService
+from reward_service.storage import read_state, write_state
 
 
 class TrainingLoop:
@@ -43,15 +42,15 @@ class TrainingLoop:
         fleet: Fleet,
         learners: LearnerGroup,
         ledger: Ledger,
-        shaper: Shaper,
+        rewards: RewardService,
         sync: WeightSync,
         metrics: Metrics,
         checkpoints: CheckpointStore,
     ):
         self.config, self.folder, self.fleet, self.learners = config, folder, fleet, learners
-        self.ledger, self.shaper, self.sync = ledger, shaper, sync
+        self.ledger, self.rewards, self.sync = ledger, rewards, sync
         self.metrics, self.checkpoints = metrics, checkpoints
-        self.playing = Playing(fleet, ledger, self.welcome, batch_seconds=config.rollout.batch_seconds)
+        self.playing = Playing(fleet, ledger, self.welcome, rewards.receive, config.rollout.batch_seconds)
         self.update = 0  # also the version of the weights
         self.evaluations: list[Evaluation] = []
         self.stages: dict[str, float] = {}
@@ -64,10 +63,11 @@ class TrainingLoop:
             started, self.stages = time.monotonic(), {}
             with self.stage("collect"):
                 results = self.playing.collect_batch(until_batch=self.config.updates)
+            episodes = [result.ref for result in results]
             with self.stage("shape"):
-                rewards = self.shape(results)
+                rewards = self.rewards.shape(self.ledger.next_batch, episodes)
             with self.stage("learn"):
-                learned = self.learners.update([result.ref for result in results], rewards)
+                learned = self.learners.update(episodes, rewards)
             self.update += 1
             with self.stage("sync"):
                 synced = self.sync.publish(self.update)
@@ -83,10 +83,6 @@ class TrainingLoop:
     def welcome(self) -> None:
         """A worker that replaces a lost one gets the current weights before it plays."""
         self.sync.publish(self.update)
-
-    def shape(self, results: list[Finished]) -> list:
-        episodes = ray.get([result.ref for result in results], timeout=self.config.rollout.batch_seconds)
-        return self.shaper.shape(episodes)
 
     def due(self, every: int) -> bool:
         return every > 0 and self.update % every == 0
@@ -131,7 +127,7 @@ class TrainingLoop:
             | {f"learner/{name}": value for name, value in learned.items()}
             | synced.metrics()
             | self.fleet.metrics()
-            | self.shaper.metrics()
+            | self.rewards.metrics()
             | self.ledger.metrics(),
         )
 
@@ -139,6 +135,7 @@ class TrainingLoop:
         def write(folder: Path) -> None:
             self.learners.save(folder / "learner")
             self.learners.export(folder / "policy")
+            write_state(folder / "rewards", self.rewards.state())
             (folder / "state.json").write_text(json.dumps(self.state(), indent=1))
 
         newest = self.evaluations[-1]
@@ -149,7 +146,6 @@ class TrainingLoop:
         return {
             "update": self.update,
             "ledger": self.ledger.state(),
-            "shaper": self.shaper.state(),
             "evaluations": [asdict(evaluation) for evaluation in self.evaluations],
         }
 
@@ -158,5 +154,5 @@ class TrainingLoop:
         self.learners.load(folder / "learner")
         self.update = state["update"]
         self.ledger.restore(state["ledger"])
-        self.shaper.restore(state["shaper"])
+        self.rewards.restore(read_state(folder / "rewards"))
         self.evaluations = [Evaluation(**evaluation) for evaluation in state["evaluations"]]

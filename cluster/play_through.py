@@ -10,6 +10,8 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+from ray import ObjectRef
+
 from actors.fleet import Finished, Fleet
 from cluster.errors import RunError
 from cluster.ledger import Ledger
@@ -21,10 +23,18 @@ POLL_SECONDS = 1.0
 
 
 class Playing:
-    def __init__(self, fleet: Fleet, ledger: Ledger, welcome: Callable[[], None], *, batch_seconds: float):
+    def __init__(
+        self,
+        fleet: Fleet,
+        ledger: Ledger,
+        welcome: Callable[[], None],
+        deliver: Callable[[ObjectRef], None],
+        batch_seconds: float,
+    ):
         """`welcome` is called while there are workers that joined and have not played yet; it
-        gives them their weights."""
-        self.fleet, self.ledger, self.welcome, self.batch_seconds = fleet, ledger, welcome, batch_seconds
+        gives them their weights. `deliver` is given each training episode as it arrives."""
+        self.fleet, self.ledger, self.welcome, self.deliver = fleet, ledger, welcome, deliver
+        self.batch_seconds = batch_seconds
         self.held_out: dict[int, Finished | Ticket] = {}
         self.failures: Counter[str] = Counter()
         self.on_poll = None  # called with self after each poll: the terminal's progress line
@@ -91,6 +101,8 @@ class Playing:
             if self.held_out.get(ticket.number) == ticket:  # else: late answer of an issue given up
                 self.held_out[ticket.number] = finished
         elif finished.reason is None:
+            if self.ledger.is_live(ticket):
+                self.deliver(finished.ref)
             self.ledger.finish(ticket, finished)
         else:
             self.ledger.fail(ticket, finished.reason)

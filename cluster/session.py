@@ -53,7 +53,7 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
     from cluster.loop import TrainingLoop
     from cluster.sync import WeightSync
     from learners.group import LearnerGroup
-    from reward_service import make_shaper
+    from reward_service.remote import RewardService
 
     players = seats_and_players(config)
     if "policy" not in dict(players).values():
@@ -83,6 +83,8 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
         house.callback(learners.close)
         games = {config.game.name: config.game}
         fleet = start_fleet(config, str(model), transport, folder.path.name, house, games, meanwhile=learners.start)
+        rewards = RewardService(config.reward, config.game, folder.path.name, steady=config.max_staleness == 0)
+        house.callback(rewards.close)
         ledger = _ledger(config, folder.path.name, players)
         sync = WeightSync(
             fleet,
@@ -94,7 +96,7 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
             seed=config.seed,
         )
         checkpoints = CheckpointStore(folder.checkpoints, config.checkpoint.keep)
-        loop = TrainingLoop(config, folder, fleet, learners, ledger, make_shaper(config.reward), sync, metrics, checkpoints)
+        loop = TrainingLoop(config, folder, fleet, learners, ledger, rewards, sync, metrics, checkpoints)
         loop.playing.on_poll = show.playing
         if checkpoint is not None:
             loop.restore(checkpoint)
@@ -156,7 +158,7 @@ def _evaluating(config: RunConfig, model: str, folder: RunFolder, games: dict[st
 
         seat_with_own_weights()
         ledger = _ledger(config, folder.path.name, ())
-        playing = Playing(fleet, ledger, seat_with_own_weights, batch_seconds=config.rollout.batch_seconds)
+        playing = Playing(fleet, ledger, seat_with_own_weights, lambda _: None, config.rollout.batch_seconds)
         playing.on_poll = show.playing
         with named_failures():
             yield playing

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from envs.settings import GameSettings
 from reward_service.settings import RewardSettings
 from reward_service.shaper import Shaper
 
@@ -13,6 +14,6 @@ SHAPERS = {
 }
 
 
-def make_shaper(settings: RewardSettings) -> Shaper:
+def make_shaper(settings: RewardSettings, game: GameSettings) -> Shaper:
     module, _, name = SHAPERS[settings.shaper].partition(":")
-    return getattr(import_module(module), name)()
+    return getattr(import_module(module), name)(settings, game)

@@ -7,13 +7,15 @@ can always be traced to the space it came from.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from envs.episode import Episode
+from envs.settings import GameSettings
+from reward_service.settings import RewardSettings
 
 
 @dataclass(slots=True)
@@ -28,17 +30,47 @@ class ShapedRewards:
 
 
 class Shaper(Protocol):
+    """Driven by reward_service.desk:
+
+    prepare     as each episode arrives, in any order: work that can be done ahead, such as
+                embedding. It may fill caches; no answer depends on it.
+    shape       a whole batch, in ticket order: adds the episodes to the state and answers.
+    refit       after a batch: work on a copy of the state that may take long (a new intention
+                space, a reward model), or None. It is run in a thread, beside everything else,
+    publish     and its result is handed in here, between two batches.
+    """
+
+    def prepare(self, episode: Episode) -> None: ...
+
     def shape(self, episodes: Sequence[Episode]) -> list[ShapedRewards]: ...
+
+    def refit(self) -> Callable[[], Any] | None: ...
+
+    def publish(self, result: Any) -> None: ...
 
     def metrics(self) -> dict[str, float]: ...
 
-    def state(self) -> dict: ...
+    def state(self) -> dict:
+        """Plain values and numpy arrays. A fresh shaper that restores it answers as this one would."""
 
     def restore(self, state: dict) -> None: ...
 
 
 class Stateless:
-    """What shapers that remember nothing have in common: version 0 for ever."""
+    """What shapers that remember nothing have in common: version 0 for ever. Like every
+    shaper it is made from the run's settings."""
+
+    def __init__(self, settings: RewardSettings, game: GameSettings):
+        pass
+
+    def prepare(self, episode: Episode) -> None:
+        pass
+
+    def refit(self) -> None:
+        return None
+
+    def publish(self, result: Any) -> None:
+        raise RuntimeError(f"{type(self).__name__} is never refitted")
 
     def metrics(self) -> dict[str, float]:
         return {}

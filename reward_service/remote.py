@@ -1,0 +1,128 @@
+"""The desk in an actor of its own, and the driver's side of it.
+
+    fleet --episode ref--> receive      fire and forget: the actor prepares while play goes on
+    loop  --batch, refs--> shape        most of the work is done by then
+
+If the actor dies, a new one takes the state of the last checkpoint and shapes the batches
+since again, from references that are kept for that; then it answers. Each batch is in the
+state exactly once, before and after.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import ray
+from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
+
+from envs.episode import Episode
+from envs.settings import GameSettings
+from reward_service import make_shaper
+from reward_service.desk import RewardDesk
+from reward_service.settings import RewardSettings
+from reward_service.shaper import ShapedRewards
+
+log = logging.getLogger("parley.rewards")
+STATE_SECONDS = 120.0  # for a state to be handed over or taken in
+METRICS_SECONDS = 10.0
+
+
+class RewardError(RuntimeError):
+    """Rewards cannot be made; the message says why."""
+
+
+@ray.remote(max_restarts=0, concurrency_groups={"receive": 1, "shape": 1})
+class RewardActor:
+    def __init__(self, settings: RewardSettings, game: GameSettings, steady: bool):
+        self.desk = RewardDesk(make_shaper(settings, game), steady=steady, refit_seconds=settings.refit_seconds)
+
+    @ray.method(concurrency_group="receive")
+    def receive(self, episode: Episode) -> None:
+        self.desk.receive(episode)
+
+    @ray.method(concurrency_group="shape")
+    def shape(self, batch: int, references: list[ray.ObjectRef]) -> list[ShapedRewards]:
+        return self.desk.shape(batch, ray.get(references))
+
+    @ray.method(concurrency_group="shape")
+    def call(self, method: str, *arguments: Any) -> Any:
+        return getattr(self.desk, method)(*arguments)
+
+
+class RewardService:
+    def __init__(self, settings: RewardSettings, game: GameSettings, name: str, *, steady: bool):
+        self.settings, self.game, self.name, self.steady = settings, game, name, steady
+        self.saved: dict[str, Any] | None = None  # the last checkpoint's state
+        self.since: list[tuple[int, list[ray.ObjectRef]]] = []  # batches shaped after it
+        self.restarts = 0
+        self.actor = self._start()
+
+    def _start(self) -> ray.actor.ActorHandle:
+        name = f"parley-{self.name}-rewards" + (f"-r{self.restarts}" if self.restarts else "")
+        options = {"name": name, "num_cpus": self.settings.cpus}
+        return RewardActor.options(**options).remote(self.settings, self.game, self.steady)
+
+    def receive(self, reference: ray.ObjectRef) -> None:
+        """Episodes may come early, twice or never: this is only a head start."""
+        self.actor.receive.remote(reference)
+
+    def shape(self, batch: int, references: Sequence[ray.ObjectRef]) -> list[ShapedRewards]:
+        """The rewards of a complete batch, given in ticket order."""
+        asked = batch, list(references)
+        rewards = self._surviving(
+            lambda: self.actor.shape.remote(*asked), self.settings.batch_seconds, f"batch {batch}"
+        )
+        if not self.since or self.since[-1][0] != batch:
+            self.since.append(asked)
+        return rewards
+
+    def metrics(self) -> dict[str, float]:
+        found = self._surviving(lambda: self.actor.call.remote("metrics"), METRICS_SECONDS, "metrics")
+        return {**found, "reward/restarts": float(self.restarts)}
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint holds. From here on a restart begins at this state."""
+        self.saved = self._surviving(lambda: self.actor.call.remote("state"), STATE_SECONDS, "its state")
+        self.since = []
+        return self.saved
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.saved, self.since = state, []
+        self._surviving(lambda: self.actor.call.remote("restore", state), STATE_SECONDS, "a restored state")
+
+    def _surviving(self, call, seconds: float, what: str) -> Any:
+        """The answer, by this actor or by one that replaces it."""
+        while True:
+            try:
+                return ray.get(call(), timeout=seconds)
+            except RayActorError as error:
+                self._replace(error)
+            except RayTaskError as error:
+                raise RewardError(f"the reward service failed at {what}: {error.cause or error}") from error
+            except GetTimeoutError:
+                raise RewardError(f"the reward service did not answer for {what} within {seconds:.0f} s") from None
+
+    def _replace(self, error: RayActorError) -> None:
+        """Start another, which catches up. One that dies while it does counts as lost too."""
+        while True:
+            log.warning("the reward service is lost: %s", str(error).strip().splitlines()[0])
+            self.restarts += 1
+            if self.restarts > self.settings.max_restarts:
+                raise RewardError(
+                    f"the reward service died {self.restarts} times (reward.max_restarts={self.settings.max_restarts})"
+                ) from error
+            ray.kill(self.actor)
+            self.actor = self._start()
+            try:
+                if self.saved is not None:
+                    ray.get(self.actor.call.remote("restore", self.saved), timeout=STATE_SECONDS)
+                for asked in self.since:
+                    ray.get(self.actor.shape.remote(*asked), timeout=self.settings.batch_seconds)
+                return
+            except RayActorError as again:
+                error = again
+
+    def close(self) -> None:
+        ray.kill(self.actor)
