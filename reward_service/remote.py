@@ -56,6 +56,7 @@ class RewardService:
         self.settings, self.game, self.name, self.steady = settings, game, name, steady
         self.saved: dict[str, Any] | None = None  # the last checkpoint's state
         self.since: list[tuple[int, list[ray.ObjectRef]]] = []  # batches shaped after it
+        self.last: int | None = None  # batch shaped
         self.restarts = 0
         self.actor = self._start()
 
@@ -74,7 +75,8 @@ class RewardService:
         rewards = self._surviving(
             lambda: self.actor.shape.remote(*asked), self.settings.batch_seconds, f"batch {batch}"
         )
-        if not self.since or self.since[-1][0] != batch:
+        if batch != self.last:
+            self.last = batch
             self.since.append(asked)
         return rewards
 
@@ -89,7 +91,7 @@ class RewardService:
         return self.saved
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.saved, self.since = state, []
+        self.saved, self.since, self.last = state, [], None
         self._surviving(lambda: self.actor.call.remote("restore", state), STATE_SECONDS, "a restored state")
 
     def _surviving(self, call, seconds: float, what: str) -> Any:
