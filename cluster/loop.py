@@ -65,7 +65,8 @@ class TrainingLoop:
                 results = self.playing.collect_batch(until_batch=self.config.updates)
             episodes = [result.ref for result in results]
             with self.stage("shape"):
-                rewards = self.rewards.shape(self.ledger.next_batch, episodes)
+                names = [(result.ticket.number, result.ticket.attempt) for result in results]
+                rewards = self.rewards.shape(self.ledger.next_batch, names, episodes)
             with self.stage("learn"):
                 learned = self.learners.update(episodes, rewards)
             self.update += 1

@@ -1,8 +1,9 @@
 """Where episodes are handed in and rewards handed out: a state machine without Ray.
 
-    receive(episode)         at once, in any order      -> prepared ahead
-    shape(batch, episodes)   when a batch is complete   -> its rewards, in ticket order
-    refit                    beside both, in a thread   -> published before the next batch
+    receive(episode)         at once, in any order      -> prepared ahead, and kept
+    missing(names)           when a batch is complete   -> those of its episodes that are not here
+    shape(batch, names)                                 -> its rewards, in ticket order
+    refit                    beside all, in a thread    -> published before the next batch
 
 Batches are numbered and shaped once each: asking for the last one again gives the same
 answer and counts nothing twice; an older one, or one that leaves a gap, is refused. So the
@@ -16,6 +17,7 @@ meets a new state does not depend on the clock. Otherwise nothing ever waits for
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -28,6 +30,9 @@ from reward_service.shaper import ShapedRewards, Shaper
 log = logging.getLogger("parley.rewards")
 
 
+Name = tuple[int, int]  # of an episode: ticket number and attempt
+
+
 class DeskError(RuntimeError):
     """A batch that cannot be shaped now; the message says which is due."""
 
@@ -37,13 +42,16 @@ class RewardDesk:
         self.shaper, self.steady, self.refit_seconds = shaper, steady, refit_seconds
         self.next_batch = 0
         self.answer: list[ShapedRewards] | None = None  # to the last batch, unless that was before a restore
+        self.here: dict[Name, Episode] = {}
+        self.arrival = threading.Condition()  # guards `here`
         self.job: Future | None = None
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="refit")
         self.counts: Counter[str] = Counter()
         self.seconds: Counter[str] = Counter()  # spent, by what
 
     def receive(self, episode: Episode) -> None:
-        """A head start for `shape`, which says what is wrong with an episode if anything is."""
+        """May be called beside everything else. What is wrong with an episode, if anything
+        is, `shape` will say."""
         started = time.monotonic()
         try:
             self.shaper.prepare(episode)
@@ -51,9 +59,18 @@ class RewardDesk:
         except Exception:
             log.exception("episode %d could not be prepared", episode.ticket.number)
             self.counts["failed_prepares"] += 1
+        with self.arrival:
+            self.here[name_of(episode)] = episode
+            self.arrival.notify_all()
         self.seconds["prepare"] += time.monotonic() - started
 
-    def shape(self, batch: int, episodes: Sequence[Episode]) -> list[ShapedRewards]:
+    def missing(self, names: Sequence[Name], wait_seconds: float) -> list[int]:
+        """Places in `names` of episodes that have not arrived within so many seconds."""
+        with self.arrival:
+            self.arrival.wait_for(lambda: all(name in self.here for name in names), timeout=wait_seconds)
+            return [place for place, name in enumerate(names) if name not in self.here]
+
+    def shape(self, batch: int, names: Sequence[Name]) -> list[ShapedRewards]:
         if batch == self.next_batch - 1 and self.answer is not None:
             self.counts["asked_again"] += 1
             return self.answer
@@ -61,12 +78,24 @@ class RewardDesk:
             raise DeskError(f"batch {batch} cannot be shaped: batch {self.next_batch} is due")
         self._publish()
         started = time.monotonic()
+        episodes = self._take(names)
         self.answer = self.shaper.shape(episodes)
         self.next_batch += 1
         self.counts["shaped"] += len(episodes)
         self.seconds["shape"] += time.monotonic() - started
         self._refit()
         return self.answer
+
+    def _take(self, names: Sequence[Name]) -> list[Episode]:
+        """The batch's episodes. Ticket numbers grow from batch to batch, so whatever else has
+        one of its numbers or a lower one was played in vain and goes too."""
+        if absent := self.missing(names, 0.0):
+            raise DeskError(f"{len(absent)} episodes of the batch are not here, e.g. {names[absent[0]][0]}")
+        with self.arrival:
+            episodes = [self.here[name] for name in names]
+            newest = max((number for number, _ in names), default=-1)
+            self.here = {name: episode for name, episode in self.here.items() if name[0] > newest}
+        return episodes
 
     def _refit(self) -> None:
         if self.job is None and (work := self.shaper.refit()) is not None:
@@ -103,6 +132,12 @@ class RewardDesk:
     def restore(self, state: dict[str, Any]) -> None:
         self.shaper.restore(state["shaper"])
         self.next_batch, self.answer, self.job = state["next_batch"], None, None
+        with self.arrival:
+            self.here = {}
 
     def close(self) -> None:
         self.thread.shutdown(wait=False, cancel_futures=True)
+
+
+def name_of(episode: Episode) -> Name:
+    return episode.ticket.number, episode.ticket.attempt

@@ -1,7 +1,7 @@
 """The desk in an actor of its own, and the driver's side of it.
 
     fleet --episode ref--> receive      fire and forget: the actor prepares while play goes on
-    loop  --batch, refs--> shape        most of the work is done by then
+    loop  --batch, names--> shape       most of the work is done by then
 
 If the actor dies, a new one takes the state of the last checkpoint and shapes the batches
 since again, from references that are kept for that; then it answers. Each batch is in the
@@ -11,22 +11,23 @@ state exactly once, before and after.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ray
+from ray.actor import ActorHandle
 from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 
 from envs.episode import Episode
 from envs.settings import GameSettings
 from reward_service import make_shaper
-from reward_service.desk import RewardDesk
+from reward_service.desk import Name, RewardDesk
 from reward_service.settings import RewardSettings
 from reward_service.shaper import ShapedRewards
 
 log = logging.getLogger("parley.rewards")
-STATE_SECONDS = 120.0  # for a state to be handed over or taken in
-METRICS_SECONDS = 10.0
+ARRIVAL_SECONDS = 1.0  # how long episodes that were sent ahead may still be on their way
+CALL_SECONDS = 120.0  # for a state to be handed over or taken in, and the like
 
 
 class RewardError(RuntimeError):
@@ -43,8 +44,14 @@ class RewardActor:
         self.desk.receive(episode)
 
     @ray.method(concurrency_group="shape")
-    def shape(self, batch: int, references: list[ray.ObjectRef]) -> list[ShapedRewards]:
-        return self.desk.shape(batch, ray.get(references))
+    def shape(self, batch: int, names: list[Name]) -> list[ShapedRewards] | list[int]:
+        """The rewards, or the places of episodes that have to be supplied first."""
+        return self.desk.missing(names, ARRIVAL_SECONDS) or self.desk.shape(batch, names)
+
+    @ray.method(concurrency_group="shape")
+    def supply(self, references: list[ray.ObjectRef]) -> None:
+        for episode in ray.get(references):
+            self.desk.receive(episode)
 
     @ray.method(concurrency_group="shape")
     def call(self, method: str, *arguments: Any) -> Any:
@@ -55,56 +62,66 @@ class RewardService:
     def __init__(self, settings: RewardSettings, game: GameSettings, name: str, *, steady: bool):
         self.settings, self.game, self.name, self.steady = settings, game, name, steady
         self.saved: dict[str, Any] | None = None  # the last checkpoint's state
-        self.since: list[tuple[int, list[ray.ObjectRef]]] = []  # batches shaped after it
+        self.since: list[tuple[int, list[Name], list[ray.ObjectRef]]] = []  # batches shaped after it
         self.last: int | None = None  # batch shaped
         self.restarts = 0
         self.actor = self._start()
 
-    def _start(self) -> ray.actor.ActorHandle:
+    def _start(self) -> ActorHandle:
         name = f"parley-{self.name}-rewards" + (f"-r{self.restarts}" if self.restarts else "")
         options = {"name": name, "num_cpus": self.settings.cpus}
         return RewardActor.options(**options).remote(self.settings, self.game, self.steady)
 
     def receive(self, reference: ray.ObjectRef) -> None:
-        """Episodes may come early, twice or never: this is only a head start."""
+        """Episodes may be sent twice or never: this is only a head start."""
         self.actor.receive.remote(reference)
 
-    def shape(self, batch: int, references: Sequence[ray.ObjectRef]) -> list[ShapedRewards]:
+    def shape(self, batch: int, names: Sequence[Name], references: Sequence[ray.ObjectRef]) -> list[ShapedRewards]:
         """The rewards of a complete batch, given in ticket order."""
-        asked = batch, list(references)
-        rewards = self._surviving(
-            lambda: self.actor.shape.remote(*asked), self.settings.batch_seconds, f"batch {batch}"
-        )
+        asked = batch, list(names), list(references)
+        rewards = self._surviving(lambda actor: self._shape(actor, *asked), f"batch {batch}")
         if batch != self.last:
             self.last = batch
             self.since.append(asked)
         return rewards
 
+    def _shape(self, actor: ActorHandle, batch: int, names: list[Name], references: list[ray.ObjectRef]):
+        limit = self.settings.batch_seconds
+        answer = ray.get(actor.shape.remote(batch, names), timeout=limit)
+        if answer and isinstance(answer[0], int):
+            ray.get(actor.supply.remote([references[place] for place in answer]), timeout=limit)
+            answer = ray.get(actor.shape.remote(batch, names), timeout=limit)
+        return answer
+
+    @staticmethod
+    def _call(actor: ActorHandle, method: str, *arguments: Any) -> Any:
+        return ray.get(actor.call.remote(method, *arguments), timeout=CALL_SECONDS)
+
     def metrics(self) -> dict[str, float]:
-        found = self._surviving(lambda: self.actor.call.remote("metrics"), METRICS_SECONDS, "metrics")
+        found = self._surviving(lambda actor: self._call(actor, "metrics"), "metrics")
         return {**found, "reward/restarts": float(self.restarts)}
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint holds. From here on a restart begins at this state."""
-        self.saved = self._surviving(lambda: self.actor.call.remote("state"), STATE_SECONDS, "its state")
+        self.saved = self._surviving(lambda actor: self._call(actor, "state"), "its state")
         self.since = []
         return self.saved
 
     def restore(self, state: dict[str, Any]) -> None:
         self.saved, self.since, self.last = state, [], None
-        self._surviving(lambda: self.actor.call.remote("restore", state), STATE_SECONDS, "a restored state")
+        self._surviving(lambda actor: self._call(actor, "restore", state), "a restored state")
 
-    def _surviving(self, call, seconds: float, what: str) -> Any:
+    def _surviving(self, ask: Callable[[ActorHandle], Any], what: str) -> Any:
         """The answer, by this actor or by one that replaces it."""
         while True:
             try:
-                return ray.get(call(), timeout=seconds)
+                return ask(self.actor)
             except RayActorError as error:
                 self._replace(error)
             except RayTaskError as error:
                 raise RewardError(f"the reward service failed at {what}: {error.cause or error}") from error
             except GetTimeoutError:
-                raise RewardError(f"the reward service did not answer for {what} within {seconds:.0f} s") from None
+                raise RewardError(f"the reward service did not answer in time for {what}") from None
 
     def _replace(self, error: RayActorError) -> None:
         """Start another, which catches up. One that dies while it does counts as lost too."""
@@ -119,9 +136,9 @@ class RewardService:
             self.actor = self._start()
             try:
                 if self.saved is not None:
-                    ray.get(self.actor.call.remote("restore", self.saved), timeout=STATE_SECONDS)
+                    self._call(self.actor, "restore", self.saved)
                 for asked in self.since:
-                    ray.get(self.actor.shape.remote(*asked), timeout=self.settings.batch_seconds)
+                    self._shape(self.actor, *asked)
                 return
             except RayActorError as again:
                 error = again

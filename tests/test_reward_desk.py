@@ -11,7 +11,7 @@ import pytest
 
 from envs.episode import Episode, Ticket, Turn
 from envs.settings import GameSettings
-from reward_service.desk import DeskError, RewardDesk
+from reward_service.desk import DeskError, RewardDesk, name_of
 from reward_service.settings import RewardSettings
 from reward_service.shaper import ShapedRewards
 from reward_service.storage import read_state, write_state
@@ -24,6 +24,16 @@ def episode(number: int, outcome: float = 0.5) -> Episode:
 
 def batch(number: int, size: int = 3) -> list[Episode]:
     return [episode(number * size + place, outcome=1 / (1 + number * size + place)) for place in range(size)]
+
+
+def names(number: int) -> list[tuple[int, int]]:
+    return [name_of(each) for each in batch(number)]
+
+
+def shape(desk: RewardDesk, number: int) -> list[ShapedRewards]:
+    for each in reversed(batch(number)):
+        desk.receive(each)
+    return desk.shape(number, names(number))
 
 
 class Counting:
@@ -78,12 +88,12 @@ def paid(rewards: list[ShapedRewards]) -> list[float]:
 
 def test_a_batch_counts_once_however_often_it_is_asked_for():
     desk = RewardDesk(Counting(), steady=True)
-    first = desk.shape(0, batch(0))
-    assert paid(first) == [0, 1, 2] and desk.shape(0, batch(0)) is first
-    assert paid(desk.shape(1, batch(1))) == [1003, 1004, 1005]
+    first = shape(desk, 0)
+    assert paid(first) == [0, 1, 2] and shape(desk, 0) is first
+    assert paid(shape(desk, 1)) == [1003, 1004, 1005]
     for wrong in (0, 3, 7):
         with pytest.raises(DeskError, match=f"batch {wrong} cannot be shaped: batch 2 is due"):
-            desk.shape(wrong, batch(wrong))
+            shape(desk, wrong)
     assert desk.metrics()["reward/seen"] == 6 and desk.metrics()["reward/asked_again"] == 1
 
 
@@ -91,28 +101,28 @@ def test_play_never_waits_for_a_refit_unless_it_has_to_be_steady():
     shaper = Counting()
     shaper.may_finish.clear()
     desk = RewardDesk(shaper)
-    assert paid(desk.shape(0, batch(0))) == [0, 1, 2]
-    assert paid(desk.shape(1, batch(1))) == [3, 4, 5], "the refit is still at it"
+    assert paid(shape(desk, 0)) == [0, 1, 2]
+    assert paid(shape(desk, 1)) == [3, 4, 5], "the refit is still at it"
     assert desk.metrics()["reward/refitting"] == 1
     shaper.may_finish.set()
     desk.job.result(30)
-    assert paid(desk.shape(2, batch(2))) == [1006, 1007, 1008]
+    assert paid(shape(desk, 2)) == [1006, 1007, 1008]
     steady = Counting()
     steady.may_finish.clear()
     desk = RewardDesk(steady, steady=True)
-    desk.shape(0, batch(0))
+    shape(desk, 0)
     threading.Timer(0.2, steady.may_finish.set).start()
-    assert paid(desk.shape(1, batch(1))) == [1003, 1004, 1005], "it waited"
+    assert paid(shape(desk, 1)) == [1003, 1004, 1005], "it waited"
 
 
 def test_a_refit_that_fails_is_counted_and_play_goes_on():
     shaper = Counting()
     shaper.breaks = True
     desk = RewardDesk(shaper, steady=True)
-    desk.shape(0, batch(0))
-    assert paid(desk.shape(1, batch(1))) == [3, 4, 5]
+    shape(desk, 0)
+    assert paid(shape(desk, 1)) == [3, 4, 5]
     shaper.breaks = False
-    assert paid(desk.shape(2, batch(2))) == [6, 7, 8], "its successor was begun before it was mended"
+    assert paid(shape(desk, 2)) == [6, 7, 8], "its successor was begun before it was mended"
     assert desk.metrics()["reward/failed_refits"] == 2
 
 
@@ -124,18 +134,36 @@ def test_a_head_start_that_fails_is_counted_and_harms_nobody():
     assert (desk.metrics()["reward/received"], desk.metrics()["reward/failed_prepares"]) == (2, 1)
 
 
+def test_episodes_are_waited_for_and_those_played_in_vain_go():
+    desk = RewardDesk(Counting())
+    assert desk.missing(names(0), 0.0) == [0, 1, 2]
+    with pytest.raises(DeskError, match="3 episodes of the batch are not here, e.g. 0"):
+        desk.shape(0, names(0))
+    again = Ticket("run", "parrot", 1, 1, (("parrot0", "policy"),), attempt=1)
+    desk.receive(Episode(again, [], {"parrot0": 1.0}, False))
+    first, second, third = batch(0)
+    desk.receive(first)
+    desk.receive(third)
+    assert desk.missing(names(0), 0.01) == [1], "another attempt at the same ticket is another episode"
+    threading.Timer(0.1, desk.receive, [second]).start()
+    assert desk.missing(names(0), 30) == []
+    desk.receive(batch(1)[0])
+    desk.shape(0, names(0))
+    assert set(desk.here) == {(3, 0)}
+
+
 def test_a_restored_desk_goes_on_as_if_nothing_had_happened():
     one = RewardDesk(Counting(), steady=True)
     for number in range(3):
-        one.shape(number, batch(number))
+        shape(one, number)
     other = RewardDesk(Counting(), steady=True)
     other.restore(one.state())
-    assert paid(other.shape(3, batch(3))) == paid(one.shape(3, batch(3)))
+    assert paid(shape(other, 3)) == paid(shape(one, 3))
     with pytest.raises(DeskError, match="batch 4 is due"):
-        other.shape(2, batch(2))
+        shape(other, 2)
     other.restore(one.state())
     with pytest.raises(DeskError, match="batch 3 cannot be shaped: batch 4 is due"):
-        other.shape(3, batch(3))  # it is counted, but the answer was not kept
+        shape(other, 3)  # it is counted, but the answer was not kept
 
 
 def test_a_state_is_kept_without_pickling(tmp_path):
@@ -175,23 +203,25 @@ def test_a_killed_service_comes_back_with_every_batch_counted_once(ray_cluster):
     service = RewardService(settings, GameSettings(name="parrot"), "test-rewards", steady=True)
     batches = [[ray_cluster.put(each) for each in batch(number)] for number in range(6)]
     try:
-        answers = [service.shape(number, batches[number]) for number in range(2)]
+        answers = [service.shape(number, names(number), batches[number]) for number in range(2)]
         assert [each.rewards.tolist() for each in answers[0]] == [[0, 1], [0, 0.5], [0, pytest.approx(1 / 3)]]
         assert service.state()["next_batch"] == 2 and service.since == []
-        service.shape(2, batches[2])
+        service.shape(2, names(2), batches[2])
         kill(ray_cluster, service.actor)
         service.receive(batches[3][0])  # nobody hears it, nobody minds
-        assert len(service.shape(3, batches[3])) == 3
+        assert len(service.shape(3, names(3), batches[3])) == 3
         assert service.metrics()["reward/restarts"] == 1 and service.state()["next_batch"] == 4
-        assert [each.number for each in service.shape(3, batches[3])] == [9, 10, 11], "asked again after a lost answer"
+        assert [each.number for each in service.shape(3, names(3), batches[3])] == [9, 10, 11], (
+            "asked again after a lost answer"
+        )
         with pytest.raises(RewardError, match="failed at batch 9: batch 9 cannot be shaped: batch 4 is due"):
-            service.shape(9, batches[4])
+            service.shape(9, names(4), batches[4])
         for _ in range(2):
             kill(ray_cluster, service.actor)
             if service.restarts == 2:
                 with pytest.raises(RewardError, match="reward.max_restarts=2"):
-                    service.shape(4, batches[4])
+                    service.shape(4, names(4), batches[4])
             else:
-                service.shape(4, batches[4])
+                service.shape(4, names(4), batches[4])
     finally:
         service.close()
