@@ -10,8 +10,12 @@ from pydantic import Field, model_validator
 
 from actors.settings import RolloutSettings
 from envs.settings import GameSettings, Settings
+from learners.credit import METHODS, needs
 from learners.settings import EmbeddedSettings, LearnerSettings
 from reward_service.settings import RewardSettings
+
+
+LEARNER_READS = frozenset({"behaviour"})  # what credit methods may ask of the learner, beside the rewards
 
 
 class ModelSettings(Settings):
@@ -95,6 +99,13 @@ class RunConfig(Settings):
             )
         if self.learner.offload_optimizer and self.learner.zero == 0:
             raise ValueError("learner.offload_optimizer needs learner.zero of 1, 2 or 3")
-        if self.learner.credit.baseline == "leave_one_out" and self.batch_episodes < 2:
+        credit = self.learner.credit
+        if credit.method == "reinforce" and credit.baseline == "leave_one_out" and self.batch_episodes < 2:
             raise ValueError("learner.credit.baseline=leave_one_out needs batch_episodes of at least 2")
+        if unread := [name for name in needs(credit) if name not in LEARNER_READS]:
+            raise ValueError(
+                f"learner.credit.method={credit.method} needs {', '.join(unread)}, which the learner does not read off "
+                "its model; methods that it can train with: "
+                + ", ".join(method for method, wanted in METHODS.items() if set(wanted) <= LEARNER_READS)
+            )
         return self

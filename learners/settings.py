@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from envs.settings import Settings
 
@@ -18,14 +18,73 @@ class LoraSettings(Settings):
 
 
 class CreditSettings(Settings):
-    method: Literal["reinforce"] = Field("reinforce", description="how per-turn rewards become per-token advantages")
+    """docs/credit.md says what each method computes. A field that the chosen method never reads
+    has to stay at its default, so that nobody tunes a number that changes nothing."""
+
+    method: Literal["reinforce", "rloo", "grpo", "gigpo", "gae", "twosome", "poad", "ntpo", "vtrace", "archer"] = Field(
+        "reinforce", description="how per-turn rewards become per-token advantages"
+    )
     gamma: float = Field(1.0, gt=0, le=1, description="discount between turns")
+    gamma_w: float | None = Field(
+        None, gt=0, le=1, description="ntpo: discount between the tokens of an utterance; default: gamma"
+    )
+    lambda_a: float = Field(0.95, ge=0, le=1, description="GAE's lambda between turns, of methods with a critic")
+    lambda_w: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="GAE's lambda between the tokens of an utterance; default: 1 for poad and vtrace (poad's authors "
+        "ran 0.95), lambda_a for ntpo",
+    )
     baseline: Literal["none", "batch", "turn", "leave_one_out", "running"] = Field(
         "turn",
-        description="what is subtracted from the return: nothing, the batch mean, the mean at the same turn "
-        "index, the mean of the other episodes, or a running mean over updates",
+        description="reinforce: what is subtracted from the return: nothing, the batch mean, the mean at the same "
+        "turn index, the mean of the other episodes, or a running mean over updates",
     )
     running_decay: float = Field(0.9, ge=0, lt=1, description="memory of the running baseline")
+    group_std: bool = Field(True, description="grpo, gigpo: divide by the group's standard deviation")
+    step_weight: float = Field(1.0, ge=0, description="gigpo: weight of the step advantage")
+    anchor: Literal["observation", "labels"] = Field(
+        "observation",
+        description="gigpo: turns are in the same state if they were shown the same, or if the same intentions were "
+        "voiced before them",
+    )
+    vtrace_step: Literal["token", "turn"] = Field("token", description="vtrace: what one importance ratio belongs to")
+    rho_cap: float = Field(1.0, gt=0, description="vtrace: cap of the ratio that weighs a temporal difference")
+    trace_cap: float = Field(1.0, gt=0, description="vtrace: cap of the ratio that carries corrections back")
+    tau: float = Field(0.1, gt=0, le=1, description="archer: how far the slow critics follow in one step")
+    kl_penalty: float = Field(
+        0.0, ge=0, description="beta of the soft form: every token pays beta * (log pi - log reference)"
+    )
+    whiten: bool = Field(False, description="give a batch's advantages mean 0 and standard deviation 1 over tokens")
+
+    @model_validator(mode="after")
+    def method_reads_what_is_set(self) -> CreditSettings:
+        readers = {
+            "gamma_w": ("ntpo",),
+            "lambda_a": ("gae", "twosome", "poad", "ntpo", "vtrace"),
+            "lambda_w": ("poad", "ntpo", "vtrace"),
+            "baseline": ("reinforce",),
+            "running_decay": ("reinforce",),
+            "group_std": ("grpo", "gigpo"),
+            "step_weight": ("gigpo",),
+            "anchor": ("gigpo",),
+            "vtrace_step": ("vtrace",),
+            "rho_cap": ("vtrace",),
+            "trace_cap": ("vtrace",),
+            "tau": ("archer",),
+            "kl_penalty": ("reinforce", "rloo", "grpo", "gigpo", "gae", "poad", "ntpo", "vtrace"),
+        }
+        changed = {name for name, field in type(self).model_fields.items() if getattr(self, name) != field.default}
+        for name, methods in readers.items():
+            if name in changed and self.method not in methods:
+                found, of = getattr(self, name), ", ".join(methods)
+                raise ValueError(f"method={self.method} does not read {name}={found}, which is for {of}")
+        if "running_decay" in changed and self.baseline != "running":
+            raise ValueError(f"baseline={self.baseline} does not read running_decay={self.running_decay}")
+        if self.lambda_w is not None and self.method == "vtrace" and self.vtrace_step == "turn":
+            raise ValueError(f"vtrace_step=turn has no steps inside an utterance for lambda_w={self.lambda_w}")
+        return self
 
 
 class SyncSettings(Settings):

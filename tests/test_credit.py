@@ -1,13 +1,21 @@
-"""Credit and batches: exact values, and what is refused."""
+"""Credit and batches: exact values, the contract of the methods, and what is refused."""
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import replace
+from importlib import import_module
+from typing import get_args
+
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from learners.batch import collect
-from learners.credit import Turns, assign_credit, turns_of
-from learners.credit.reinforce import reinforce, rewards_to_go
+from learners.credit import FIELDS, METHODS, Turns, assign_credit, needs, turns_of
+from learners.credit.anchors import histories, numbered, observation_anchors
+from learners.credit.reinforce import reinforce
+from learners.credit.steps import rewards_to_go
 from learners.settings import CreditSettings
 from reward_service.shaper import ShapedRewards
 from tests.learner_batches import make_batch
@@ -108,3 +116,220 @@ def test_what_does_not_fit_is_named():
     rewards[2].kind = "advantage"
     with pytest.raises(ValueError, match="must all be 'reward' or all 'advantage'"):
         collect(episodes, rewards)
+
+
+# the contract
+
+
+def readings_of(trajectories, seed: int = 0) -> dict[str, np.ndarray]:
+    """Everything that may be handed in, at random."""
+    rng = np.random.default_rng(seed)
+    sizes = {
+        "trained token": sum(int(t.turn_tokens.sum()) for t in trajectories),
+        "turn": sum(len(t.rewards) for t in trajectories),
+        "trajectory": len(trajectories),
+    }
+    found = {name: rng.normal(size=sizes[unit]) for name, unit in FIELDS.items() if name != "token_rewards"}
+    return found | {"group": np.arange(sizes["trajectory"]) // 2, "anchor": rng.integers(0, 3, sizes["turn"])}
+
+
+def test_a_method_is_a_file_with_a_function_of_its_name():
+    assert set(METHODS) == set(get_args(CreditSettings.model_fields["method"].annotation))
+    for name, fields in METHODS.items():
+        assert list(inspect.signature(getattr(import_module(f"learners.credit.{name}"), name)).parameters) == [
+            "turns",
+            "settings",
+            "state",
+        ]
+        assert set(fields) <= set(FIELDS)
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_every_method_gives_each_trained_token_its_credit_and_changes_nothing_it_was_given(name):
+    trajectories = collect(*make_batch(6, seed=8))
+    readings = readings_of(trajectories)
+    before = {key: array.copy() for key, array in readings.items()}
+    state = {"kept": 1.0}
+    credit = assign_credit(trajectories, CreditSettings(method=name), state, **readings)
+    count = sum(int(t.turn_tokens.sum()) for t in trajectories)
+    assert credit.advantages.shape == (count,) and credit.advantages.dtype == np.float32
+    assert np.isfinite(credit.advantages).all() and credit.advantages.std() > 0
+    assert credit.returns == pytest.approx(rewards_to_go(turns_of(trajectories), 1.0))
+    assert state == {"kept": 1.0} and credit.state == state
+    assert all(np.array_equal(before[key], readings[key]) for key in before)
+    if "values" in METHODS[name]:
+        assert credit.targets.shape == (count,) and credit.targets.dtype == np.float32
+        again = assign_credit(trajectories, CreditSettings(method=name), state, **readings)
+        assert again.advantages.tobytes() == credit.advantages.tobytes()
+
+
+@pytest.mark.parametrize("name", ["gae", "twosome", "poad", "ntpo", "vtrace", "archer"])
+def test_a_trajectory_has_the_same_credit_whoever_is_in_the_batch(name):
+    trajectories = collect(*make_batch(5, seed=9))
+    readings = readings_of(trajectories)
+    together = assign_credit(trajectories, CreditSettings(method=name), {}, **readings).advantages
+    tokens = np.cumsum([0, *(int(t.turn_tokens.sum()) for t in trajectories)])
+    turns = np.cumsum([0, *(len(t.rewards) for t in trajectories)])
+    ends = {"trained token": tokens, "turn": turns, "trajectory": np.arange(6)}
+    for i, trajectory in enumerate(trajectories):
+        own = {key: array[ends[FIELDS[key]][i] : ends[FIELDS[key]][i + 1]] for key, array in readings.items()}
+        alone = assign_credit([trajectory], CreditSettings(method=name), {}, **own).advantages
+        assert alone == pytest.approx(together[tokens[i] : tokens[i + 1]], abs=1e-6)
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_a_method_without_what_it_needs_says_so(name):
+    trajectories = collect(*make_batch(4, seed=5))
+    for trajectory in trajectories:
+        trajectory.terminated = False
+    everything = readings_of(trajectories)
+    settings = CreditSettings(method=name, anchor="labels" if name == "gigpo" else "observation")
+    for missing in needs(settings):
+        if missing == "behaviour":
+            continue  # the episodes have it
+        given = {key: array for key, array in everything.items() if key != missing}
+        with pytest.raises(ValueError, match=f"'{name}' needs {missing}, one for each {FIELDS[missing]}"):
+            assign_credit(trajectories, settings, {}, **given)
+
+
+def test_readings_of_the_wrong_name_size_or_value_are_refused():
+    trajectories = collect(*make_batch(3, seed=5))
+    settings = CreditSettings(method="poad")
+    values = readings_of(trajectories)["values"]
+    with pytest.raises(ValueError, match="no reading 'value'; there are: values, "):
+        assign_credit(trajectories, settings, {}, value=values)
+    with pytest.raises(
+        ValueError, match=rf"values has shape \({len(values) - 1},\), but there are {len(values)} of trained"
+    ):
+        assign_credit(trajectories, settings, {}, values=values[1:])
+    values[4] = np.nan
+    with pytest.raises(ValueError, match="values of trained token 4 is nan"):
+        assign_credit(trajectories, settings, {}, values=values)
+    with pytest.raises(ValueError, match="offsets end at turn 5, but there are 6 rewards"):
+        replace(TURNS, offsets=np.array([0, 3, 4, 5]))
+    with pytest.raises(ValueError, match="episode 8 was cut off, so its trajectories need a bootstrap value"):
+        method = import_module("learners.credit.gae").gae
+        method(replace(TURNS, values=np.zeros(10)), CreditSettings(method="gae"), {})
+
+
+def test_finished_games_need_no_bootstrap_values():
+    trajectories = collect(*make_batch(3, seed=5))
+    values = readings_of(trajectories)["values"]
+    settings = CreditSettings(method="poad", gamma=0.9)
+    bare = assign_credit(trajectories, settings, {}, values=values)
+    unread = assign_credit(trajectories, settings, {}, values=values, bootstrap=np.full(3, 1e9))
+    assert np.array_equal(bare.advantages, unread.advantages), "nothing follows a true end"
+
+
+def test_behaviour_logprobs_are_those_of_the_episodes():
+    trajectories = collect(*make_batch(3, seed=6))
+    readings = readings_of(trajectories)
+    sampled = np.concatenate([t.sequence.logprobs[t.sequence.mask] for t in trajectories])
+    found = []
+    for behaviour in ({}, {"behaviour": sampled}):
+        given = {"values": readings["values"], "logprobs": sampled + readings["logprobs"] / 9, **behaviour}
+        found.append(assign_credit(trajectories, CreditSettings(method="vtrace"), {}, **given).advantages)
+    assert np.array_equal(*found)
+
+
+def test_an_empty_batch_has_no_credit():
+    none = np.zeros(0)
+    turns = Turns(
+        offsets=np.array([0]), rewards=none, tokens=np.zeros(0, np.int64), episode=none, terminated=none.astype(bool),
+        **{name: none for name in FIELDS},
+    )  # fmt: skip
+    for name in METHODS:
+        method = getattr(import_module(f"learners.credit.{name}"), name)
+        credit = method(turns, CreditSettings(method=name), {})
+        assert len(credit.advantages) == len(credit.returns) == 0 and credit.state == {}
+    assert reinforce(turns, CreditSettings(baseline="running"), {"running_return": 2.0}).state == {
+        "running_return": 2.0
+    }
+
+
+def test_the_soft_form_pays_at_the_token():
+    trajectories = collect(*make_batch(4, seed=3))
+    readings = readings_of(trajectories)
+    soft = CreditSettings(method="poad", gamma=0.9, kl_penalty=0.2)
+    assert needs(soft) == ("values", "bootstrap", "logprobs", "reference")
+    with pytest.raises(ValueError, match="'poad' needs reference, one for each trained token"):
+        assign_credit(trajectories, soft, {}, **{key: readings[key] for key in ("values", "logprobs")})
+    paid = -0.2 * (readings["logprobs"] - readings["reference"])
+    plain = CreditSettings(method="poad", gamma=0.9)
+    assert np.array_equal(
+        assign_credit(trajectories, soft, {}, **readings).advantages,
+        assign_credit(trajectories, plain, {}, **readings, token_rewards=paid).advantages,
+    )
+    # turn by turn it is the reward of the whole utterance
+    turns = turns_of(trajectories)
+    of_turns = np.add.reduceat(paid, np.cumsum(turns.tokens) - turns.tokens)
+    for trajectory, part in zip(trajectories, np.split(of_turns, turns.offsets[1:-1]), strict=True):
+        trajectory.rewards = trajectory.rewards + part
+    for name in ("reinforce", "gae"):
+        hard = assign_credit(trajectories, CreditSettings(method=name, gamma=0.9), {}, **readings)
+        unpaid = collect(*make_batch(4, seed=3))
+        softened = assign_credit(unpaid, CreditSettings(method=name, gamma=0.9, kl_penalty=0.2), {}, **readings)
+        assert softened.advantages == pytest.approx(hard.advantages, abs=1e-6)
+
+
+def test_whitened_advantages_have_mean_0_and_deviation_1_over_tokens():
+    trajectories = collect(*make_batch(6, seed=3))
+    plain = assign_credit(trajectories, CreditSettings(), {}).advantages.astype(np.float64)
+    white = assign_credit(trajectories, CreditSettings(whiten=True), {}).advantages
+    assert white == pytest.approx((plain - plain.mean()) / plain.std(), abs=1e-6)
+    assert (white.mean(), white.std()) == (pytest.approx(0, abs=1e-6), pytest.approx(1, abs=1e-6))
+
+
+# groups and anchors
+
+
+def test_ids_are_counted_in_the_order_of_appearance():
+    assert numbered([("game", 7), ("game", 5), ("game", 7)]).tolist() == [0, 1, 0]
+    assert histories([["ask", "guess", "ask"], ["ask", "ask"], []]).tolist() == [0, 1, 2, 0, 1]
+
+
+def test_turns_that_were_shown_the_same_tokens_share_an_anchor():
+    episodes, rewards = make_batch(3, seed=4, most_turns=3)
+    shown = episodes[0].turns[0].tokens.observation_ids
+    for turn in (episodes[1].turns[-1], episodes[2].turns[0]):
+        turn.tokens.observation_ids = shown.copy()
+    trajectories = collect(episodes, rewards)
+    anchors = np.split(observation_anchors(trajectories), np.cumsum([len(t.rewards) for t in trajectories])[:-1])
+    assert anchors[0][0] == anchors[1][-1] == anchors[2][0] == 0
+    assert len(set(np.concatenate(anchors).tolist())) == sum(map(len, anchors)) - 2
+
+
+# settings
+
+
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        ({"method": "poad", "gamma_w": 0.95}, "method=poad does not read gamma_w=0.95, which is for ntpo"),
+        ({"method": "grpo", "baseline": "batch"}, "method=grpo does not read baseline=batch, which is for reinforce"),
+        (
+            {"lambda_a": 0.9},
+            "method=reinforce does not read lambda_a=0.9, which is for gae, twosome, poad, ntpo, vtrace",
+        ),
+        ({"method": "gae", "lambda_w": 1.0}, "method=gae does not read lambda_w=1.0, which is for poad, ntpo, vtrace"),
+        ({"method": "rloo", "group_std": False}, "method=rloo does not read group_std=False, which is for grpo, gigpo"),
+        ({"method": "twosome", "kl_penalty": 0.1}, "method=twosome does not read kl_penalty=0.1"),
+        ({"running_decay": 0.5}, "baseline=turn does not read running_decay=0.5"),
+        (
+            {"method": "vtrace", "vtrace_step": "turn", "lambda_w": 0.9},
+            "vtrace_step=turn has no steps inside an utterance for lambda_w=0.9",
+        ),
+        ({"method": "poad", "lambda_a": 1.5}, "less than or equal to 1"),
+        ({"method": "ppo"}, "Input should be 'reinforce'"),
+    ],
+)
+def test_settings_that_make_no_sense_together_are_refused(fields, line):
+    with pytest.raises(ValidationError) as refused:
+        CreditSettings(**fields)
+    assert line in str(refused.value)
+
+
+def test_every_method_can_be_configured_on_top_of_a_recipe_that_spells_out_defaults():
+    defaults = CreditSettings().model_dump()
+    for name in METHODS:
+        assert CreditSettings(**defaults | {"method": name}).method == name

@@ -182,3 +182,8 @@ def test_every_setting_says_what_it_means():
     assert len(fields) > 70
     assert [key for key, _, text in fields if not text] == []
     assert ("learner.learning_rate", "0.0003", "AdamW step size") in fields
+
+
+def test_a_credit_method_whose_readings_nobody_gives_is_refused():
+    with pytest.raises(ConfigError, match="learner.credit.method=poad needs values, bootstrap.*train with: reinforce"):
+        load_recipe(None, ["learner.credit.method=poad"])

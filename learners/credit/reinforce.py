@@ -13,17 +13,8 @@ from __future__ import annotations
 import numpy as np
 
 from learners.credit import Credit, Turns
+from learners.credit.steps import rewards_to_go
 from learners.settings import CreditSettings
-
-
-def rewards_to_go(turns: Turns, gamma: float) -> np.ndarray:
-    """float64 [turns]. One step per turn index, all trajectories at once."""
-    trajectory, index = turns.trajectory, turns.index
-    dense = np.zeros((len(turns.offsets) - 1, int(index.max()) + 1))
-    dense[trajectory, index] = turns.rewards
-    for column in range(dense.shape[1] - 2, -1, -1):
-        dense[:, column] += gamma * dense[:, column + 1]
-    return dense[trajectory, index]
 
 
 def leave_one_out(returns: np.ndarray, episode: np.ndarray) -> np.ndarray:
@@ -39,6 +30,8 @@ def leave_one_out(returns: np.ndarray, episode: np.ndarray) -> np.ndarray:
 def reinforce(turns: Turns, settings: CreditSettings, state: dict[str, float]) -> Credit:
     returns = rewards_to_go(turns, settings.gamma)
     state = dict(state)
+    if len(returns) == 0:
+        return Credit(np.zeros(0, np.float32), returns, state)
     if settings.baseline == "none":
         baseline = np.zeros_like(returns)
     elif settings.baseline == "batch":

@@ -1,0 +1,36 @@
+"""GiGPO: groups of games, and inside them groups of turns in the same state (Feng et al. 2025).
+
+    A[i, t]        = A_episode[i] + step_weight * A_step[i, t]
+    A_episode[i]   = (R[i] - mean over the games of the task) / F           R: plain sum of rewards
+    A_step[i, t]   = (G[i, t] - mean over the turns of the task with the same anchor) / F
+    G[i, t]        = r[i, t] + gamma * G[i, t + 1]
+
+F is the deviation of what is compared + 1e-6, or 1 with group_std off. A turn in a state that no
+other turn of the task was in has A_step = 0. Anchors are exact observations, or the intentions
+voiced so far, which free dialogue repeats where it never repeats a text.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from learners.credit import Credit, Turns
+from learners.credit.groups import compared, episode_returns, refuse_the_lonely
+from learners.credit.steps import rewards_to_go
+from learners.settings import CreditSettings
+
+
+def gigpo(turns: Turns, settings: CreditSettings, state: dict[str, float]) -> Credit:
+    refuse_the_lonely(turns, "gigpo")
+    returns = rewards_to_go(turns, settings.gamma)
+    game = compared(episode_returns(turns, 1.0), turns.group, settings.group_std)
+    step = compared(returns, step_groups(turns), settings.group_std)
+    advantages = game[turns.trajectory] + settings.step_weight * step
+    return Credit(np.repeat(advantages, turns.tokens).astype(np.float32), returns, dict(state))
+
+
+def step_groups(turns: Turns) -> np.ndarray:
+    """int64 [turns]: equal where both the task and the anchor are."""
+    _, task = np.unique(turns.group, return_inverse=True)
+    anchors, anchor = np.unique(turns.anchor, return_inverse=True)
+    return task[turns.trajectory] * len(anchors) + anchor

@@ -1,0 +1,31 @@
+"""NTPO: GAE in which every token is a step of its own, so time passes inside an utterance too.
+
+    j < n    delta = gamma_w * V[t, j+1] - V[t, j]           g = delta + gamma_w * lambda_w * g
+    j = n    delta = r[t] + gamma * V[t+1, 1] - V[t, n]      g = delta + gamma * lambda_a * g
+
+gamma_w and lambda_w are gamma and lambda_a unless set, which is token-level PPO as it is
+commonly written. A word's credit then shrinks with its distance from the utterance's end, and
+what is optimised prefers short utterances: an utterance of n tokens counts for gamma_w^(n-1) of
+its worth. With gamma_w = 1 the method is `poad` at the same lambdas.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from learners.credit import Credit, Turns
+from learners.credit.steps import rewards_to_go, token_steps
+from learners.settings import CreditSettings
+
+
+def ntpo(turns: Turns, settings: CreditSettings, state: dict[str, float]) -> Credit:
+    gamma_w = settings.gamma if settings.gamma_w is None else settings.gamma_w
+    lambda_w = settings.lambda_a if settings.lambda_w is None else settings.lambda_w
+    steps = token_steps(turns, settings.gamma, gamma_w, settings.lambda_a, lambda_w)
+    advantages = steps.advantages()
+    return Credit(
+        advantages=advantages.astype(np.float32),
+        returns=rewards_to_go(turns, settings.gamma),
+        state=dict(state),
+        targets=(advantages + steps.values).astype(np.float32),
+    )
