@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.report import FAILURE, FOLDER, load, machine, stamp, write
 from cluster.show import page
 
-NAMES = ("turns", "rollout", "learner", "credit_speed", "sync", "stages")
+NAMES = ("turns", "rollout", "learner", "credit_speed", "intentions", "sync", "stages")
 TIME_LIMIT_SECONDS = 1800  # of each
 
 

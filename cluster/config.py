@@ -100,6 +100,11 @@ class RunConfig(Settings):
         if self.learner.offload_optimizer and self.learner.zero == 0:
             raise ValueError("learner.offload_optimizer needs learner.zero of 1, 2 or 3")
         credit = self.learner.credit
+        if self.reward.shaper == "aria" and credit.method != "reinforce":
+            raise ValueError(
+                f"reward.shaper=aria gives advantages, which learner.credit.method={credit.method} would have to make "
+                "of rewards; it goes with learner.credit.method=reinforce"
+            )
         if credit.method == "reinforce" and credit.baseline == "leave_one_out" and self.batch_episodes < 2:
             raise ValueError("learner.credit.baseline=leave_one_out needs batch_episodes of at least 2")
         if unread := [name for name in needs(credit) if name not in LEARNER_READS]:

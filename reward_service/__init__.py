@@ -9,6 +9,7 @@ from reward_service.settings import RewardSettings
 from reward_service.shaper import Shaper
 
 SHAPERS = {
+    "aria": "reward_service.aria:AriaShaper",
     "game": "reward_service.paid:PaidShaper",
     "outcome": "reward_service.outcome:OutcomeShaper",
 }
@@ -16,4 +17,4 @@ SHAPERS = {
 
 def make_shaper(settings: RewardSettings, game: GameSettings) -> Shaper:
     module, _, name = SHAPERS[settings.shaper].partition(":")
-    return getattr(import_module(module), name)(settings, game)
+    return getattr(import_module(module), name).made(settings, game)

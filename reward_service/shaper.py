@@ -30,7 +30,7 @@ class ShapedRewards:
 
 
 class Shaper(Protocol):
-    """Driven by reward_service.desk:
+    """Made by its class method `made(settings, game)`, from a run's settings. Driven by reward_service.desk:
 
     prepare     as each episode arrives, in any order: work that can be done ahead, such as
                 embedding. It may fill caches; no answer depends on it.
@@ -57,11 +57,11 @@ class Shaper(Protocol):
 
 
 class Stateless:
-    """What shapers that remember nothing have in common: version 0 for ever. Like every
-    shaper it is made from the run's settings."""
+    """What shapers that remember nothing have in common: version 0 for ever."""
 
-    def __init__(self, settings: RewardSettings, game: GameSettings):
-        pass
+    @classmethod
+    def made(cls, settings: RewardSettings, game: GameSettings) -> Stateless:
+        return cls()
 
     def prepare(self, episode: Episode) -> None:
         pass

@@ -231,3 +231,25 @@ def test_a_message_is_one_harmless_line(text):
 )
 def test_messages_by_hand(said, line):
     assert harmless(said) == line
+
+
+@pytest.mark.parametrize(
+    ("game", "text", "gist", "amounts"),
+    [
+        (Bargaining, "i offer you 40 %", "offer you 40 %", {"share of you": -0.2}),
+        (
+            Bargaining,
+            '{"alice_gain": 75, "bob_gain": 25, "message": "fair?"}',
+            "fair? offer alice $75, bob $25",
+            {"share of alice": 0.5, "share of bob": -0.5},
+        ),
+        (Bargaining, "i offer you 40", "offer you $40", {}),
+        (Bargaining, "no deal", "reject", {}),
+        (Bargaining, "what lovely weather", "what lovely weather", {}),
+        (Negotiation, "my price is 115 %", "offer price 115 %", {"price": 0.15}),
+        (Negotiation, '{"product_price": 120}', "offer price $120", {}),
+    ],
+)
+def test_what_is_compared_of_an_utterance_is_its_message_and_its_offer(game, text, gist, amounts):
+    assert game.gist(text) == gist
+    assert game.amounts(text) == pytest.approx(amounts)

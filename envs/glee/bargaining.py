@@ -17,7 +17,7 @@ from fractions import Fraction
 from envs.game import Player
 from envs.glee.bargaining_players import PLAYERS, words_players_say
 from envs.glee.money import dollars
-from envs.glee.speech import UNCLEAR, Grammar, Meaning, decisions
+from envs.glee.speech import UNCLEAR, Grammar, Meaning, decisions, read
 from envs.glee.talks import ALICE, BOB, RIVAL, SCALES, SEATS, Talks
 
 LOSSES = (20, 10, 5, 0)  # percent a round
@@ -45,6 +45,16 @@ class Bargaining(Talks):
     grammar = Grammar({"alice_gain": ALICE, "bob_gain": BOB}, _clauses(), decisions())
     asks = "Your offer?"
     acts = {"accept": "accepts", "reject": "rejects"}
+
+    @classmethod
+    def amounts(cls, utterance: str) -> dict[str, float]:
+        """The share that an offer claims for its owner, from -1 (nothing) to 1 (all)."""
+        said = {owner: amount for owner, amount in read(utterance, cls.grammar).amounts if amount is not None}
+        whole = sum(amount.hundredths for amount in said.values())
+        if len(said) == 1:
+            (amount,) = said.values()
+            whole = 100_00 if amount.percent else 0  # dollars of an unknown sum are no share
+        return {f"share of {owner}": 2 * amount.hundredths / whole - 1 for owner, amount in said.items() if whole}
 
     def _endow(self, one: int, other: int) -> None:
         self.losses = {ALICE: LOSSES[one], BOB: LOSSES[other]}

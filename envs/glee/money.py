@@ -24,6 +24,9 @@ class Amount:
     hundredths: int  # of a dollar, or of a percent
     percent: bool = False
 
+    def __str__(self) -> str:
+        return f"{self.hundredths / 100:g} %" if self.percent else dollars(self.hundredths)
+
     def cents(self, whole: int) -> int:
         """In cents. `whole` is in cents too, and in hundreds of dollars: its shares are exact."""
         return whole * self.hundredths // 10_000 if self.percent else self.hundredths

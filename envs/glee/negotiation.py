@@ -22,7 +22,7 @@ from fractions import Fraction
 from envs.game import Player
 from envs.glee.money import dollars
 from envs.glee.negotiation_players import PLAYERS, words_players_say
-from envs.glee.speech import UNCLEAR, Grammar, Meaning, decisions
+from envs.glee.speech import UNCLEAR, Grammar, Meaning, decisions, read
 from envs.glee.talks import ALICE, BOB, RIVAL, SCALES, Talks
 
 VALUES = (80, 100, 120, 150)  # percent of the list price
@@ -53,6 +53,12 @@ class Negotiation(Talks):
     grammar = Grammar({"product_price": "price"}, _CLAUSES, decisions(LEAVE))
     asks = "Your price?"
     acts = {"accept": "accepts", "reject": "rejects", "leave": "deals with John"}
+
+    @classmethod
+    def amounts(cls, utterance: str) -> dict[str, float]:
+        """How far a price is from the list price, in list prices; dollars alone do not tell."""
+        said = read(utterance, cls.grammar).amounts
+        return {"price": amount.hundredths / 100_00 - 1 for _, amount in said if amount is not None and amount.percent}
 
     def _endow(self, one: int, other: int) -> None:
         self.values = {ALICE: self.whole * VALUES[one] // 100, BOB: self.whole * VALUES[other] // 100}

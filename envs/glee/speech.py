@@ -41,9 +41,7 @@ class Grammar:
     """How one game's offers and decisions are put."""
 
     keys: dict[str, str]  # of the offer's JSON, all of them required: key -> owner
-    clauses: (
-        re.Pattern
-    )  # whole clauses of plain language in which # stands for an amount; the group's name is the owner
+    clauses: re.Pattern  # of plain language, where # stands for an amount; the group's name is the owner
     decisions: dict[str, str]  # phrase -> act
 
 

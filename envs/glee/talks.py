@@ -300,6 +300,17 @@ class Talks:
         ]
         return [*trials, Trial("self-play", episodes=EPISODES)]
 
+    # what an utterance means, for those who compare utterances
+
+    @classmethod
+    def gist(cls, utterance: str) -> str:
+        """An offer reduced to its message and the offer, an answer to the answer."""
+        meaning = read(utterance, cls.grammar)
+        if not meaning.act:
+            return utterance
+        amounts = ", ".join(f"{owner} {amount}" for owner, amount in meaning.amounts if amount is not None)
+        return f"{meaning.message} {meaning.act} {amounts}".strip()
+
     # hooks: what is talked about
 
     def _endow(self, one: int, other: int) -> None:

@@ -1,0 +1,141 @@
+"""Distinct utterances and their counts in, a hierarchy of clusters out.
+
+    few:   every distinct utterance is a point of the tree, with its count as its weight
+    many:  principal components -> prototypes by k-means -> the tree of the weighted prototypes
+
+Counts matter as repetition would: de-duplication saves work and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from reward_service.intentions.gist import Gist
+from reward_service.intentions.linkage import link, nested_cuts
+from reward_service.intentions.prototypes import centres_of, nearest, principal_axes, project
+from reward_service.intentions.settings import SpaceSettings
+from reward_service.intentions.space import IntentionSpace, features_of
+
+DENSITY_COMPONENTS = 16  # density means nothing in hundreds of dimensions
+DENSITY_SAMPLE = 20_000  # distinct utterances whose density is looked at
+RADIUS_QUANTILE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Utterances:
+    """Distinct gists, unit embeddings, and how often each was said."""
+
+    gists: Sequence[Gist]
+    embeddings: np.ndarray  # float [n, dimension]
+    counts: np.ndarray  # int64 [n]
+
+    def __post_init__(self) -> None:
+        if not len(self.gists):
+            raise ValueError("no utterances to fit an intention space on")
+        if not len(self.gists) == len(self.embeddings) == len(self.counts):
+            raise ValueError(
+                f"{len(self.gists)} gists, {len(self.embeddings)} embeddings and {len(self.counts)} counts differ"
+            )
+        if not np.isfinite(self.embeddings).all():
+            row = int(np.argmin(np.isfinite(self.embeddings).all(axis=1)))
+            raise ValueError(f"the embedding of {self.gists[row].text!r} is not finite")
+        if (self.counts < 1).any():
+            raise ValueError("a count is below 1")
+
+
+def fit_space(utterances: Utterances, settings: SpaceSettings, version: int = 1) -> IntentionSpace:
+    """A space with all its cuts, ids from 0 and the finest cut in use; `granularity` chooses
+    the cut and `matching` carries ids over from the version before."""
+    gists, counts = utterances.gists, utterances.counts
+    amounts = tuple(sorted({name for gist in gists for name, _ in gist.amounts})) if settings.amount_weight else ()
+    points = features_of(utterances.embeddings, gists, amounts, settings.amount_weight)
+    mean, axes = np.zeros(points.shape[1], np.float32), np.zeros((points.shape[1], 0), np.float32)
+    reduced = len(points) > settings.prototypes
+    if reduced:
+        if settings.dimensions < points.shape[1]:
+            mean, axes = principal_axes(points, counts, settings.dimensions)
+            points = project(points, mean, axes)
+        prototypes = centres_of(points, counts, settings.prototypes, settings.rounds, settings.seed)
+    else:
+        prototypes = points
+    index, squared = nearest(points, prototypes)
+    used, index = np.unique(index, return_inverse=True)
+    prototypes = prototypes[used]
+    weights = np.bincount(index, counts).astype(np.int64)
+    if settings.method == "hdbscan":
+        cuts = _density_cut(points, index, prototypes, settings)
+        levels = (int(cuts.max()) + 1,)
+    else:
+        finest = min(settings.max_k, len(prototypes))
+        coarsest = min(2, finest)
+        cuts = nested_cuts(link(prototypes, weights, settings.method), weights, finest)[coarsest - 1 :]
+        levels = tuple(range(coarsest, finest + 1))
+    return IntentionSpace(
+        version=version,
+        method=settings.method,
+        levels=levels,
+        k=levels[-1],
+        settled=False,
+        cuts=cuts,
+        ids=np.tile(np.arange(levels[-1], dtype=np.int32), (len(levels), 1)),
+        fresh={0 if settings.method == "hdbscan" else level: level for level in levels},
+        mean=mean,
+        axes=axes,
+        prototypes=prototypes,
+        weights=weights,
+        radius=_radius(prototypes, squared if reduced else None),
+        fitted=len(gists),
+        amounts=amounts,
+        amount_weight=settings.amount_weight,
+        examples=_examples(gists, index, squared),
+    )
+
+
+def _radius(prototypes: np.ndarray, squared: np.ndarray | None) -> float:
+    """Within it lie 95 % of the distinct utterances. Those that are their own prototypes (None) are
+    measured by the nearest other one: a new utterance will not find itself there either."""
+    if len(prototypes) == 1:
+        return 0.0
+    if squared is not None:
+        return float(np.sqrt(np.quantile(squared, RADIUS_QUANTILE)))
+    between = cdist(prototypes, prototypes)
+    np.fill_diagonal(between, np.inf)
+    return float(np.quantile(between.min(axis=1), RADIUS_QUANTILE))
+
+
+def _examples(gists: Sequence[Gist], index: np.ndarray, squared: np.ndarray) -> tuple[str, ...]:
+    order = np.lexsort((squared, index))
+    _, first = np.unique(index[order], return_index=True)
+    return tuple(gists[row].text for row in order[first])
+
+
+def _density_cut(points: np.ndarray, index: np.ndarray, prototypes: np.ndarray, settings: SpaceSettings) -> np.ndarray:
+    """int32 [1, prototypes]: HDBSCAN on at most DENSITY_SAMPLE points; each prototype takes the
+    cluster that most of its points are in, and without any, that of the nearest which has one.
+    So every utterance has an intention, and what HDBSCAN calls noise joins its neighbours."""
+    sample = np.arange(len(points))
+    if len(points) > DENSITY_SAMPLE:
+        sample = np.sort(np.random.default_rng(settings.seed).choice(len(points), DENSITY_SAMPLE, replace=False))
+    looked_at = points[sample].astype(np.float64)
+    if looked_at.shape[1] > DENSITY_COMPONENTS:
+        mean, axes = principal_axes(looked_at, np.ones(len(sample)), DENSITY_COMPONENTS)
+        looked_at = project(looked_at, mean, axes).astype(np.float64)
+    if len(sample) <= settings.min_cluster:
+        return np.zeros((1, len(prototypes)), np.int32)
+    library = import_module("hdbscan")
+    found = library.HDBSCAN(min_cluster_size=settings.min_cluster, core_dist_n_jobs=1).fit_predict(looked_at)
+    clustered = found >= 0
+    if not clustered.any():
+        return np.zeros((1, len(prototypes)), np.int32)
+    votes = np.zeros((len(prototypes), int(found.max()) + 1), np.int64)
+    np.add.at(votes, (index[sample[clustered]], found[clustered]), 1)
+    decided = votes.any(axis=1)
+    labels = votes.argmax(axis=1)
+    closest, _ = nearest(prototypes, prototypes[decided])
+    labels = np.where(decided, labels, labels[decided][closest])
+    return np.unique(labels, return_inverse=True)[1].astype(np.int32)[None]

@@ -1,0 +1,99 @@
+"""Many points reduced to few that stand for them: principal components, then seeded k-means.
+
+Everything is weighted by counts and goes over the points in slices, so that memory beyond the
+points themselves stays in the tens of megabytes and time is linear in their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+SLICE = 8192  # points at once
+SEEDINGS = 8  # batches in which the first centres are drawn
+
+
+def _slices(count: int) -> Iterator[slice]:
+    for start in range(0, count, SLICE):
+        yield slice(start, start + SLICE)
+
+
+def principal_axes(points: np.ndarray, counts: np.ndarray, dimensions: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mean [d] and orthonormal axes [d, dimensions], most variance first."""
+    share = counts / counts.sum()
+    mean = np.zeros(points.shape[1])
+    for part in _slices(len(points)):
+        mean += share[part] @ points[part]
+    covariance = np.zeros((len(mean), len(mean)))
+    for part in _slices(len(points)):
+        centred = (points[part] - mean) * np.sqrt(share[part])[:, None]
+        covariance += centred.T @ centred
+    _, axes = np.linalg.eigh(covariance)
+    axes = axes[:, ::-1][:, :dimensions]
+    axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])  # a sign of its own
+    return mean.astype(np.float32), axes.astype(np.float32)
+
+
+def project(points: np.ndarray, mean: np.ndarray, axes: np.ndarray) -> np.ndarray:
+    """float32 [n, dimensions]"""
+    return points.astype(np.float32, copy=False) @ axes - mean @ axes
+
+
+def nearest(points: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Index of the nearest centre, and the squared distance to it."""
+    index, squared = np.empty(len(points), np.int64), np.empty(len(points), np.float32)
+    length = np.einsum("ij,ij->i", centres, centres)
+    for part in _slices(len(points)):
+        given = points[part]
+        beyond = given @ (-2 * centres.T)
+        beyond += length
+        index[part] = beyond.argmin(axis=1)
+        closest = np.take_along_axis(beyond, index[part, None], axis=1)[:, 0]
+        squared[part] = closest + np.einsum("ij,ij->i", given, given)
+    return index, np.maximum(squared, 0, out=squared)
+
+
+def centres_of(points: np.ndarray, counts: np.ndarray, wanted: int, rounds: int, seed: int) -> np.ndarray:
+    """At most `wanted` centres, float32; fewer if there are no more distinct points."""
+    centres = _seeds(points, counts, wanted, np.random.default_rng(seed))
+    before = None
+    for _ in range(rounds):
+        index, _ = nearest(points, centres)
+        if before is not None and np.array_equal(index, before):
+            break
+        centres = _means(points, counts, index)
+        before = index
+    return centres
+
+
+def _seeds(points: np.ndarray, counts: np.ndarray, wanted: int, random: np.random.Generator) -> np.ndarray:
+    """Drawn by count times squared distance to the nearest drawn so far, in batches: what is rare
+    but far off gets a centre."""
+    chosen = [random.choice(len(points), 1, p=counts / counts.sum())]
+    _, squared = nearest(points, points[chosen[0]])
+    while (missing := wanted - sum(map(len, chosen))) > 0:
+        chance = counts * squared.astype(np.float64)
+        chance[np.concatenate(chosen)] = 0
+        able = int(np.count_nonzero(chance))
+        if not able:
+            break
+        drawn = random.choice(
+            len(points), min(missing, max(wanted // SEEDINGS, 1), able), replace=False, p=chance / chance.sum()
+        )
+        chosen.append(drawn)
+        squared = np.minimum(squared, nearest(points, points[drawn])[1])
+    return points[np.sort(np.concatenate(chosen))]
+
+
+def _means(points: np.ndarray, counts: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """Weighted mean of each index that occurs, in the order of the indices."""
+    order = np.argsort(index, kind="stable")
+    present, starts = np.unique(index[order], return_index=True)
+    ends = np.append(starts[1:], len(order))
+    means = np.empty((len(present), points.shape[1]), np.float32)
+    for row, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        members = order[start:end]
+        weight = counts[members]
+        means[row] = weight @ points[members] / weight.sum()
+    return means

@@ -1,0 +1,146 @@
+"""How many intentions: SplitScore against a plain recomputation, silhouette against scikit-learn's."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import silhouette_score
+
+from reward_service.intentions.fit import Utterances, fit_space
+from reward_service.intentions.gist import NOTHING, YES, Gist
+from reward_service.intentions.granularity import settled_level, silhouettes, split_scores, with_level
+from reward_service.intentions.settings import SpaceSettings
+from reward_service.intentions.trajectory import Trajectory, Turns
+
+CODES = 6
+PLAYERS = (("haggle", "me"), ("haggle", "you"), ("quiz", "me"))
+
+
+@st.composite
+def trajectories(draw):
+    turns = draw(st.integers(1, 5))
+    code = st.integers(0, CODES - 1)
+    return Trajectory(
+        draw(st.sampled_from(PLAYERS)),
+        tuple(draw(st.lists(code, min_size=turns, max_size=turns))),
+        tuple(draw(st.lists(code | st.sampled_from([NOTHING, YES]), min_size=turns, max_size=turns))),
+        draw(st.sampled_from([0.0, 0.5, 1.0])),
+    )
+
+
+def plain_means(played, labels, gamma: float) -> list[list[float]]:
+    """Turn by turn for each trajectory, by the definition, in exact arithmetic."""
+    groups = defaultdict(list)
+
+    def keyed(each):
+        named = [code if code < 0 else labels[code] for code in each.observations]
+        history = [each.player]
+        for t, code in enumerate(each.actions):
+            history = [*history, "heard", named[t]]
+            yield (
+                (tuple(map(str, history)), labels[code]),
+                Fraction(gamma ** (len(each.actions) - 1 - t) * each.outcome),
+            )
+            history = [*history, "said", labels[code]]
+
+    for each in played:
+        for key, value in keyed(each):
+            groups[key].append(value)
+    return [[float(sum(groups[key]) / len(groups[key])) for key, _ in keyed(each)] for each in played]
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(trajectories(), min_size=1, max_size=12), st.integers(0, 10**6))
+def test_split_scores_are_those_of_the_definition(played, seed):
+    random = np.random.default_rng(seed)
+    levels = (2, 3, 4)
+    labels = np.array([random.integers(level, size=CODES) for level in levels])
+    means = [sum(plain_means(played, row.tolist(), 0.95), []) for row in labels]
+    expected = {
+        level: np.abs(np.subtract(fine, coarse)).mean()
+        for level, coarse, fine in zip(levels, means, means[1:], strict=False)
+    }
+    assert split_scores(Turns(played, 0.95), levels, labels) == pytest.approx(expected, abs=1e-12)
+
+
+def test_check_values():
+    """Single-player games whose labels are a:1,2,3 o:a,b,a; a:1,2 o:a,a; a:1,2,3,4 o:a,b,a,a."""
+    games = [([1, 2, 3], [NOTHING, 5, 6], 1.0), ([1, 2], [NOTHING, 5], 0.0), ([1, 2, 3, 4], [NOTHING, 5, 6, 5], 1.0)]
+    turns = Turns([Trajectory(("quiz", "me"), tuple(a), tuple(o), r) for a, o, r in games], 0.95)
+    means = turns.group_means(np.arange(7))
+    first, second, third, fourth = 0.586625, 0.6175, 0.975, 1.0
+    assert means == pytest.approx([first] * 3 + [second] * 3 + [third] * 2 + [fourth], abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("scores", "patience", "complete", "level"),
+    [
+        ([0.5, 0.5, 0.0, 0.0, 0.0], 2, False, 4),
+        ([0.5, 0.0, 0.5, 0.0, 0.0, 0.0], 2, False, 5),  # calm for a moment only
+        ([0.0, 0.0, 0.0], 2, False, 2),
+        ([0.5, 0.0, 0.0], 2, False, None),  # nobody knows what a further cut would change
+        ([0.5, 0.0, 0.0], 2, True, 3),  # there is none
+        ([0.5, 0.5], 2, True, 4),
+        ([0.009, 0.01], 0, False, 2),  # strictly below epsilon
+        ([0.01, 0.009], 0, False, 3),
+        ([], 0, False, None),
+    ],
+)
+def test_k_is_the_first_from_which_on_nothing_changes(scores, patience, complete, level):
+    assert settled_level({k: score for k, score in enumerate(scores, start=2)}, 0.01, patience, complete) == level
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 10**6), st.integers(4, 30))
+def test_silhouettes_are_those_of_the_repeated_points(seed, count):
+    random = np.random.default_rng(seed)
+    points, counts = random.normal(size=(count, 3)).astype(np.float32), random.integers(1, 4, count)
+    space = fit_space(Utterances([Gist(str(i)) for i in range(count)], points, counts), SpaceSettings())
+    repeated = np.repeat(points, counts, axis=0)
+    for level, score in silhouettes(space, 0).items():
+        labels = space.labels(repeated, level)
+        if level < len(repeated):
+            assert score == pytest.approx(silhouette_score(repeated.astype(float), labels), abs=1e-4)
+
+
+def spread(clusters: int, each: int, seed: int = 0):
+    random = np.random.default_rng(seed)
+    centres = np.eye(clusters, 16)
+    return (np.repeat(centres, each, axis=0) + 0.02 * random.normal(size=(clusters * each, 16))).astype(np.float32)
+
+
+def test_each_way_to_choose_k():
+    """Six kinds of utterance: five are worth the same, and one wins."""
+    points = spread(6, 20)
+    gists = [Gist(f"{number:03}") for number in range(len(points))]
+    space = fit_space(Utterances(gists, points, np.ones(120, np.int64)), SpaceSettings(max_k=40))
+    played = [Trajectory(PLAYERS[0], (code,), (NOTHING,), float(code >= 100)) for code in range(120)]
+    turns, own = Turns(played, 0.95), space.nearest(points)[0]
+
+    def chosen(**options):
+        found = with_level(space, SpaceSettings(max_k=40, **options), turns, own)
+        return found.k, found.settled
+
+    assert chosen(granularity="silhouette") == (6, True)
+    assert chosen(granularity="fixed", k=9) == (9, True)
+    assert chosen(granularity="fixed", k=500) == (40, True)
+    k, settled = chosen(granularity="split")
+    assert settled and 2 <= k <= 6
+    winners = space.labels(points, k)
+    assert not set(winners[100:]) & set(winners[:100])
+
+
+def test_where_splitting_never_stops_mattering_the_finest_cut_is_taken_and_said_so():
+    random = np.random.default_rng(0)
+    points = spread(2, 60)
+    space = fit_space(
+        Utterances([Gist(str(i)) for i in range(120)], points, np.ones(120, np.int64)), SpaceSettings(max_k=15)
+    )
+    played = [Trajectory(PLAYERS[0], (code,), (NOTHING,), float(random.integers(2))) for code in range(120)]
+    found = with_level(space, SpaceSettings(max_k=15), Turns(played, 0.95), space.nearest(points)[0])
+    assert (found.k, found.settled) == (15, False)

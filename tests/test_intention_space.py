@@ -1,0 +1,218 @@
+"""Clustering: the tree, its cuts, prototypes, and a space that labels, is saved and never changes."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.cluster.hierarchy import fcluster, linkage
+
+from reward_service.intentions.fit import Utterances, fit_space
+from reward_service.intentions.gist import Gist
+from reward_service.intentions.linkage import link, nested_cuts
+from reward_service.intentions.matching import compare
+from reward_service.intentions.prototypes import centres_of, nearest, principal_axes, project
+from reward_service.intentions.settings import SpaceSettings
+from reward_service.intentions.space import ARRAYS, IntentionSpace
+
+METHODS = ("average", "ward")
+
+
+def same_partition(one, two) -> bool:
+    pairs = set(zip(list(one), list(two), strict=True))
+    return len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
+
+
+def mixture(n: int, clusters: int, dimension: int = 64, spread: float = 0.05, seed: int = 0):
+    """Unit vectors around well-spread centres, and which centre each is from."""
+    random = np.random.default_rng(seed)
+    centres = random.normal(size=(clusters, dimension))
+    centres /= np.linalg.norm(centres, axis=1, keepdims=True)
+    truth = random.integers(clusters, size=n)
+    points = centres[truth] + spread * random.normal(size=(n, dimension))
+    return (points / np.linalg.norm(points, axis=1, keepdims=True)).astype(np.float32), truth
+
+
+def said(points, counts=None) -> Utterances:
+    gists = [Gist(f"utterance {number}") for number in range(len(points))]
+    return Utterances(gists, points, np.ones(len(points), np.int64) if counts is None else counts)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 10**6), st.integers(2, 40), st.integers(1, 6), st.sampled_from(METHODS))
+def test_unweighted_trees_and_cuts_are_scipys(seed, count, dimension, method):
+    points = np.random.default_rng(seed).normal(size=(count, dimension))
+    tree, theirs = link(points, np.ones(count), method), linkage(points, method)
+    assert tree.height == pytest.approx(theirs[:, 2], rel=1e-9)
+    for k, cut in enumerate(nested_cuts(tree, np.ones(count), count), start=1):
+        assert same_partition(cut, fcluster(theirs, k, "maxclust"))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 10**6), st.integers(2, 15), st.sampled_from(METHODS))
+def test_a_weight_is_so_many_equal_points(seed, count, method):
+    random = np.random.default_rng(seed)
+    points, weights = random.normal(size=(count, 3)), random.integers(1, 6, count)
+    tree, theirs = link(points, weights, method), linkage(np.repeat(points, weights, axis=0), method)
+    assert tree.height == pytest.approx(theirs[len(theirs) - count + 1 :, 2], rel=1e-9)
+    for k, cut in enumerate(nested_cuts(tree, weights, count), start=1):
+        assert same_partition(np.repeat(cut, weights), fcluster(theirs, k, "maxclust"))
+
+
+def test_each_cut_splits_one_cluster_and_the_heavier_half_keeps_its_number():
+    points, weights = np.random.default_rng(3).normal(size=(30, 4)), np.arange(1, 31)
+    cuts = nested_cuts(link(points, weights, "ward"), weights, 30)
+    for k in range(1, 30):
+        moved = cuts[k] != cuts[k - 1]
+        assert set(cuts[k][moved]) == {k} and set(cuts[k]) == set(range(k + 1))
+        (old,) = set(cuts[k - 1][moved])
+        assert weights[moved].sum() <= weights[cuts[k] == old].sum()
+
+
+def test_equal_points_are_merged_first_and_do_no_harm():
+    points = np.repeat(np.eye(3), 4, axis=0)
+    tree = link(points, np.ones(12), "average")
+    assert tree.height[:9].tolist() == [0] * 9
+    assert same_partition(nested_cuts(tree, np.ones(12), 3)[2], np.repeat(range(3), 4))
+
+
+def test_principal_axes_are_those_of_the_repeated_points():
+    random = np.random.default_rng(0)
+    points, counts = random.normal(size=(50, 6)).astype(np.float32) * [5, 4, 3, 2, 1, 0.1], random.integers(1, 5, 50)
+    mean, axes = principal_axes(points, counts, 3)
+    repeated = np.repeat(points, counts, axis=0)
+    assert mean == pytest.approx(repeated.mean(axis=0), abs=1e-5)
+    _, _, rows = np.linalg.svd(repeated - repeated.mean(axis=0), full_matrices=False)
+    assert np.abs(rows[:3] @ axes) == pytest.approx(np.eye(3), abs=1e-3)
+    assert project(points, mean, axes) == pytest.approx((points - mean) @ axes, abs=1e-4)
+
+
+def test_prototypes_leave_no_rare_kind_out_and_repeat_exactly():
+    """60 kinds, the rarest with four utterances in 7,297, and 120 prototypes."""
+    truth = np.repeat(range(60), np.geomspace(4, 600, 60).astype(int))
+    noise = np.random.default_rng(5).normal(size=(len(truth), 64))
+    points, once = (np.eye(64)[truth] + 0.01 * noise).astype(np.float32), np.ones(len(truth))
+    centres = centres_of(points, once, 120, 10, seed=4)
+    index, squared = nearest(points, centres)
+    assert all(len(set(truth[index == each])) == 1 for each in set(index)) and squared.max() < 0.05
+    assert np.array_equal(centres, centres_of(points, once, 120, 10, seed=4))
+
+
+def test_there_are_no_more_prototypes_than_distinct_points():
+    assert len(centres_of(np.repeat(np.eye(5, dtype=np.float32), 20, axis=0), np.ones(100, np.int64), 50, 5, 0)) == 5
+
+
+@pytest.mark.parametrize("method", [*METHODS, "hdbscan"])
+@pytest.mark.parametrize("prototypes", [3000, 200])  # every utterance its own, and reduced
+def test_well_spread_intentions_are_found_and_new_utterances_join_them(method, prototypes):
+    points, truth = mixture(4000, 12)
+    space = fit_space(said(points[:2500]), SpaceSettings(method=method, prototypes=prototypes, dimensions=24))
+    labels = space.labels(points[2500:], 12)
+    assert compare(labels, truth[2500:], np.ones(1500)).agreement > 0.99
+    assert (space.axes.size > 0) == (prototypes < 2500)
+
+
+def test_counts_are_repetition_and_not_only_ballast():
+    points = np.array([[0.0], [1.0], [2.1]], np.float32)
+    for counts, partition in (([1, 1, 1], [0, 0, 1]), ([50, 1, 1], [0, 1, 1])):
+        space = fit_space(said(points, np.array(counts)), SpaceSettings(method="ward"))
+        assert same_partition(space.labels(points, 2), partition)
+        assert space.weights.tolist() == counts
+
+
+def test_all_levels_are_nested_and_labelled_at_once():
+    points, _ = mixture(300, 8)
+    space = fit_space(said(points), SpaceSettings(max_k=30))
+    every = space.all_labels(points)
+    assert space.levels == tuple(range(2, 31)) and every.shape == (29, 300)
+    for coarse, fine in zip(every, every[1:], strict=False):
+        assert all(len(set(coarse[fine == each])) == 1 for each in set(fine))
+    assert np.array_equal(every[10], space.labels(points, 12))
+
+
+def test_offers_lie_apart_by_amount_when_amounts_are_weighted():
+    random = np.random.default_rng(0)
+    phrases, _ = mixture(4, 4, seed=1)
+    phrase, share = random.integers(4, size=200), random.integers(2, size=200)
+    gists = [Gist(f"{number}", (("share", 2.0 * each - 1),)) for number, each in enumerate(share)]
+    for weight, follows in ((0.0, phrase), (4.0, share)):
+        utterances = Utterances(gists, phrases[phrase], np.ones(200, np.int64))
+        space = fit_space(utterances, SpaceSettings(amount_weight=weight))
+        labels = space.labels(space.features(phrases[phrase], gists), len(set(follows)))
+        assert same_partition(labels, follows)
+
+
+def test_amounts_that_the_space_does_not_know_are_left_out():
+    space = fit_space(Utterances([Gist("a", (("x", 1.0),)), Gist("b")], np.eye(2), np.ones(2)), SpaceSettings())
+    features = space.features(np.eye(2), [Gist("c", (("x", 0.5), ("y", 1.0))), Gist("d")])
+    assert features[:, 2].tolist() == [2.0, 0.0] and features.shape == (2, 3)
+
+
+@pytest.mark.parametrize("prototypes", [500, 50])
+def test_saved_and_loaded_and_made_twice_is_the_same_space(tmp_path, prototypes):
+    points, _ = mixture(300, 8)
+    space = fit_space(said(points), SpaceSettings(prototypes=prototypes))
+    space.save(tmp_path / "space")
+    again = fit_space(said(points), SpaceSettings(prototypes=prototypes))
+    for other in (again, IntentionSpace.load(tmp_path / "space"), IntentionSpace.of_state(space.state())):
+        for field in dataclasses.fields(space):
+            mine, its = getattr(space, field.name), getattr(other, field.name)
+            assert (
+                (mine.tobytes() == its.tobytes() and mine.dtype == its.dtype) if field.name in ARRAYS else mine == its
+            )
+    assert sorted(path.name for path in (tmp_path / "space").iterdir()) == ["space.json", "space.npz"]
+
+
+def test_a_damaged_space_is_named(tmp_path):
+    fit_space(said(mixture(20, 2)[0]), SpaceSettings()).save(tmp_path)
+    (tmp_path / "space.npz").write_bytes((tmp_path / "space.npz").read_bytes()[:100])
+    with pytest.raises(ValueError, match=f"{tmp_path} holds no readable intention space"):
+        IntentionSpace.load(tmp_path)
+
+
+def test_a_space_never_changes():
+    space = fit_space(said(mixture(20, 2)[0]), SpaceSettings())
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        space.k = 3
+    with pytest.raises(ValueError, match="read-only"):
+        space.ids[0, 0] = 7
+    mine = np.array(space.ids)
+    other = dataclasses.replace(space, ids=mine)
+    mine[:] = 9
+    assert np.array_equal(other.ids, space.ids)
+
+
+def test_a_level_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match="intention space 1 has no cut into 21; it has 2 to 20"):
+        fit_space(said(mixture(20, 2)[0]), SpaceSettings()).labels(np.zeros((1, 64)), 21)
+
+
+def test_one_utterance_is_one_intention():
+    space = fit_space(said(np.eye(1, 4)), SpaceSettings())
+    assert space.levels == (1,) and space.labels(np.eye(2, 4)).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("points", "counts", "says"),
+    [
+        (np.empty((0, 4)), [], "no utterances"),
+        (np.array([[0.0], [np.nan]]), [1, 1], "the embedding of 'utterance 1' is not finite"),
+        (np.eye(2), [1, 0], "a count is below 1"),
+        (np.eye(2), [1], "2 gists, 2 embeddings and 1 counts differ"),
+    ],
+)
+def test_what_cannot_be_fitted_is_named(points, counts, says):
+    with pytest.raises(ValueError, match=says):
+        said(points, np.array(counts, np.int64))
+
+
+def test_members_show_what_an_intention_is():
+    points, truth = mixture(60, 3)
+    space = fit_space(said(points, np.arange(1, 61)), SpaceSettings())
+    members = space.members(3)
+    assert [len(members[each]) for each in range(3)] == np.bincount(space.labels(points, 3)).tolist()
+    (text, weight), *_ = members[int(space.labels(points, 3)[59])]
+    assert (text, weight) == ("utterance 59", 60)
