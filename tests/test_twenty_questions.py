@@ -211,7 +211,7 @@ def test_a_table_that_cannot_be_played_is_refused_by_name(tmp_path, old, new, me
 def test_bad_options_name_what_is_wrong():
     with pytest.raises(ValueError, match="turns=0"):
         make_game("twenty_questions", {"turns": 0})
-    with pytest.raises(ValueError, match="no option 'horizon'; it has: table, turns"):
+    with pytest.raises(ValueError, match="no option 'horizon'; it has: table, turns, listed, oracle"):
         make_game("twenty_questions", {"horizon": 5})
     with pytest.raises(ValueError, match="nowhere"):
         make_game("twenty_questions", {"table": "nowhere"})

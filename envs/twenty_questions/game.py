@@ -6,8 +6,11 @@ Only a right guess wins: reward and outcome 1, else 0. Running out of questions 
 the game itself ends, and known to the player from the start: terminated with outcome
 0, not truncated, so nothing is bootstrapped beyond it.
 
-Everything about the world is in the table: `table="small"` ships with the game, a path
-to a TOML file of the same form replaces it, and `turns` says how many questions there are.
+Everything about the world is in the table: `table="small"` (30 objects, questions in a small
+language) and `table="full"` (217 objects, questions as anybody puts them) ship with the game,
+and a path to a TOML file of the same form replaces them. `oracle` says who reads the
+questions: the rules alone ("plain"), rules and sentence embeddings ("free"), or a server
+("endpoint"); left empty, the table decides.
 """
 
 from __future__ import annotations
@@ -16,22 +19,42 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-from envs.game import Player, Step
-from envs.twenty_questions.oracle import oracle_for
+from envs.game import Player, Step, Trial
+from envs.twenty_questions.oracle import Oracle, oracle_for
 from envs.twenty_questions.players import PLAYERS, words_players_say
 
 SEAT = "guesser"
+ORACLES = ("", "plain", "free", "endpoint")
 
 
 class TwentyQuestions:
     name = "twenty_questions"
     seats = (SEAT,)
+    observations = "labels"  # of intentions: an answer is yes, no or neither
 
-    def __init__(self, table: str = "small", turns: int = 10):
+    def __init__(
+        self,
+        table: str = "small",
+        turns: int = 10,
+        listed: bool = True,
+        oracle: str = "",
+        endpoint: dict | None = None,
+        constrained: bool = False,
+    ):
+        """`listed`: whether the briefing names all objects, or only their kinds. `endpoint`: the
+        server that answers (`envs.settings.EndpointSettings`); `constrained`: it is a vLLM
+        server and may only choose between the three answers."""
         if isinstance(turns, bool) or not isinstance(turns, int) or turns < 1:
             raise ValueError(f"game option turns={turns!r} must be a whole number of at least 1")
-        self.oracle = oracle_for(table)
+        for option, value in (("listed", listed), ("constrained", constrained)):
+            if not isinstance(value, bool):
+                raise ValueError(f"game option {option}={value!r} must be true or false")
+        self.oracle = _oracle(table, oracle, endpoint, constrained)
+        self.slow = self.oracle.slow
         self.table = self.oracle.table
+        if not listed and not self.table.kinds:
+            raise ValueError(f"game option listed=False needs a table whose objects have kinds; {table!r} has none")
+        self.listed = listed
         self.horizon = turns
         self._secret: str | None = None
 
@@ -48,11 +71,18 @@ class TwentyQuestions:
         return SEAT
 
     def briefing(self, seat: str) -> str:
+        if self.listed:
+            world = f"I think of one of these objects: {', '.join(self.table.names)}. "
+        else:
+            world = f"I think of one object of one of these kinds: {', '.join(self.table.kinds)}. "
+        doubtful = "" if self.table.reading == "plain" else (
+            "I say yes to what is true of the object or often true of it, and invalid to what I cannot understand. "
+        )  # fmt: skip
         return (
-            f"We play a guessing game. I think of one of these objects: {', '.join(self.table.names)}. "
+            f"We play a guessing game. {world}"
             f"You have {self.horizon} turns. In each turn, ask one short question that I can answer with yes or no, "
-            "or make a guess, like this: i guess " + self.table.names[0] + ". You win only by guessing the object. "
-            "Say nothing but the question or the guess."
+            f"or make a guess, like this: i guess {self.table.names[0]}. {doubtful}"
+            "You win only by guessing the object. Say nothing but the question or the guess."
         )
 
     def observe(self) -> str:
@@ -65,7 +95,8 @@ class TwentyQuestions:
         if self.seat is None:
             raise RuntimeError("the game is over (or was never reset): no seat may act")
         meaning = self.oracle.understand(utterance)
-        self._seen = self.oracle.answer(meaning, self._secret)
+        answer = self.oracle.answer(meaning, self._secret)  # a server that fails leaves the game as it is
+        self._seen = answer
         self._asked += 1
         self._won = meaning is not None and meaning.guess == self._secret
         if meaning is None:
@@ -73,10 +104,10 @@ class TwentyQuestions:
         elif meaning.guess is not None:
             caption = f"the guesser guesses {meaning.guess}: {'right' if self._won else 'wrong'}"
         else:
-            caption = f"the guesser asks about {meaning.attribute}: {self._seen}"
+            caption = f"the guesser asks {meaning.words}: {answer}"
         return Step(
             rewards={SEAT: 1.0} if self._won else {},
-            executable=meaning is not None,
+            executable=answer != "invalid",
             terminated=self.seat is None,
             caption=caption,
         )
@@ -105,3 +136,19 @@ class TwentyQuestions:
     @classmethod
     def players(cls) -> dict[str, type[Player]]:
         return PLAYERS
+
+    @classmethod
+    def trials(cls) -> list[Trial]:
+        return [Trial("small"), Trial("full", {"table": "full", "turns": 20})]
+
+
+def _oracle(table: str, oracle: str, endpoint: dict | None, constrained: bool) -> Oracle:
+    if oracle not in ORACLES:
+        raise ValueError(f"game option oracle={oracle!r} must be one of: {', '.join(ORACLES[1:])}")
+    if oracle == "endpoint":
+        from envs.twenty_questions.endpoint import endpoint_oracle  # needs httpx, which only training installs
+
+        return endpoint_oracle(table, endpoint, constrained)
+    if endpoint is not None or constrained:
+        raise ValueError("game options endpoint and constrained are for oracle='endpoint'")
+    return oracle_for(table, oracle)

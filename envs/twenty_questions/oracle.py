@@ -6,6 +6,10 @@ keywords of exactly one attribute, with nothing around them but small words. So
 "is it smaller than a cat?" is no guess of the cat, "is it not alive?" is no question
 about life, and a list of names wins nothing. The answer depends on the object only
 through the one attribute or name that was understood; "invalid" never depends on it.
+
+    plain      the rules above
+    free       these and everyday phrasings, comparisons of size, sentence embeddings (`free`)
+    endpoint   guesses by the rules, questions by an OpenAI-compatible server (`endpoint`)
 """
 
 from __future__ import annotations
@@ -15,14 +19,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from envs.twenty_questions.table import Table, TableError, read_table, table_path
+from envs.twenty_questions.facts import TableError
+from envs.twenty_questions.table import Table, read_table, table_path
 
 LONGEST = 400  # characters; anything longer is not one question
 
+EXPLICIT_OPENINGS = (
+    "i guess", "i say", "my guess is", "my answer is", "guess", "is the answer", "the answer is", "are you thinking of",
+    "i guess it is", "i think it is", "i think its", "it must be",
+)  # fmt: skip
 GUESS_OPENINGS = (
-    "i guess", "i say", "my guess is", "my answer is", "guess", "is it", "it is", "its", "is the object",
-    "the object is", "is the answer", "the answer is", "are you thinking of", "are you", "could it be", "i guess it is",
-    "i think it is", "i think its", "it must be", "is this",
+    *EXPLICIT_OPENINGS, "is it", "it is", "its", "is the object", "the object is", "are you", "could it be", "is this",
 )  # fmt: skip
 ARTICLES = {"a", "an", "the", "some"}
 _SMALL = (
@@ -35,11 +42,34 @@ SMALL_WORDS = frozenset(_SMALL.split())
 
 
 @dataclass(frozen=True, slots=True)
+class Comparison:
+    """Is the object `more` (or less) than `value` centimetres or kilograms?"""
+
+    more: bool
+    unit: str  # cm or kg
+    value: float
+    words: str  # as it was said: "bigger than a cat"
+
+
+@dataclass(frozen=True, slots=True)
 class Meaning:
-    """What an utterance asks. Exactly one of the two is set."""
+    """What an utterance asks. Exactly one of attribute, guess, comparison and question is set."""
 
     attribute: str | None = None
     guess: str | None = None
+    negated: bool = False  # the contrary of the attribute
+    kind: str | None = None  # with an attribute: and is it this kind of thing?
+    comparison: Comparison | None = None
+    question: str | None = None  # left to a server to read
+
+    @property
+    def words(self) -> str:
+        if self.comparison is not None:
+            return f"whether it is {self.comparison.words}"
+        if self.question is not None:
+            return self.question
+        about = f"about {'the contrary of ' if self.negated else ''}{self.attribute}"
+        return about if self.kind is None else f"{about} and {self.kind}"
 
 
 def words_of(text: str) -> tuple[str, ...]:
@@ -50,11 +80,18 @@ def words_of(text: str) -> tuple[str, ...]:
 class Oracle:
     """Understands utterances about one table. Holds no secret; `answer` is told it."""
 
+    slow = False  # whether `answer` may wait for a server
+
     def __init__(self, table: Table):
         self.table = table
         self.names = {words_of(name): name for name in table.names}
         if len(self.names) < len(table.names) or () in self.names:
             raise TableError(f"table {table.source}: two objects have the same words for a name, or one has none")
+        for other, name in table.also.items():
+            if self.names.setdefault(words_of(other), name) != name:
+                raise TableError(
+                    f"table {table.source}: {other!r} names both {self.names[words_of(other)]!r} and {name!r}"
+                )
         self.keywords: dict[tuple[str, ...], str] = {}
         for each in table.attributes:
             for phrase in each.keywords:
@@ -64,18 +101,23 @@ class Oracle:
         self.longest = max(map(len, self.keywords))
         openings = sorted((words_of(opening) for opening in GUESS_OPENINGS), key=len, reverse=True)
         self.openings = tuple(openings)
-        self.understand = lru_cache(maxsize=16384)(self._understand)
+        self.explicit = {words_of(opening) for opening in EXPLICIT_OPENINGS}
+        self._cached = lru_cache(maxsize=16384)(self._understand)
         for attribute in table.attributes:
             for question in attribute.ask:
-                if self.understand(question) != Meaning(attribute=attribute.name):
+                if self.read_plainly(question) != Meaning(attribute=attribute.name):
                     raise TableError(
                         f"table {table.source}: the oracle does not understand {question!r} as {attribute.name!r}; "
                         "its words must be one of the keywords and small words only"
                     )
 
+    def understand(self, text: str) -> Meaning | None:
+        return self._cached(text) if len(text) <= LONGEST else None
+
     def _understand(self, text: str) -> Meaning | None:
-        if len(text) > LONGEST:
-            return None
+        return self.read_plainly(text)
+
+    def read_plainly(self, text: str) -> Meaning | None:
         words = words_of(text)
         guess = self._guess(words)
         if guess is not None:
@@ -87,9 +129,10 @@ class Oracle:
         for opening in self.openings:
             if words[: len(opening)] == opening:
                 rest = words[len(opening) :]
-                for name in (rest, rest[1:] if rest and rest[0] in ARTICLES else ()):
-                    if name in self.names:
-                        return self.names[name]
+                if rest in self.names and (rest not in self.keywords or opening in self.explicit):
+                    return self.names[rest]  # "is it orange?" asks for the colour
+                if rest and rest[0] in ARTICLES and rest[1:] in self.names:
+                    return self.names[rest[1:]]
         return None
 
     def _question(self, words: tuple[str, ...]) -> str | None:
@@ -110,19 +153,41 @@ class Oracle:
         return found.pop() if len(found) == 1 else None
 
     def answer(self, meaning: Meaning | None, secret: str) -> str:
+        """What is sometimes true gets a yes, and so does its contrary."""
         if meaning is None:
             return "invalid"
         if meaning.guess is not None:
-            return "yes" if meaning.guess == secret else "no"
-        return "yes" if meaning.attribute in self.table.objects[secret] else "no"
+            right = meaning.guess == secret
+        elif meaning.comparison is not None:
+            right = self._compare(meaning.comparison, secret)
+        else:
+            truths, unsure = self.table.objects[secret], self.table.sometimes[secret]
+            right = meaning.attribute not in truths - unsure if meaning.negated else meaning.attribute in truths
+            right = right and (meaning.kind is None or meaning.kind in truths)
+        return "yes" if right else "no"
+
+    def _compare(self, comparison: Comparison, secret: str) -> bool:
+        size = self.table.measures[secret][("cm", "kg").index(comparison.unit)]
+        return size > comparison.value if comparison.more else size < comparison.value
 
 
-def oracle_for(table: str) -> Oracle:
-    """The oracle of a table, by name or path: made once in a process, and again if the file changes."""
+def oracle_for(table: str, reading: str | None = None) -> Oracle:
+    """The oracle that reads a table, by name or path, as the table says or as told: made once
+    in a process, and again if the file changes."""
     path = table_path(table)
-    return _oracle(path, path.stat().st_mtime_ns)
+    return _oracle(path, path.stat().st_mtime_ns, reading)
 
 
 @lru_cache(maxsize=16)
-def _oracle(path: Path, _modified: int) -> Oracle:
-    return Oracle(read_table(path))
+def _oracle(path: Path, modified: int, reading: str | None) -> Oracle:
+    table = _table(path, modified)
+    if (reading or table.reading) == "plain":
+        return Oracle(table)
+    from envs.twenty_questions.free import FreeOracle  # it is made of this one
+
+    return FreeOracle(table)
+
+
+@lru_cache(maxsize=8)
+def _table(path: Path, _modified: int) -> Table:
+    return read_table(path)

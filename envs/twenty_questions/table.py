@@ -1,21 +1,27 @@
 """The objects and attributes of one game of Twenty Questions, read from a TOML file.
 
+An attribute is plainly true of an object, plainly false, or true only sometimes: an apple
+may be green. The oracle says yes to what is sometimes true, and nobody is told apart by it.
+
 A table that cannot be played honestly is refused when it is read: every object must be
-told apart from every other by some attribute, and every listed question must be
-understood by the oracle as the attribute it is listed under.
+told apart from every other by as many attributes as the table says (`differences`), and
+every listed question must be understood by the oracle as the attribute it is listed under.
 """
 
 from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 
+from envs.twenty_questions.facts import Entries, TableError, Thing, read_measures, read_things
+
 TABLES = Path(__file__).parent / "tables"
-
-
-class TableError(ValueError):
-    """A table that cannot be read or played; the message names the file and the entry."""
+KEYS = {
+    "opening", "reading", "differences", "attributes", "objects", "kinds", "groups", "measures", "unanswerable",
+}  # fmt: skip
+READINGS = ("plain", "free")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,16 +29,26 @@ class Attribute:
     name: str
     ask: tuple[str, ...]  # whole questions, as the scripted players put them
     keywords: tuple[str, ...]  # words and phrases by which the oracle knows it
+    opposites: tuple[str, ...] = ()  # words and phrases that ask for the contrary
+    examples: tuple[str, ...] = ()  # other ways to put the question
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
     source: str
     opening: str
+    reading: str  # how the oracle reads unless the game's options say otherwise: one of READINGS
     attributes: tuple[Attribute, ...]
-    objects: dict[str, frozenset[str]]  # object -> names of the attributes that are true of it
+    objects: dict[str, frozenset[str]]  # object -> the attributes that are plainly or sometimes true of it
+    sometimes: dict[str, frozenset[str]]  # object -> those that are only sometimes true
     names: tuple[str, ...]  # the objects, in the order of the file
-    yes: dict[str, int] = field(repr=False)  # attribute -> bit mask over `names` of the objects it is true of
+    also: dict[str, str]  # another name -> the object
+    measures: dict[str, tuple[float, float]]  # name of an object or a reference -> centimetres, kilograms
+    beyond: tuple[str, ...]  # words and phrases of questions that the table cannot answer
+    beyond_examples: tuple[str, ...]  # whole such questions
+    kinds: tuple[str, ...]  # the kinds of its objects, in the order of the file
+    yes: dict[str, int] = field(repr=False)  # attribute -> bit mask over `names`: may be answered yes truthfully
+    no: dict[str, int] = field(repr=False)  # attribute -> bit mask over `names`: may be answered no truthfully
 
     @property
     def everything(self) -> int:
@@ -61,56 +77,65 @@ def read_table(path: Path) -> Table:
         raise TableError(f"table {source}: not a TOML file: {error}") from None
     except OSError as error:
         raise TableError(f"table {source}: {error.strerror}") from None
-    unknown = set(raw) - {"opening", "attributes", "objects"}
-    if unknown:
-        raise TableError(f"table {source}: unknown key {sorted(unknown)[0]!r}")
-    attributes = tuple(_attribute(source, name, entry) for name, entry in _section(source, raw, "attributes").items())
-    objects = {
-        name.lower(): _truths(source, name, entry, {attribute.name for attribute in attributes})
-        for name, entry in _section(source, raw, "objects").items()
-    }
-    if len(objects) < 2:
+    entries = Entries(source)
+    entries.only(raw, KEYS, "unknown key {!r}")
+    attributes = tuple(_attribute(entries, name, entry) for name, entry in entries.section(raw, "attributes").items())
+    things = read_things(entries, raw)
+    if len(things) < 2:
         raise TableError(f"table {source}: needs at least two objects")
-    seen: dict[frozenset[str], str] = {}
-    for name, truths in objects.items():
-        if truths in seen:
-            raise TableError(f"table {source}: no attribute tells {name!r} from {seen[truths]!r}")
-        seen[truths] = name
-    opening = raw.get("opening", "what is it?")
+    _tell_apart(source, things, raw.get("differences", 1))
+    opening, reading = raw.get("opening", "what is it?"), raw.get("reading", "plain")
     if not isinstance(opening, str) or not opening.strip():
         raise TableError(f"table {source}: opening must be a sentence")
-    yes = {
-        attribute.name: sum(1 << place for place, truths in enumerate(objects.values()) if attribute.name in truths)
-        for attribute in attributes
-    }
-    return Table(source, opening, attributes, objects, tuple(objects), yes)
+    if reading not in READINGS:
+        raise TableError(f"table {source}: reading={reading!r} must be one of: {', '.join(READINGS)}")
+    beyond = entries.part(raw, "unanswerable", {"keywords", "examples"})
+    names = [attribute.name for attribute in attributes]
+    return Table(
+        source,
+        opening,
+        reading,
+        attributes,
+        objects={name: thing.plainly | thing.sometimes for name, thing in things.items()},
+        sometimes={name: thing.sometimes for name, thing in things.items()},
+        names=tuple(things),
+        also={other: name for name, thing in things.items() for other in thing.also},
+        measures=read_measures(entries, raw, things),
+        beyond=entries.strings("keywords of unanswerable", beyond.get("keywords", [])),
+        beyond_examples=entries.strings("examples of unanswerable", beyond.get("examples", [])),
+        kinds=tuple(dict.fromkeys(thing.kind for thing in things.values() if thing.kind)),
+        yes={name: _mask(name in thing.plainly | thing.sometimes for thing in things.values()) for name in names},
+        no={name: _mask(name not in thing.plainly for thing in things.values()) for name in names},
+    )
 
 
-def _section(source: str, raw: dict, key: str) -> dict:
-    section = raw.get(key)
-    if not isinstance(section, dict) or not section:
-        raise TableError(f"table {source}: needs a section [{key}]")
-    return section
+def _mask(bits) -> int:
+    return sum(1 << place for place, bit in enumerate(bits) if bit)
 
 
-def _strings(source: str, where: str, value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) and item.strip() for item in value):
-        raise TableError(f"table {source}: {where} must be a list of words")
-    return tuple(item.lower() for item in value)
-
-
-def _attribute(source: str, name: str, entry: object) -> Attribute:
-    if not isinstance(entry, dict) or set(entry) != {"ask", "keywords"}:
+def _attribute(entries: Entries, name: str, entry: object) -> Attribute:
+    source = entries.source
+    more = {"opposites", "examples", "over", "under"}
+    if not isinstance(entry, dict) or set(entry) - more != {"ask", "keywords"}:
         raise TableError(f"table {source}: attribute {name!r} must have exactly `ask` and `keywords`")
-    ask = _strings(source, f"ask of attribute {name!r}", entry["ask"])
-    keywords = _strings(source, f"keywords of attribute {name!r}", entry["keywords"])
-    if not ask or not keywords:
+    lists = {
+        key: entries.strings(f"{key} of attribute {name!r}", entry.get(key, []))
+        for key in ("ask", "keywords", "opposites", "examples")
+    }
+    if not lists["ask"] or not lists["keywords"]:
         raise TableError(f"table {source}: attribute {name!r} needs at least one question and one keyword")
-    return Attribute(name, ask, keywords)
+    return Attribute(name, **lists)
 
 
-def _truths(source: str, name: str, entry: object, known: set[str]) -> frozenset[str]:
-    truths = frozenset(_strings(source, f"object {name!r}", entry))
-    if truths - known:
-        raise TableError(f"table {source}: object {name!r} has unknown attribute {sorted(truths - known)[0]!r}")
-    return truths
+def _tell_apart(source: str, things: dict[str, Thing], differences: object) -> None:
+    if isinstance(differences, bool) or not isinstance(differences, int) or differences < 1:
+        raise TableError(f"table {source}: differences={differences!r} must be a whole number of at least 1")
+    for (one, thing), (other, rival) in combinations(things.items(), 2):
+        sure = (thing.plainly ^ rival.plainly) - thing.sometimes - rival.sometimes
+        if not sure:
+            raise TableError(f"table {source}: no attribute tells {other!r} from {one!r}")
+        if len(sure) < differences:
+            raise TableError(
+                f"table {source}: {', '.join(sorted(sure))} alone tells {other!r} from {one!r}; "
+                f"differences={differences} are needed"
+            )
