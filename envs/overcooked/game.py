@@ -1,0 +1,138 @@
+"""Overcooked: one cook, one bowl, one salad, by macro actions and with a narrow view.
+
+`task` is "tomato_salad" or "tomato_lettuce_salad". The actions listed in a state are the
+macro actions of `macros`, all of them, under the names they have in that state; saying
+anything else waits one step. Rewards are those of `kitchen`, summed over a macro's steps
+with `discount` between them, so one turn pays
+
+    sum over its steps n = 0, 1, ... of discount^n * (reward of step n)
+
+`executable` is whether anything in the kitchen, the cook's place included, has changed.
+
+The episode ends with the right dish (terminated, outcome 1) or after `steps` primitive
+steps, of which the cook is not told how many are left (truncated, outcome 0). A seed decides
+nothing but the order in which the actions are listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from envs.game import Player, Step, Trial
+from envs.listed import menu_of, named, one_of, order_of, whole_number, yes_or_no
+from envs.overcooked.kitchen import TASKS, WAIT, Kitchen, room_of
+from envs.overcooked.macros import macros_of, perform, phrase
+from envs.overcooked.players import PLAYERS
+from envs.overcooked.words import briefing, description, every_phrase, every_sentence, goal_of
+
+SEAT = "agent"
+
+
+class Overcooked:
+    name = "overcooked"
+    seats = (SEAT,)
+
+    def __init__(
+        self,
+        task: str = "tomato_salad",
+        steps: int = 200,
+        discount: float = 0.99,
+        shuffle: bool = True,
+        menu: bool = False,
+    ):
+        self.room = room_of(one_of("task", task, TASKS))
+        self.horizon = self.most_steps = whole_number("steps", steps, 1, 100_000)
+        if isinstance(discount, bool) or not isinstance(discount, int | float) or not 0 < discount <= 1:
+            raise ValueError(f"game option discount={discount!r} must be a number above 0 and up to 1")
+        self.discount = float(discount)
+        self.shuffle, self.menu = yes_or_no("shuffle", shuffle), yes_or_no("menu", menu)
+        self.goal = goal_of(self.room)
+        self.kitchen = Kitchen(self.room)
+        self._seed: int | None = None
+
+    def reset(self, seed: int) -> None:
+        self.kitchen.begin()
+        self._order_by(seed)
+
+    def _order_by(self, seed: int | None) -> None:
+        macros = macros_of(self.room)
+        self._seed = seed
+        if seed is not None:
+            self._macros = [macros[place] for place in order_of(len(macros), seed, self.shuffle)]
+
+    @property
+    def seat(self) -> str | None:
+        if self._seed is None or self.kitchen.served or self.kitchen.steps >= self.most_steps:
+            return None
+        return SEAT
+
+    def briefing(self, seat: str) -> str:
+        return briefing(self.room, every_phrase(self.room))
+
+    def observe(self) -> str:
+        seen = description(self.room, *self.kitchen.situation())
+        return f"{seen} {menu_of(self.actions())} {self.goal}" if self.menu else f"{seen} {self.goal}"
+
+    def actions(self) -> tuple[str, ...]:
+        return tuple(phrase(self.kitchen, macro) for macro in self._macros)
+
+    def step(self, utterance: str) -> Step:
+        if self.seat is None:
+            raise RuntimeError("the game is over (or was never reset): no seat may act")
+        kitchen, listed = self.kitchen, self.actions()
+        before, action = kitchen.situation(), named(utterance, listed)
+        if action is None:
+            reward = kitchen.act(WAIT)
+        else:
+            reward = perform(kitchen, self._macros[listed.index(action)], self.discount, self.most_steps)
+        changed = kitchen.situation() != before
+        return Step(
+            rewards={SEAT: reward},
+            executable=changed,
+            terminated=kitchen.served,
+            truncated=not kitchen.served and kitchen.steps >= self.most_steps,
+            caption=self._caption(action, changed),
+        )
+
+    def _caption(self, action: str | None, changed: bool) -> str:
+        if action is None:
+            return "the agent says nothing that could be done in the kitchen, and waits"
+        if self.kitchen.served:
+            return "the agent serves the dish, and it is the right one"
+        return f"the agent chooses to {action}" + ("" if changed else ", and nothing comes of it")
+
+    def outcome(self) -> dict[str, float]:
+        return {SEAT: float(self.kitchen.served)}
+
+    def closing(self) -> dict[str, str]:
+        if self._seed is None or self.seat is not None:
+            return {}
+        return {SEAT: self.observe()}
+
+    def facts(self) -> dict[str, str]:
+        return {}
+
+    def save(self) -> dict[str, Any]:
+        return {"seed": self._seed, **self.kitchen.save()}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        self.kitchen.restore(saved)
+        self._order_by(saved["seed"])
+
+    def language(self) -> Iterable[str]:
+        """Of both tasks, so that what learned one can be tried on the other."""
+        for room in map(room_of, TASKS):
+            yield from every_sentence(room)
+            phrases = tuple(every_phrase(room))
+            yield from phrases
+            if self.menu:
+                yield from (menu_of((said, said)) for said in phrases)
+
+    @classmethod
+    def players(cls) -> dict[str, type[Player]]:
+        return PLAYERS
+
+    @classmethod
+    def trials(cls) -> list[Trial]:
+        return [Trial(task, {"task": task}) for task in TASKS]

@@ -1,0 +1,142 @@
+"""VirtualHome: household tasks in a text graph, with one reward at the end.
+
+`task` is one that ships with the game or the path of a TOML file: see `task`. The right
+state of the home pays 1 and ends the episode (terminated, outcome 1); after `turns` turns,
+50 by default, it is cut off (truncated, outcome 0). There is no other reward: what cannot
+be done, or is not listed, changes nothing and costs the turn.
+
+`listing` says which of the task's actions are listed in a state:
+
+    reach        what is in sight or close enough for it, whether or not it works just now
+    executable   only what works now
+    all          every action of the task
+
+A seed decides nothing but the order in which they are listed: the tasks themselves are fixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from envs.game import Player, Step, Trial
+from envs.listed import menu_of, named, one_of, order_of, whole_number, yes_or_no
+from envs.virtualhome.home import Action, State, achieved, actions_of, after, start_of, within_reach
+from envs.virtualhome.players import PLAYERS
+from envs.virtualhome.task import shipped, task_named
+from envs.virtualhome.words import briefing, description, every_sentence
+
+SEAT = "agent"
+LISTINGS = ("reach", "executable", "all")
+TRIALS = ("food_preparation", "cheese", "hamburger", "apple_pie", "pizza", "dishes", "laundry", "entertainment")
+
+
+class VirtualHome:
+    name = "virtualhome"
+    seats = (SEAT,)
+
+    def __init__(
+        self,
+        task: str = "food_preparation",
+        turns: int = 50,
+        listing: str = "reach",
+        shuffle: bool = True,
+        menu: bool = False,
+    ):
+        self.task = task_named(task)
+        self.horizon = whole_number("turns", turns, 1, 100_000)
+        self.listing = one_of("listing", listing, LISTINGS)
+        self.shuffle, self.menu = yes_or_no("shuffle", shuffle), yes_or_no("menu", menu)
+        self._seed: int | None = None
+        self._done, self._turn = False, 0
+
+    def reset(self, seed: int) -> None:
+        self._home, self._done, self._turn = start_of(self.task), False, 0
+        self._order_by(seed)
+
+    def _order_by(self, seed: int | None) -> None:
+        actions = actions_of(self.task)
+        self._seed = seed
+        if seed is not None:
+            self._actions = [actions[place] for place in order_of(len(actions), seed, self.shuffle)]
+
+    @property
+    def seat(self) -> str | None:
+        return None if self._seed is None or self._done or self._turn >= self.horizon else SEAT
+
+    def briefing(self, seat: str) -> str:
+        return briefing(self.task)
+
+    def observe(self) -> str:
+        seen = description(self.task, self._home)
+        return f"{menu_of(self.actions())} {seen}" if self.menu else seen
+
+    def _listed(self) -> list[Action]:
+        if self.listing == "all":
+            return self._actions
+        task, home = self.task, self._home
+        if self.listing == "executable":
+            return [action for action in self._actions if after(task, home, action) is not None]
+        return [action for action in self._actions if within_reach(task, home, action)]
+
+    def actions(self) -> tuple[str, ...]:
+        return tuple(action.phrase for action in self._listed())
+
+    def step(self, utterance: str) -> Step:
+        if self.seat is None:
+            raise RuntimeError("the game is over (or was never reset): no seat may act")
+        listed = {action.phrase: action for action in self._listed()}
+        said = named(utterance, tuple(listed))
+        then = after(self.task, self._home, listed[said]) if said is not None else None
+        self._turn += 1
+        if then is not None:
+            self._home = then
+            self._done = achieved(self.task, then)
+        if said is None:
+            caption = "the agent says nothing that could be done"
+        else:
+            caption = f"the agent chooses to {said}" + (", which cannot be done" if then is None else "")
+        return Step(
+            rewards={SEAT: 1.0} if self._done else {},
+            executable=then is not None,
+            terminated=self._done,
+            truncated=not self._done and self._turn >= self.horizon,
+            caption=f"{caption}, and the task is done" if self._done else caption,
+        )
+
+    def outcome(self) -> dict[str, float]:
+        return {SEAT: float(self._done)}
+
+    def closing(self) -> dict[str, str]:
+        return {} if self._seed is None or self.seat is not None else {SEAT: self.observe()}
+
+    def facts(self) -> dict[str, str]:
+        return {}
+
+    def save(self) -> dict[str, Any]:
+        home = None if self._seed is None else self._home._asdict()
+        return {"seed": self._seed, "turn": self._turn, "done": self._done, "home": home}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        self._turn, self._done = saved["turn"], saved["done"]
+        self._order_by(saved["seed"])
+        if saved["home"] is not None:
+            values = {key: tuple(value) if isinstance(value, list) else value for key, value in saved["home"].items()}
+            self._home = State(**values)
+
+    def language(self) -> Iterable[str]:
+        """Of all tasks that ship with the game, so that what learned one can be tried on the
+        others, and of this one."""
+        for task in (*map(task_named, shipped()), self.task):
+            yield from every_sentence(task)
+            if self.menu:
+                yield from (menu_of((action.phrase,) * 2) for action in actions_of(task))
+
+    @classmethod
+    def players(cls) -> dict[str, type[Player]]:
+        return PLAYERS
+
+    @classmethod
+    def trials(cls) -> list[Trial]:
+        """Food preparation and its variants on which what learned it is tried, and the other task."""
+        return [Trial(task, {"task": task}) for task in TRIALS]
