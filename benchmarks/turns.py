@@ -7,6 +7,12 @@ not in it. Games that run code are left out here; `slow` says which.
     turns/s         turns of all seats, in recorded games
     nonsense/s      utterances that mean nothing, each one new: what a broken policy costs
     bytes/episode   allocated by a live game in mid-episode, without what all games share
+
+and, of single games,
+
+    primitive       Overcooked's primitive steps, random ones
+    oracle          the labelled questions of tests/data put to the oracles that read free language,
+                    for the first time ("new": one question in several is embedded) and again ("cached")
 """
 
 from __future__ import annotations
@@ -15,14 +21,18 @@ import random
 import time
 import tracemalloc
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
 from benchmarks.contest import spread
 from benchmarks.report import Say, run_alone, spread_of
+from envs.embedding import embed
 from envs.registry import GAMES, make_game, make_player
 
+QUESTIONS = Path(__file__).parent.parent / "tests" / "data"
+ORACLES = {"twenty_questions": {"table": "full", "turns": 20}, "guess_my_city": {}}
 GAMES_RECORDED = 60
 ROUNDS = 9
 ROUND_SECONDS = 0.5
@@ -44,7 +54,45 @@ def measure(quick: bool, say: Say) -> dict[str, Any]:
             "nonsense_per_second": figures([nonsense_per_second(name, number) for number in range(rounds)]),
             "bytes_per_episode": bytes_per_episode(name, games),
         }
+    say("Overcooked's primitive steps")
+    found["primitive_steps_per_second"] = figures([primitive_steps_per_second() for _ in range(3 if quick else ROUNDS)])
+    for name, options in ORACLES.items():
+        say(f"the oracle of {name}")
+        found.setdefault("oracles", {})[name] = answers_per_second(name, options)
     return found
+
+
+def primitive_steps_per_second() -> float:
+    from envs.overcooked.kitchen import Kitchen, room_of
+
+    kitchen, rng, done = Kitchen(room_of("tomato_lettuce_salad")), random.Random("steps"), 0
+    moves = [rng.randrange(5) for _ in range(200)]
+    started = time.perf_counter()
+    while time.perf_counter() - started < ROUND_SECONDS:
+        kitchen.begin()
+        for move in moves:
+            kitchen.act(move)
+        done += len(moves)
+    return done / (time.perf_counter() - started)
+
+
+def answers_per_second(name: str, options: dict[str, Any]) -> dict[str, float]:
+    """Whole turns, with what the game itself costs. The embedding model is loaded before."""
+    game = make_game(name, options)
+    lines = [line for file in sorted(QUESTIONS.glob(f"{name}_*.tsv")) for line in file.read_text().splitlines()]
+    questions = list(dict.fromkeys(line.partition("\t")[0] for line in lines))
+    embed(["a sentence to load the model"])
+
+    def ask() -> float:
+        started, seed = time.perf_counter(), 0
+        for question in questions:
+            if game.seat is None:
+                seed += 1
+                game.reset(seed)
+            game.step(question)
+        return len(questions) / (time.perf_counter() - started)
+
+    return {"questions": len(questions), "new": ask(), "cached": ask()}
 
 
 def figures(values: list[float]) -> dict[str, float]:
@@ -124,14 +172,21 @@ def tables(found: dict[str, Any]) -> list[Table]:
     for column in ("game", "turns/s", "nonsense/s", "bytes/episode"):
         table.add_column(column, justify="left" if column == "game" else "right")
     for name, each in found.items():
-        if not isinstance(each, dict):
-            continue  # the run's own seconds and load
+        if name not in GAMES:
+            continue
         if each["slow"]:
             table.add_row(name, "runs code", "", "")
             continue
         speed, nonsense = (spread_of(each[key], ",.0f") for key in ("turns_per_second", "nonsense_per_second"))
         table.add_row(name, speed, nonsense, f"{each['bytes_per_episode']:,}")
-    return [table]
+    more = Table(title="And", title_justify="left")
+    more.add_column("")
+    more.add_column("a second", justify="right")
+    more.add_row("Overcooked, primitive steps", spread_of(found["primitive_steps_per_second"], ",.0f"))
+    for name, each in found["oracles"].items():
+        for kind in ("new", "cached"):
+            more.add_row(f"{name}: {each['questions']} {kind} questions", f"{each[kind]:,.0f}")
+    return [table, more]
 
 
 if __name__ == "__main__":

@@ -14,18 +14,34 @@ from inspect import signature
 from envs.game import Game, Player, Trial
 
 GAMES = {
+    "bargaining": "envs.glee.bargaining:Bargaining",
+    "case_study": "envs.case_study:CaseStudy",
+    "data_science": "envs.data_science.game:DataScience",
+    "guess_my_city": "envs.guess_my_city.game:GuessMyCity",
+    "negotiation": "envs.glee.negotiation:Negotiation",
+    "overcooked": "envs.overcooked.game:Overcooked",
     "parrot": "envs.parrot:Parrot",
     "twenty_questions": "envs.twenty_questions.game:TwentyQuestions",
+    "virtualhome": "envs.virtualhome.game:VirtualHome",
+}
+
+# Ways in: each is as many games as its library has, and an option says which.
+DOORS = {
+    "gymnasium": "envs.doors.gymnasium_in:GymnasiumGame",
+    "openenv": "envs.doors.openenv:OpenEnvGame",
+    "textarena": "envs.doors.textarena:TextArenaGame",
+    "textworld": "envs.doors.textworld:TextWorldGame",
 }
 
 
 def game_names() -> list[str]:
-    return sorted({*GAMES, *(point.name for point in entry_points(group="parley.games"))})
+    return sorted({*GAMES, *DOORS, *(point.name for point in entry_points(group="parley.games"))})
 
 
 def game_class(name: str) -> type:
-    if name in GAMES:
-        module, _, attribute = GAMES[name].partition(":")
+    known = GAMES | DOORS
+    if name in known:
+        module, _, attribute = known[name].partition(":")
         return getattr(import_module(module), attribute)
     for point in entry_points(group="parley.games"):
         if point.name == name:
