@@ -1,11 +1,9 @@
-"""Overcooked: the kitchen's rules, its macro actions, what is seen of it, and what is best."""
+"""Overcooked: whole dishes by hand, the rules of the kitchen, the episode and its players."""
 
 from __future__ import annotations
 
-import heapq
 import random
 import time
-from collections import Counter
 from math import isclose
 
 import pytest
@@ -15,65 +13,21 @@ from hypothesis import strategies as st
 from envs.overcooked.kitchen import (
     CHOPPED,
     CHOPS,
-    DOWN,
     GONE,
     IN_BOWL,
     IN_HAND,
     LEFT,
     NOTHING,
-    RIGHT,
     SERVED,
-    SIGHT,
     STEP,
     TASKS,
     UP,
     WAIT,
     WRONG,
     Kitchen,
-    room_of,
 )
-from envs.overcooked.macros import macros_of, perform, phrase
-from envs.overcooked.words import description
 from envs.registry import make_game, make_player
-
-SEAT = "agent"
-GOAL = "To serve the dish of a bowl only containing chopped tomato, you should first"
-# What to say, and the primitive steps it takes.
-TOMATO = (
-    ("pick up the tomato", 2),  # one right to (1,5), touch (0,5)
-    ("put the tomato on the cutting board", 5),  # four left to (1,1), touch (1,0)
-    ("chop the tomato", 3),
-    ("pick up the tomato", 1),
-    ("take the bowl", 10),  # four right and four down to (5,5), touch (6,5): the tomato in, and again: the bowl taken
-    ("serve the dish", 7),  # four left and two up to (3,1), touch (3,0)
-)
-TOMATO_LETTUCE = (
-    ("pick up the tomato", 2),
-    ("put the tomato on the first cutting board", 5),
-    ("chop the tomato", 3),
-    ("pick up the lettuce", 5),  # four right to (1,5), touch (1,6)
-    ("put the lettuce on the second cutting board", 6),  # four left and one down to (2,1), touch (2,0)
-    ("chop the lettuce", 3),
-    ("take the bowl", 8),  # four right and three down to (5,5), touch (6,5)
-    ("put the lettuce in the bowl", 8),  # back to (2,1), touch (2,0)
-    ("put the tomato in the bowl", 2),  # one up to (1,1), touch (1,0)
-    ("serve the dish", 3),  # two down to (3,1), touch (3,0)
-)
-WAYS = {"tomato_salad": TOMATO, "tomato_lettuce_salad": TOMATO_LETTUCE}
-
-
-def game_of(task: str = "tomato_salad", seed: int = 0, **options):
-    game = make_game("overcooked", {"task": task, **options})
-    game.reset(seed)
-    return game
-
-
-def paid(game, utterance: str) -> float:
-    return game.step(utterance).rewards[SEAT]
-
-
-def kitchen_of(task: str) -> Kitchen:
-    return Kitchen(room_of(task))
+from tests.kitchens import GOAL, SEAT, TOMATO, WAYS, game_of, kitchen_of, paid, steps_of
 
 
 def test_a_whole_tomato_salad_by_hand():
@@ -140,152 +94,6 @@ def test_without_the_discount_a_turn_pays_the_plain_sum(task, total):
         earned += paid(game, utterance)
         assert game.kitchen.steps - before == steps
     assert game.outcome() == {SEAT: 1.0} and isclose(earned, total)
-
-
-# --- what is best -------------------------------------------------------------------------
-
-
-def snapshot(kitchen: Kitchen) -> tuple:
-    return (*kitchen.situation(), tuple(sorted(set(kitchen.paid))), kitchen.served)
-
-
-def put_back(kitchen: Kitchen, taken: tuple) -> None:
-    kitchen.cook, kitchen.hand, at, chops, paid_for, kitchen.served = taken
-    kitchen.at, kitchen.chops, kitchen.paid, kitchen.steps = list(at), list(chops), list(paid_for), 0
-
-
-def steps_still_needed(kitchen: Kitchen) -> int:
-    """Never more than are needed. One step for each touch that must still happen: taking the
-    bowl; taking, putting on a board, chopping and putting into the bowl each ingredient;
-    serving. And moves: boards and hatch are on the left, the food and the bowl on the right,
-    and each whole ingredient and the dish crosses a line between two columns in a hand of
-    its own, so the cook crosses it once for each and once back in between. Between two
-    rows below the hatch the bowl is fetched up; in the end the cook stands at the hatch."""
-    room, at, cook = kitchen.room, kitchen.at, kitchen.cook
-    if kitchen.served:
-        return 0
-    last = room.width - 2  # of the floor's rows and columns, which begin at 1
-
-    def row(thing: int) -> int:
-        return min(max((cook if at[thing] == IN_HAND else at[thing]) // room.width, 1), last)
-
-    def column(thing: int) -> int:
-        return min(max((cook if at[thing] == IN_HAND else at[thing]) % room.width, 1), last)
-
-    loose = [food for food in room.needed if at[food] != IN_BOWL]
-    whole = [food for food in loose if kitchen.chops[food] < CHOPS]
-    touches = 1 + (kitchen.hand != room.bowl) + len(loose)
-    for food in whole:
-        touches += CHOPS - kitchen.chops[food]
-        touches += 1 if at[food] == IN_HAND else 0 if at[food] in room.boards else 2
-    cook_row, cook_column = divmod(cook, room.width)
-    dish = max([column(room.bowl), *(column(food) for food in loose if food not in whole)])
-    loads = [*(column(food) for food in whole), dish]
-    moves = 0
-    for line in range(1, last):
-        right = sum(load > line for load in loads)
-        moves += 2 * right - (cook_column > line) if right else 0
-        hatch_row = room.hatch // room.width
-        if line < hatch_row:
-            moves += cook_row <= line
-        elif row(room.bowl) > line:
-            moves += 2 - (cook_row > line)
-        else:
-            moves += cook_row > line
-    return touches + moves
-
-
-def fewest_steps(task: str, estimate) -> int:
-    """A* over primitive steps, nothing left out."""
-    kitchen = kitchen_of(task)
-    start = snapshot(kitchen)
-    taken, waiting = {start: 0}, [(estimate(kitchen), 0, start)]
-    while waiting:
-        guess, minus_steps, state = heapq.heappop(waiting)
-        steps = -minus_steps
-        if steps > taken[state]:
-            continue
-        put_back(kitchen, state)
-        if kitchen.served:
-            return steps
-        for move in (UP, DOWN, LEFT, RIGHT):
-            put_back(kitchen, state)
-            kitchen.act(move)
-            then = snapshot(kitchen)
-            still = estimate(kitchen)
-            assert still >= guess - steps - 1, "one step brings the estimate down by one at most"
-            if steps + 1 < taken.get(then, 10**9):
-                taken[then] = steps + 1
-                heapq.heappush(waiting, (steps + 1 + still, -steps - 1, then))
-    raise AssertionError("the dish cannot be made")
-
-
-@pytest.mark.parametrize(("task", "steps"), [("tomato_salad", 28), ("tomato_lettuce_salad", 45)])
-def test_no_way_of_primitive_steps_is_shorter(task, steps):
-    """By hand, the ways above. The tomato salad: fetch the tomato 2, to the board 5, chop 3,
-    and then either with the tomato to the bowl (1 + 10) and on to the hatch (7): 28; or for
-    the bowl (9), back for the tomato (9) and to the hatch (3): 31. The other one: both
-    ingredients must cross to the boards, one at a time (2 + 5 + 3 + 5 + 6 + 3 = 24); now the
-    bowl is fetched (8 + 8 + 2) and served (3): 45; taking the lettuce along costs one more."""
-    assert fewest_steps(task, steps_still_needed) == steps == sum(taken for _, taken in WAYS[task])
-
-
-def test_the_estimate_is_not_what_makes_it_so():
-    assert fewest_steps("tomato_salad", lambda kitchen: 0) == 28
-
-
-def macro_graph(task: str, discount: float) -> dict[tuple, list[tuple[str, float, int, tuple]]]:
-    kitchen, graph = kitchen_of(task), {}
-    waiting = [snapshot(kitchen)]
-    while waiting:
-        state = waiting.pop()
-        if state in graph:
-            continue
-        graph[state] = []
-        if state[-1]:
-            continue
-        for macro in macros_of(kitchen.room):
-            put_back(kitchen, state)
-            name = phrase(kitchen, macro)
-            reward = perform(kitchen, macro, discount, most_steps=10**9)
-            graph[state].append((name, reward, kitchen.steps, snapshot(kitchen)))
-            waiting.append(graph[state][-1][-1])
-    return graph
-
-
-def best_of(graph: dict, start: tuple, worth) -> float:
-    """The highest sum of `worth(reward, steps)` on a way to the dish."""
-    best = {state: 0.0 if state[-1] else float("-inf") for state in graph}
-    for _ in graph:
-        changed = False
-        for state, ways in graph.items():
-            found = max((worth(reward, steps) + best[then] for _, reward, steps, then in ways), default=best[state])
-            if found > best[state] + 1e-12:
-                best[state], changed = found, True
-        if not changed:
-            return best[start]
-    raise AssertionError("there is no best: some round trip pays")
-
-
-@pytest.mark.parametrize(("task", "steps", "turns"), [("tomato_salad", 28, 6), ("tomato_lettuce_salad", 45, 10)])
-def test_the_best_that_macro_actions_can_do(task, steps, turns):
-    start = snapshot(kitchen_of(task))
-    graph = macro_graph(task, discount=1.0)
-    assert best_of(graph, start, lambda reward, steps: -steps) == -steps
-    assert best_of(graph, start, lambda reward, steps: -1) == -turns
-    needed = {"tomato_salad": 1, "tomato_lettuce_salad": 2}[task]
-    assert isclose(best_of(graph, start, lambda reward, steps: reward), 0.2 * needed + 1 - 0.001 * steps)
-
-
-def test_the_discount_within_turns_favours_a_last_turn_that_is_short():
-    """Summed over turns without any discount between them, the tomato salad of 31 steps pays
-    more than that of 28: its last turn has 3 steps instead of 7."""
-    start, graph = snapshot(kitchen_of("tomato_salad")), macro_graph("tomato_salad", discount=0.99)
-    turns = [(2, 0.0), (5, 0.0), (3, 0.2), (9, 0.0), (9, 0.0), (3, 1.0)]
-    total = sum(-0.001 * (1 - 0.99**steps) / 0.01 + bonus * 0.99 ** (steps - 1) for steps, bonus in turns)
-    assert isclose(best_of(graph, start, lambda reward, steps: reward), total)
-    game = game_of()
-    assert isclose(sum(paid(game, utterance) for utterance, _ in TOMATO), 1.1102837966825794) and total > 1.1459
 
 
 # --- the rules ----------------------------------------------------------------------------
@@ -377,12 +185,6 @@ def test_only_the_right_dish_is_right():
     assert max(paid(game, said) for said in chop["onion"]) < 0, "nobody needs it"
 
 
-def steps_of(game, utterance: str) -> int:
-    before = game.kitchen.steps
-    game.step(utterance)
-    return game.kitchen.steps - before
-
-
 def test_a_macro_only_walks_where_there_is_nothing_to_do():
     game = game_of("tomato_lettuce_salad")
     assert steps_of(game, "take the bowl") == 6, "to (5,5), touch (6,5)"
@@ -459,83 +261,6 @@ def test_no_thing_is_lost_or_in_two_places(task):
             served += 1
             kitchen.begin()
     assert wrong > 10 and (served > 0 or task == "tomato_lettuce_salad")
-
-
-# --- what is seen -------------------------------------------------------------------------
-
-
-def test_what_is_out_of_sight_changes_neither_the_text_nor_the_actions():
-    rng, kitchen, hidden_things = random.Random("sight"), kitchen_of("tomato_lettuce_salad"), 0
-    counters = kitchen.room.around
-    for _ in range(20_000):
-        kitchen.act(rng.randrange(4))
-        if kitchen.served:
-            kitchen.begin()
-        row, column = divmod(kitchen.cook, kitchen.room.width)
-        far = [
-            cell
-            for cell in counters
-            if max(abs(cell // 7 - row), abs(cell % 7 - column)) > SIGHT and cell not in kitchen.at
-        ]
-        text = description(kitchen.room, *kitchen.situation())
-        names = [phrase(kitchen, macro) for macro in macros_of(kitchen.room)]
-        for thing, place in enumerate(kitchen.at):
-            if place >= 0 and max(abs(place // 7 - row), abs(place % 7 - column)) > SIGHT:
-                hidden_things += 1
-                at, chops = list(kitchen.at), list(kitchen.chops)
-                kitchen.at[thing] = far.pop()
-                if thing != kitchen.room.bowl:
-                    kitchen.chops[thing] = CHOPS - kitchen.chops[thing]
-                assert description(kitchen.room, *kitchen.situation()) == text
-                assert [phrase(kitchen, macro) for macro in macros_of(kitchen.room)] == names
-                kitchen.at, kitchen.chops = at, chops
-    assert hidden_things > 10_000
-
-
-def test_the_window_is_five_by_five():
-    game = game_of("tomato_lettuce_salad")
-    assert game.observe().startswith(
-        "There is a tomato on the counter. There is a lettuce on the counter. There is an onion on the counter. "
-        "Currently you have nothing in hand. To serve"
-    )
-    game.step("walk to the first cutting board")
-    assert game.observe().startswith(
-        "The first cutting board is empty. The second cutting board is empty. There is the serving hatch. "
-        "Currently you are standing in front of the first cutting board with nothing in hand. To serve"
-    )
-
-
-def test_the_place_in_the_list_gives_nothing_away():
-    places = Counter(game_of(seed=seed).actions().index("pick up the tomato") for seed in range(2000))
-    assert set(places) == set(range(5)) and all(330 < count < 470 for count in places.values())
-    assert {game_of(seed=seed, shuffle=False).actions()[0] for seed in range(20)} == {"pick up the tomato"}
-    assert game_of(seed=-1).actions() != game_of(seed=1).actions()
-
-
-def test_the_menu_names_what_is_listed():
-    game = game_of(menu=True, shuffle=False)
-    menu = "You can: pick up the tomato; take the bowl; walk to the cutting board; serve nothing; chop nothing."
-    assert game.observe() == f"There is a tomato on the counter. Currently you have nothing in hand. {menu} {GOAL}"
-
-
-@pytest.mark.parametrize("menu", [False, True])
-def test_both_tasks_share_one_language_that_holds_every_word(menu):
-    words = {
-        task: {word for sentence in game_of(task, menu=menu).language() for word in sentence.lower().split()}
-        for task in TASKS
-    }
-    known = words["tomato_salad"]
-    assert known == words["tomato_lettuce_salad"] and len(known) < 100
-    for task in TASKS:
-        for player in ("expert", "mediocre", "random"):
-            for seed in range(20):
-                game, seen = game_of(task, seed, menu=menu), []
-                one = make_player("overcooked", player, {"task": task})
-                one.reset(seed)
-                while game.seat:
-                    seen += [game.observe(), *game.actions()]
-                    game.step(one.reply(game.observe(), game.actions()))
-                assert {word for text in [*seen, *game.closing().values()] for word in text.lower().split()} <= known
 
 
 # --- the episode --------------------------------------------------------------------------

@@ -1,21 +1,22 @@
-"""VirtualHome: the home's rules, its tasks and what is best in them, what is seen and listed."""
+"""VirtualHome: whole tasks by hand, what is best in them, the rules, what is seen and listed."""
 
 from __future__ import annotations
 
 import json
 import random
-from collections import Counter, deque
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envs.registry import game_class, make_game, make_player
-from envs.virtualhome.home import HELD, NOWHERE, actions_of, after, start_of, within_reach
+from envs.registry import make_game, make_player
+from envs.virtualhome.home import actions_of, after, in_sight, start_of, within_reach
 from envs.virtualhome.plan import best_actions
-from envs.virtualhome.task import TaskError, shipped, task_named
+from envs.virtualhome.task import shipped, task_named
+from envs.virtualhome.words import description
+from tests.homes import SEAT, done, fails, fewest_turns, game_of, play, success
 
-SEAT = "agent"
 ROOMS = ("walk to the kitchen", "walk to the bathroom", "walk to the bedroom", "walk to the living room")
 VARIANTS = {  # task -> room, the thing and its article, where it goes, what for, is or are
     "food_preparation": ("kitchen", "pancake", "a pancake", "microwave", "heat up", "is"),
@@ -31,22 +32,6 @@ ENTERTAINMENT = (
     "walk to the coffee table", "put the chips on the coffee table", "put the milk on the coffee table",
     "walk to the TV", "turn on the TV", "walk to the sofa", "sit on the sofa",
 )  # fmt: skip
-
-
-def game_of(task: str = "food_preparation", seed: int = 0, **options):
-    game = make_game("virtualhome", {"task": task, **options})
-    game.reset(seed)
-    return game
-
-
-def play(game, *utterances: str) -> list:
-    return [game.step(utterance) for utterance in utterances]
-
-
-def done(game, *utterances: str):
-    """The game after actions that can all be done."""
-    assert all(step.executable for step in play(game, *utterances))
-    return game
 
 
 def listed_in(game) -> set[str]:
@@ -109,25 +94,6 @@ def test_entertainment_by_hand():
 # --- what is best -------------------------------------------------------------------------
 
 
-def fewest_turns(task: str, **options) -> int:
-    """Breadth first over the game itself, by what it saves and restores."""
-    game = game_of(task, **options)
-    waiting, seen = deque([(0, game.save())]), set()
-    while waiting:
-        turns, saved = waiting.popleft()
-        game.restore({**saved, "turn": 0})
-        for said in game.actions():
-            game.restore({**saved, "turn": 0})
-            if game.step(said).terminated:
-                return turns + 1
-            then = game.save()
-            key = json.dumps(then["home"])
-            if key not in seen:
-                seen.add(key)
-                waiting.append((turns + 1, then))
-    raise AssertionError("the task cannot be done")
-
-
 @pytest.mark.parametrize("task", shipped())
 def test_the_optimum_is_what_the_rules_imply(task):
     """Six: the thing must be walked to and grabbed, its place walked to and opened, the thing
@@ -151,15 +117,6 @@ def test_the_tasks_have_as_many_actions_as_published():
 
 
 # --- the rules ----------------------------------------------------------------------------
-
-
-def fails(game, utterance: str) -> bool:
-    """Whether it is listed, costs the turn and changes nothing else."""
-    before = game.save()
-    assert utterance in game.actions()
-    step = game.step(utterance)
-    assert step.rewards == {} and "cannot be done" in step.caption
-    return not step.executable and game.save() == {**before, "turn": before["turn"] + 1}
 
 
 def test_nothing_goes_into_what_is_closed():
@@ -261,9 +218,6 @@ def test_fifty_turns_cut_an_episode_off():
 @pytest.mark.parametrize("task", shipped())
 def test_what_is_out_of_sight_changes_nothing_that_is_seen(task):
     """Put what is not in sight elsewhere out of sight, switch and open it: the text stays."""
-    from envs.virtualhome.home import in_sight
-    from envs.virtualhome.words import description
-
     home_task, rng, hidden = task_named(task), random.Random(f"hide {task}"), 0
     state = start_of(home_task)
     for _ in range(600):
@@ -334,17 +288,6 @@ def test_an_episode_goes_on_from_where_it_was_saved(task):
         assert other.step(said) == one.step(said)
 
 
-def success(task: str, player: str, episodes: int) -> float:
-    game, one, won = make_game("virtualhome", {"task": task}), make_player("virtualhome", player, {"task": task}), 0
-    for seed in range(episodes):
-        game.reset(seed)
-        one.reset(seed)
-        while game.seat:
-            game.step(one.reply(game.observe(), game.actions()))
-        won += game.outcome()[SEAT]
-    return won / episodes
-
-
 def test_the_players_have_their_stated_strength():
     for task in shipped():
         game, one = game_of(task), make_player("virtualhome", "expert", {"task": task})
@@ -356,137 +299,6 @@ def test_the_players_have_their_stated_strength():
     assert 0.25 < success("entertainment", "mediocre", 400) < 0.43
     assert success("food_preparation", "random", 400) < 0.05
     assert success("entertainment", "random", 400) < 0.02
-
-
-# --- tasks of one's own -------------------------------------------------------------------
-
-OWN = """
-aim = "get the ring"
-rooms = ["hall", "attic"]
-start = "hall"
-goal = ["you hold ring", "lamp is off", "you in attic"]
-
-[things.chest]
-at = "attic"
-can = ["open", "put in"]
-
-[things.box]
-at = "in chest"
-can = ["grab", "open", "put in"]
-
-[things.ring]
-at = "in box"
-can = ["grab"]
-
-[things.shelf]
-at = "attic"
-can = ["put on"]
-
-[things.lamp]
-at = "on shelf"
-can = ["switch", "grab"]
-on = true
-"""
-
-
-def own(tmp_path, text: str) -> str:
-    path = tmp_path / "own.toml"
-    path.write_text(text)
-    return str(path)
-
-
-def test_a_task_of_ones_own(tmp_path):
-    """A ring in a closed box in a closed chest; the box can be carried about with the ring in it."""
-    game = game_of(own(tmp_path, OWN))
-    assert game.observe().startswith(
-        "There are two rooms: the hall and the attic. You are in the hall. You notice nothing"
-    )
-    done(game, "walk to the attic", "walk to the chest")
-    assert "You notice a chest and a shelf." in game.observe() and "box" not in game.observe()
-    done(game, "open the chest")
-    assert "The box is in the chest. The box is closed." in game.observe() and "the ring." not in game.observe()
-    done(game, "grab the box", "walk to the hall", "open the box")
-    assert "The ring is in the box." in game.observe() and "grab the ring" in game.actions()
-    assert not any(action.startswith("put the box in the box") for action in game.actions())
-    done(game, "grab the ring")
-    assert game.save()["home"]["places"].count(HELD) == 2
-    done(game, "walk to the attic", "walk to the shelf")
-    assert "The lamp is on the shelf. The lamp is on." in game.observe()
-    assert fails(game, "turn off the lamp"), "both hands are full"
-    done(game, "put the box on the shelf")
-    last = game.step("turn off the lamp")
-    assert last.terminated and last.rewards == {SEAT: 1.0}
-    assert best_actions(game.task)[start_of(game.task)][0] == fewest_turns(game.task.source) < 10
-    assert success(game.task.source, "expert", 3) == 1.0
-    words = {word for sentence in game.language() for word in sentence.lower().split()}
-    assert {"attic.", "pancake", "ring"} <= words
-
-
-def test_opening_needs_a_free_hand_and_closing_none(tmp_path):
-    game = game_of(own(tmp_path, OWN))
-    done(game, "walk to the attic", "walk to the chest", "open the chest", "grab the box", "walk to the shelf")
-    done(game, "grab the lamp", "walk to the chest")
-    assert fails(game, "open the box")
-    done(game, "close the chest")
-    assert fails(game, "open the chest")
-
-
-def test_nobody_is_close_to_what_is_shut_away(tmp_path):
-    game = game_of(own(tmp_path, OWN))
-    done(game, "walk to the attic", "walk to the chest", "open the chest", "walk to the shelf", "walk to the box")
-    assert "You are close to the box." in game.observe()
-    done(game, "close the chest")
-    assert "You are close to the chest." in game.observe() and "box" not in game.observe()
-
-
-def test_a_box_does_not_go_into_what_is_in_it(tmp_path):
-    bag = '\n[things.bag]\nat = "in box"\ncan = ["grab", "put in"]\n'
-    game = game_of(own(tmp_path, OWN + bag))
-    done(game, "walk to the attic", "walk to the chest", "open the chest", "grab the box", "open the box")
-    assert all(
-        after(game.task, game._home, a) is None for a in actions_of(game.task) if a.phrase == "put the box in the bag"
-    )
-    done(game, "grab the bag", "put the box in the bag")
-    assert game._home.near != NOWHERE
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ('aim = "get the ring"', "", "aim must be a text"),
-        ('aim = "get the ring"', 'aim = "x"\ncolour = "red"', "unknown key 'colour'"),
-        ('rooms = ["hall", "attic"]', 'rooms = ["hall"]', "at least two"),
-        ('rooms = ["hall", "attic"]', 'rooms = ["hall", "attic", "attic"]', "'attic' is used twice"),
-        ('start = "hall"', 'start = "cellar"', "start: there is no 'cellar'"),
-        ('"you hold ring"', '"you hold sword"', "goal 'you hold sword': there is no 'sword'"),
-        ('"you hold ring"', '"you hold chest"', "'chest' cannot 'grab'"),
-        ('"you hold ring"', '"ring shines"', "goal 'ring shines' is no fact"),
-        ('"you hold ring"', '"ring in shelf"', "'shelf' cannot 'put in'"),
-        ('"you hold ring"', '"ring is open"', "'ring' cannot 'open'"),
-        ('at = "in chest"', 'at = "in ring"', "'ring' cannot 'put in'"),
-        ('at = "in chest"', 'at = "in box"', "'box' is in or on itself"),
-        ('at = "in chest"', 'at = "nowhere"', "there is no 'nowhere'"),
-        ('can = ["put on"]', 'can = ["put on", "eat"]', "can 'eat', which is none of"),
-        ('can = ["put on"]', 'can = ["put on", "put in"]', "not both"),
-        ("on = true", "open = true", "said to be open"),
-        ("on = true", "on = 1", "on must be a bool"),
-        ("on = true", 'size = "big"', "unknown key 'size'"),
-        ("[things.lamp]", '[things."lamp on"]', "is no name"),
-        ("[things.lamp]", "[things.lamp", "not a TOML file"),
-    ],
-)
-def test_a_task_that_cannot_be_played_is_refused_by_name(tmp_path, old, new, message):
-    assert old in OWN
-    path = own(tmp_path, OWN.replace(old, new, 1))
-    with pytest.raises(TaskError, match=f"own.toml: .*{message}"):
-        make_game("virtualhome", {"task": path})
-
-
-def test_an_impossible_goal_is_refused_by_the_planner(tmp_path):
-    path = own(tmp_path, OWN.replace('"you hold ring"', '"you hold ring", "you hold box", "you hold lamp"'))
-    with pytest.raises(TaskError, match="no actions lead to its goal"):
-        make_player("virtualhome", "mediocre", {"task": path})
-    assert game_class("virtualhome").trials()[0].name == "food_preparation"
 
 
 @pytest.mark.parametrize(

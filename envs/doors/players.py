@@ -51,7 +51,7 @@ class Reader:
 
 class Random(Reader):
     """Any of the things it could say: wins 1 % of slippery frozen lakes, finds 2 % of the coins
-    of level 10, and half of what it plays against its like at noughts and crosses."""
+    of level 10, and is worth 0.66 at noughts and crosses if it begins and the other is its like."""
 
     def choose(self, observation: str, listed: tuple[str, ...], speech: tuple[str, ...]) -> str:
         return self.anything(listed or speech)

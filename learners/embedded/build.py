@@ -69,14 +69,17 @@ def policy_key(game: GameSettings, embedded: EmbeddedSettings) -> str:
 
 def _sources(game: GameSettings) -> list[Path]:
     """Code and data that the policy depends on: this package, the layout of tokens, the
-    game's own package, and files named in its options."""
+    game's own package, what its classes inherit from, and files named in its options."""
     here, layout = Path(__file__).parent, Path(inspect.getfile(make_game)).parent / "dialogue.py"
     made_by = game_class(game.name)
     code = Path(inspect.getfile(made_by))
     in_own_package = made_by.__module__.count(".") >= 2  # envs.twenty_questions.game, but not envs.parrot
     beside = code.parent.rglob("*") if in_own_package else [code]
+    package = made_by.__module__.partition(".")[0]
+    bases = {base for each in (made_by, *made_by.players().values()) for base in each.__mro__}
+    inherited = [Path(inspect.getfile(base)) for base in bases if base.__module__.partition(".")[0] == package]
     named = [Path(value).expanduser() for value in game.options.values() if isinstance(value, str)]
-    files = [*here.glob("*.py"), layout, *beside, *named]
+    files = [*here.glob("*.py"), layout, *beside, *inherited, *named]
     return [path for path in sorted(set(files)) if path.is_file() and path.suffix != ".pyc"]
 
 
