@@ -29,6 +29,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from actors.engine import Completion, Request
 from actors.players import Cast, EndpointSeat, PolicySeat, stable_seed
 from actors.settings import RolloutSettings
@@ -307,12 +309,22 @@ class Play:
     def _finish(self, live: Live, terminated: bool, closing: dict[str, str], facts: dict[str, str]) -> None:
         with self._failing_as("game_error", live.ticket):
             outcome = dict(live.game.outcome())
-        episode = Episode(live.ticket, live.turns, outcome, terminated, closing, facts, time.monotonic() - live.started)
+            ids = {} if terminated else self._closing_ids(live, closing)
+        seconds = time.monotonic() - live.started
+        episode = Episode(live.ticket, live.turns, outcome, terminated, closing, ids, facts, seconds)
         self.spare_games[live.ticket.game].append(live.game)
         for seat, player in live.players.items():
             if player.startswith("scripted:"):
                 self.spare_players[live.ticket.game, player].append(live.seats[seat])
         self._leave(live, episode)
+
+    @staticmethod
+    def _closing_ids(live: Live, closing: dict[str, str]) -> dict[str, np.ndarray]:
+        """Of policy seats whose game was cut off: a value is read after these."""
+        seats = {name: live.seats[name] for name in closing if isinstance(live.seats[name], PolicySeat)}
+        return {
+            name: np.asarray(seat.would_see(closing[name]), np.int32) for name, seat in seats.items() if seat.prompt
+        }
 
     def _fail(self, live: Live, reason: str) -> None:
         """The game and its scripted players are not used again: nobody knows what state they are in."""

@@ -55,11 +55,13 @@ class PolicySeat:
     new_ids: tuple[int, ...] = ()
 
     def see(self, observation: str) -> None:
+        self.new_ids = self.would_see(observation)
+
+    def would_see(self, observation: str) -> tuple[int, ...]:
         dialogue = self.policy.dialogue
         if self.prompt:
-            self.new_ids = dialogue.reply(observation, self.prompt[-1])
-        else:
-            self.new_ids = dialogue.opening(self.briefing, observation)
+            return dialogue.reply(observation, self.prompt[-1])
+        return dialogue.opening(self.briefing, observation)
 
     def room(self, max_context: int) -> int:
         """Tokens left for an utterance after what was just seen."""

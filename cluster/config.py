@@ -14,8 +14,8 @@ from learners.credit import METHODS, needs
 from learners.settings import EmbeddedSettings, LearnerSettings
 from reward_service.settings import RewardSettings
 
-
-LEARNER_READS = frozenset({"behaviour"})  # what credit methods may ask of the learner, beside the rewards
+# What credit methods may ask of the learner, beside the rewards.
+LEARNER_READS = frozenset({"behaviour", "values", "bootstrap", "logprobs"})
 
 
 class ModelSettings(Settings):
@@ -107,10 +107,17 @@ class RunConfig(Settings):
             )
         if credit.method == "reinforce" and credit.baseline == "leave_one_out" and self.batch_episodes < 2:
             raise ValueError("learner.credit.baseline=leave_one_out needs batch_episodes of at least 2")
+        if credit.method == "twosome":
+            raise ValueError(
+                "learner.credit.method=twosome trains a choice among listed actions, but engines sample free text: "
+                "learner.credit.method=gae is the same credit for what is sampled"
+            )
         if unread := [name for name in needs(credit) if name not in LEARNER_READS]:
             raise ValueError(
                 f"learner.credit.method={credit.method} needs {', '.join(unread)}, which the learner does not read off "
                 "its model; methods that it can train with: "
-                + ", ".join(method for method, wanted in METHODS.items() if set(wanted) <= LEARNER_READS)
+                + ", ".join(
+                    method for method, wanted in METHODS.items() if set(wanted) <= LEARNER_READS and method != "twosome"
+                )
             )
         return self

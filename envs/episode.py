@@ -76,6 +76,7 @@ class Episode:
     outcome: dict[str, float]  # per seat, in [0, 1]
     terminated: bool  # False: cut off by the horizon or the context, to be bootstrapped
     closing: dict[str, str] = field(default_factory=dict)  # what each seat would see next
+    closing_ids: dict[str, np.ndarray] = field(default_factory=dict)  # int32: the same in a policy seat's tokens
     facts: dict[str, str] = field(default_factory=dict)  # revealed afterwards, e.g. the secret
     seconds: float = 0.0
 

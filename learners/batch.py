@@ -29,6 +29,7 @@ class Trajectory:
     turn_tokens: np.ndarray  # int64 [turns]
     kind: str  # of the rewards: "reward" or "advantage"
     terminated: bool
+    closing_ids: np.ndarray  # int32: what the seat would have been shown next, where it was cut off
 
     def __len__(self) -> int:
         return len(self.sequence.ids)
@@ -81,4 +82,6 @@ def _trajectory(episode: Episode, seat: str, shaped: ShapedRewards) -> Trajector
     if sequence.mask[0]:
         raise ValueError(f"{where} starts with a sampled token: there is no prompt to predict it from")
     turn_tokens = np.bincount(sequence.turn[sequence.mask], minlength=len(turns))
-    return Trajectory(episode.ticket.number, seat, sequence, values, turn_tokens, shaped.kind, episode.terminated)
+    closing = np.empty(0, np.int32) if episode.terminated else episode.closing_ids.get(seat, np.empty(0, np.int32))
+    number, ended = episode.ticket.number, episode.terminated
+    return Trajectory(number, seat, sequence, values, turn_tokens, shaped.kind, ended, closing)

@@ -100,3 +100,16 @@ def pack_trajectories(
     versions = np.concatenate([t.sequence.versions[t.sequence.mask] for t in trajectories])
     pack.fresh = np.zeros(len(versions), bool) if version is None else versions == version
     return pack
+
+
+def pack_to_read(trajectories: Sequence[Trajectory]) -> Pack:
+    """For reading values: a game that was cut off goes on with what its seat would have been
+    shown next. `keep` has the trained tokens' places first, then the end of each of these
+    games, with no target."""
+    whole = [np.concatenate([t.sequence.ids, t.closing_ids]) for t in trajectories]
+    predicted = [np.concatenate([t.sequence.mask, np.zeros(len(t.closing_ids), bool)]) for t in trajectories]
+    pack = pack_sequences(whole, predicted)
+    ends = np.cumsum(pack.lengths)[[not t.terminated for t in trajectories]] - 1
+    pack.keep = np.concatenate([pack.keep, ends])
+    pack.targets = np.concatenate([pack.targets, np.zeros(len(ends), np.int64)])
+    return pack

@@ -28,13 +28,14 @@ from transformers import AutoTokenizer
 
 from envs.episode import Episode
 from learners import checkpoint
-from learners.batch import collect
-from learners.credit import assign_credit
+from learners.batch import Trajectory, collect
+from learners.credit import Credit, assign_credit, needs
+from learners.critic import Critic, States, explained, head_inputs
 from learners.loss import batch_scale, importance_weights, policy_loss
 from learners.measures import Measures
 from learners.model import fingerprint, load_model, pack_logprobs, write_adapter
 from learners.optimiser import deepspeed_config, learning_rate, make_optimiser
-from learners.packing import Pack, fill, pack_sequences, pack_trajectories, plan
+from learners.packing import Pack, fill, pack_sequences, pack_to_read, pack_trajectories, plan
 from learners.settings import LearnerSettings
 from reward_service.shaper import ShapedRewards
 
@@ -61,6 +62,7 @@ class LearnerRank:
         self.version: int | None = 0
         self.credit_state: dict[str, float] = {}
         self.sender = None
+        self.critic: Critic | None = None  # of credit methods that need values
 
     def start(self, address: str, port: int) -> None:
         """Join the other ranks, load the model, build the ZeRO engine."""
@@ -93,6 +95,9 @@ class LearnerRank:
             model=model, model_parameters=trained, optimizer=self.optimiser, config=deepspeed_config(settings)
         )
         self._forget_shared_names(address, port)
+        if "values" in needs(settings.credit):
+            width = self.engine.module.get_output_embeddings().in_features
+            self.critic = Critic(settings.critic, width, self.device, self.seed)
 
     def _forget_shared_names(self, address: str, port: int) -> None:
         """DeepSpeed's shared-memory all-reduce leaves a 64 MiB segment under its name for
@@ -110,8 +115,12 @@ class LearnerRank:
         clock = [time.monotonic()]
         trajectories = collect(self._fetch(episodes), rewards)
         clock.append(time.monotonic())
-        credit = assign_credit(trajectories, self.settings.credit, self.credit_state)
-        packs = self._packs(trajectories, credit.advantages)
+        mine = plan(trajectories, self.settings.ranks, self.settings.tokens_per_micro_batch)[self.rank]
+        readings, states = self._read(trajectories, mine)
+        credit = assign_credit(trajectories, self.settings.credit, self.credit_state, **readings)
+        if self.critic is not None and self.updates < self.settings.critic.warmup_updates:
+            credit.advantages[:] = 0.0
+        packs = self._packs(trajectories, credit.advantages, mine)
         scale = batch_scale(trajectories, self.settings.loss_aggregation)
         clock.append(time.monotonic())
         torch.manual_seed(hash((self.seed, self.updates, self.bad_updates, self.rank)) & 0x7FFF_FFFF)
@@ -136,6 +145,7 @@ class LearnerRank:
         applied = self.engine.was_step_applied()
         totals = measures.over_ranks()
         clock.append(time.monotonic())
+        criticised = self._criticise(trajectories, mine, states, credit, readings) if applied else {}
         if applied:
             self.updates += 1
             self.version = None
@@ -146,24 +156,28 @@ class LearnerRank:
         fetch, prepare, train, step = (later - earlier for earlier, later in pairwise(clock))
         first = np.cumsum([0, *(len(trajectory.rewards) for trajectory in trajectories)])[:-1]
         norm = self.optimiser.norm if self.optimiser.clip else self.engine.get_global_grad_norm()
-        return totals | {
-            "grad_norm": float(norm) if norm is not None and applied else float("nan"),
-            "learning_rate": rate,
-            "applied": float(applied),
-            "bad_updates": float(self.bad_updates),
-            "trajectories": float(len(trajectories)),
-            "micro_batches": float(len(packs)),
-            "tokens": float(tokens),
-            "trained_tokens": float(len(credit.advantages)),
-            "tokens_per_second": tokens / max(train + step, 1e-9),
-            "return_mean": float(credit.returns[first].mean()),
-            "advantage_mean": float(credit.advantages.mean()),
-            "advantage_std": float(credit.advantages.std()),
-            "fetch_seconds": fetch,
-            "prepare_seconds": prepare,
-            "forward_backward_seconds": train,
-            "step_seconds": step,
-        }
+        return (
+            totals
+            | criticised
+            | {
+                "grad_norm": float(norm) if norm is not None and applied else float("nan"),
+                "learning_rate": rate,
+                "applied": float(applied),
+                "bad_updates": float(self.bad_updates),
+                "trajectories": float(len(trajectories)),
+                "micro_batches": float(len(packs)),
+                "tokens": float(tokens),
+                "trained_tokens": float(len(credit.advantages)),
+                "tokens_per_second": tokens / max(train + step, 1e-9),
+                "return_mean": float(credit.returns[first].mean()),
+                "advantage_mean": float(credit.advantages.mean()),
+                "advantage_std": float(credit.advantages.std()),
+                "fetch_seconds": fetch,
+                "prepare_seconds": prepare,
+                "forward_backward_seconds": train,
+                "step_seconds": step,
+            }
+        )
 
     def _fetch(self, episodes: Sequence[Any]) -> list[Episode]:
         """Each entry is an episode, a list of them, or a reference to either."""
@@ -175,12 +189,70 @@ class LearnerRank:
             found += value if isinstance(value, list) else [value]
         return found
 
-    def _packs(self, trajectories: list, advantages: np.ndarray) -> list[tuple[Pack, float]]:
+    def _read(self, trajectories: list[Trajectory], mine: list[list[int]]) -> tuple[dict, list[States]]:
+        """What the credit method needs of the model as it is before the update, for the whole
+        batch: each rank reads its own share. Also the states of this share, for the critic."""
+        if self.critic is None:
+            return {}, []
+        read: dict[int, tuple[np.ndarray, np.ndarray, float]] = {}  # trajectory -> values, log-probs, what follows
+        kept: list[States] = []
+        self.engine.eval()
+        with torch.no_grad():
+            for indices in mine:
+                chosen = [trajectories[i] for i in indices or [0]]
+                with head_inputs(self.engine.module) as caught:
+                    logprobs = pack_logprobs(self.engine, pack_to_read(chosen), self.temperature, self.device)
+                sizes = [int(trajectory.turn_tokens.sum()) for trajectory in chosen] if indices else []
+                kept.append(States(caught[0][0], tokens=sum(sizes)))
+                values = self.critic.read(kept[-1])
+                ends = iter(values[sum(sizes) :])
+                cuts = np.cumsum(sizes)
+                said = np.split(logprobs.double().cpu().numpy()[: sum(sizes)], cuts[:-1])
+                for index, value, logprob in zip(
+                    indices, np.split(values[: sum(sizes)], cuts[:-1]), said, strict=False
+                ):
+                    read[index] = value, logprob, 0.0 if trajectories[index].terminated else float(next(ends))
+        shares: list[dict] = [{}] * self.settings.ranks
+        dist.all_gather_object(shares, read)
+        whole = [found for _, found in sorted(item for share in shares for item in share.items())]
+        values, logprobs, following = zip(*whole, strict=True)
+        readings = {"values": np.concatenate(values), "bootstrap": np.array(following)}
+        if "logprobs" in needs(self.settings.credit):
+            readings["logprobs"] = np.concatenate(logprobs)
+        return readings, kept
+
+    def _criticise(
+        self,
+        trajectories: list[Trajectory],
+        mine: list[list[int]],
+        states: list[States],
+        credit: Credit,
+        readings: dict,
+    ) -> dict[str, float]:
+        """Train the critic on what credit says it should have read."""
+        if self.critic is None:
+            return {}
+        cuts = np.cumsum([int(trajectory.turn_tokens.sum()) for trajectory in trajectories])[:-1]
+        used = np.ones(len(credit.targets), bool) if credit.valued is None else credit.valued
+        targets, valued = np.split(credit.targets, cuts), np.split(used, cuts)
+        none, nowhere = np.empty(0, np.float32), np.empty(0, bool)
+        learned = self.critic.learn(
+            states,
+            [np.concatenate([none, *(targets[i] for i in indices)]) for indices in mine],
+            [np.concatenate([nowhere, *(valued[i] for i in indices)]) for indices in mine],
+        )
+        read = readings["values"]
+        return learned | {
+            "value_mean": float(read.mean()),
+            "value_explained": explained(read[used], credit.targets[used]),
+        }
+
+    def _packs(
+        self, trajectories: list[Trajectory], advantages: np.ndarray, mine: list[list[int]]
+    ) -> list[tuple[Pack, float]]:
         """This rank's micro-batches, each with the weight of its loss: 0 on those that only
         keep the ranks in lockstep."""
-        sizes = [int(trajectory.turn_tokens.sum()) for trajectory in trajectories]
-        each = np.split(advantages, np.cumsum(sizes)[:-1])
-        mine = plan(trajectories, self.settings.ranks, self.settings.tokens_per_micro_batch)[self.rank]
+        each = np.split(advantages, np.cumsum([int(t.turn_tokens.sum()) for t in trajectories])[:-1])
         packs = []
         for indices in mine:
             chosen = indices or [0]
@@ -255,10 +327,10 @@ class LearnerRank:
     # checkpoints
 
     def save(self, folder: str) -> None:
-        checkpoint.save(self.engine, Path(folder), self._identity(), self._counters())
+        checkpoint.save(self.engine, self.critic, Path(folder), self._identity(), self._counters())
 
     def load(self, folder: str) -> None:
-        counters = checkpoint.load(self.engine, Path(folder), self._identity())
+        counters = checkpoint.load(self.engine, self.critic, Path(folder), self._identity())
         self.updates, self.bad_updates = counters["updates"], counters["bad_updates"]
         self.version, self.credit_state = counters["version"], counters["credit_state"]
 

@@ -87,6 +87,17 @@ class CreditSettings(Settings):
         return self
 
 
+class CriticSettings(Settings):
+    """The critic of credit methods that need values; the others make none."""
+
+    learning_rate: float = Field(1e-3, gt=0, description="AdamW step size of the critic")
+    epochs: int = Field(4, ge=1, description="critic steps on each batch")
+    gradient_clip: float = Field(1.0, gt=0, description="largest gradient norm of the critic")
+    warmup_updates: int = Field(
+        0, ge=0, description="first updates in which only the critic learns and the policy stays as it is"
+    )
+
+
 class SyncSettings(Settings):
     transport: Literal["auto", "shared_memory", "object_store", "nccl", "ipc", "adapter"] = Field(
         "auto",
@@ -135,6 +146,7 @@ class LearnerSettings(Settings):
     update_seconds: float = Field(1800.0, gt=0, description="time limit of one update")
     lora: LoraSettings = Field(default_factory=LoraSettings)
     credit: CreditSettings = Field(default_factory=CreditSettings)
+    critic: CriticSettings = Field(default_factory=CriticSettings)
     sync: SyncSettings = Field(default_factory=SyncSettings)
 
 

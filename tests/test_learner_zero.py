@@ -12,69 +12,15 @@ import numpy as np
 import pytest
 import torch
 
-from learners.group import environment
 from learners.settings import LearnerSettings
 from tests.learner_batches import VOCABULARY, make_batch
+from tests.learner_pair import Learners, distance
 
 # Of the way that the weights went, as a norm. AdamW divides by the root of the second
 # moment, so where a gradient is near 0 a last-bit difference in a sum becomes a visible
 # share of that one weight's step; over all weights it stays far below this.
 TOLERANCE = 1e-3
 BATCHES = [make_batch(10, seed=seed) for seed in (21, 22, 23)]
-
-
-class Learners:
-    """Both processes as one: every call goes to both, the first one's answer counts."""
-
-    def __init__(self, ray, model: str):
-        @ray.remote(num_cpus=1, runtime_env={"env_vars": environment(LearnerSettings())})
-        class Process:
-            def make(self, arguments, meet):
-                from learners.rank import LearnerRank
-
-                self.rank = LearnerRank(**arguments)
-                self.rank.start(*meet)
-
-            def meeting_point(self):
-                from learners.rendezvous import meeting_point
-
-                return meeting_point()
-
-            def call(self, method, *arguments):
-                return getattr(self.rank, method)(*arguments)
-
-            def mapped(self, name):
-                """Whether this process has memory of that name mapped."""
-                return name in Path("/proc/self/maps").read_text()
-
-            def elements(self):
-                """Of the model, held by this rank itself."""
-                return sum(p.numel() for p in self.rank.engine.module.parameters())
-
-        self.ray, self.model = ray, model
-        self.processes = [Process.remote(), Process.remote()]
-        self.meet = ray.get(self.processes[0].meeting_point.remote(), timeout=120)
-
-    def become(self, **changes) -> None:
-        settings = LearnerSettings(**({"ranks": 2, "learning_rate": 1e-3, "tokens_per_micro_batch": 96} | changes))
-        arguments = {
-            "settings": settings,
-            "model_path": self.model,
-            "temperature": 1.0,
-            "seed": 0,
-            "transport": "shared_memory",
-        }
-        calls = [p.make.remote(arguments | {"rank": rank}, self.meet) for rank, p in enumerate(self.processes)]
-        self.ray.get(calls, timeout=180)
-
-    def each(self, method: str, *arguments) -> list:
-        return self.ray.get([p.call.remote(method, *arguments) for p in self.processes], timeout=120)
-
-    def call(self, method: str, *arguments):
-        return self.each(method, *arguments)[0]
-
-    def elements(self) -> int:
-        return self.ray.get(self.processes[0].elements.remote(), timeout=60)
 
 
 @pytest.fixture(scope="module")
@@ -114,11 +60,6 @@ def expected(tiny_model) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], 
         optimiser.step()
         optimiser.zero_grad()
     return before, {name: p.detach().numpy() for name, p in model.named_parameters()}, norms
-
-
-def distance(here: dict[str, np.ndarray], there: dict[str, np.ndarray]) -> float:
-    assert here.keys() == there.keys()
-    return float(np.sqrt(sum(np.square(here[name] - there[name], dtype=np.float64).sum() for name in here)))
 
 
 def test_no_shared_memory_stays_behind_under_a_name(learners):

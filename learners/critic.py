@@ -1,0 +1,114 @@
+"""The critic: a value for every token, read off the policy's hidden states.
+
+An MLP (width - 1024 - 512 - 1, ReLU) on the last hidden state, where the log-prob of the
+token is read too: before the token is known. It looks at the states and does not change them:
+no gradient reaches the policy, so a bad critic costs variance and never the policy itself. Its
+last layer starts at zero, so before it has learned anything every value is 0 and advantages
+are returns.
+
+Every rank holds the whole critic and the states of its own share of the batch; gradients are
+summed over ranks, so all of them hold the same weights.
+
+    read    before credit: states -> values of tokens, and of what follows a cut-off game
+    learn   after credit: the same states, the targets that credit made of the values
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from learners.settings import CriticSettings
+
+LAYERS = (1024, 512)
+
+
+@dataclass(slots=True)
+class States:
+    """What one micro-batch was read at: trained tokens first, then the ends of games that
+    were cut off."""
+
+    hidden: torch.Tensor  # [places, width]
+    tokens: int
+
+
+@contextmanager
+def head_inputs(model: nn.Module) -> Iterator[list[torch.Tensor]]:
+    """Catches what goes into the output head: the last hidden states, at the places alone
+    whose logits are asked for."""
+    caught: list[torch.Tensor] = []
+    handle = model.get_output_embeddings().register_forward_pre_hook(
+        lambda module, inputs: caught.append(inputs[0].detach())
+    )
+    try:
+        yield caught
+    finally:
+        handle.remove()
+
+
+class Critic:
+    def __init__(self, settings: CriticSettings, width: int, device: torch.device, seed: int):
+        self.settings, self.width, self.device = settings, width, device
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            first, second = LAYERS
+            self.net = nn.Sequential(
+                nn.Linear(width, first), nn.ReLU(), nn.Linear(first, second), nn.ReLU(), nn.Linear(second, 1)
+            )
+        nn.init.zeros_(self.net[-1].weight)
+        nn.init.zeros_(self.net[-1].bias)
+        self.net.to(device)
+        self.optimiser = torch.optim.AdamW(self.net.parameters(), lr=settings.learning_rate, weight_decay=0.0)
+
+    def read(self, states: States) -> np.ndarray:
+        """float64 [places]."""
+        with torch.no_grad():
+            return self.net(states.hidden.float()).squeeze(-1).double().cpu().numpy()
+
+    def learn(self, batch: list[States], targets: list[np.ndarray], valued: list[np.ndarray]) -> dict[str, float]:
+        """`epochs` steps of mean squared error over the whole batch: one entry of each list for
+        each micro-batch of this rank, and as many of them on every rank."""
+        placed = [
+            (states.hidden[: states.tokens], *(torch.from_numpy(each).to(self.device) for each in (target, use)))
+            for states, target, use in zip(batch, targets, valued, strict=True)
+        ]
+        count = torch.tensor(float(sum(use.sum() for _, _, use in placed)), device=self.device, dtype=torch.float64)
+        dist.all_reduce(count)
+        losses = []
+        for _ in range(self.settings.epochs):
+            self.optimiser.zero_grad(set_to_none=False)
+            total = torch.zeros((), dtype=torch.float64, device=self.device)
+            for hidden, target, use in placed:
+                error = (self.net(hidden.float()).squeeze(-1) - target.float())[use]
+                loss = error.square().sum() / count
+                loss.backward()
+                total += loss.detach().double()
+            for parameter in self.net.parameters():
+                if parameter.grad is None:  # a rank without a trained token adds nothing, but has to take part
+                    parameter.grad = torch.zeros_like(parameter)
+                dist.all_reduce(parameter.grad)
+            dist.all_reduce(total)
+            nn.utils.clip_grad_norm_(self.net.parameters(), self.settings.gradient_clip)
+            self.optimiser.step()
+            losses.append(float(total))
+        return {"critic_loss": losses[0], "critic_loss_after": losses[-1]}
+
+    def state(self) -> dict[str, Any]:
+        return {"net": self.net.state_dict(), "optimiser": self.optimiser.state_dict()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.net.load_state_dict(state["net"])
+        self.optimiser.load_state_dict(state["optimiser"])
+
+
+def explained(values: np.ndarray, targets: np.ndarray) -> float:
+    """Share of the targets' variance that the values explained before they were trained on them."""
+    spread = float(targets.var())
+    return 1.0 - float((targets - values).var()) / spread if spread > 0 else 0.0

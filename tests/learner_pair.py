@@ -1,0 +1,80 @@
+"""Two processes that host one learner after another, so that DeepSpeed starts only once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from learners.group import environment
+from learners.settings import LearnerSettings
+
+
+class Learners:
+    """Both processes as one: every call goes to both, the first one's answer counts."""
+
+    def __init__(self, ray, model: str):
+        @ray.remote(num_cpus=1, runtime_env={"env_vars": environment(LearnerSettings())})
+        class Process:
+            def make(self, arguments, meet):
+                from learners.rank import LearnerRank
+
+                self.rank = LearnerRank(**arguments)
+                self.rank.start(*meet)
+
+            def meeting_point(self):
+                from learners.rendezvous import meeting_point
+
+                return meeting_point()
+
+            def call(self, method, *arguments):
+                return getattr(self.rank, method)(*arguments)
+
+            def read_all(self, trajectories):
+                """Whatever the credit method needs of the model, as this rank knows it."""
+                from learners.packing import plan
+
+                rank = self.rank
+                mine = plan(trajectories, rank.settings.ranks, rank.settings.tokens_per_micro_batch)[rank.rank]
+                return rank._read(trajectories, mine)[0]
+
+            def mapped(self, name):
+                """Whether this process has memory of that name mapped."""
+                return name in Path("/proc/self/maps").read_text()
+
+            def elements(self):
+                """Of the model, held by this rank itself."""
+                return sum(p.numel() for p in self.rank.engine.module.parameters())
+
+        self.ray, self.model = ray, model
+        self.processes = [Process.remote(), Process.remote()]
+        self.meet = ray.get(self.processes[0].meeting_point.remote(), timeout=120)
+
+    def become(self, **changes) -> None:
+        settings = LearnerSettings(**({"ranks": 2, "learning_rate": 1e-3, "tokens_per_micro_batch": 96} | changes))
+        arguments = {
+            "settings": settings,
+            "model_path": self.model,
+            "temperature": 1.0,
+            "seed": 0,
+            "transport": "shared_memory",
+        }
+        calls = [p.make.remote(arguments | {"rank": rank}, self.meet) for rank, p in enumerate(self.processes)]
+        self.ray.get(calls, timeout=180)
+
+    def each(self, method: str, *arguments) -> list:
+        return self.ray.get([p.call.remote(method, *arguments) for p in self.processes], timeout=120)
+
+    def call(self, method: str, *arguments):
+        return self.each(method, *arguments)[0]
+
+    def readings(self, trajectories) -> list[dict[str, np.ndarray]]:
+        return self.ray.get([p.read_all.remote(trajectories) for p in self.processes], timeout=120)
+
+    def elements(self) -> int:
+        return self.ray.get(self.processes[0].elements.remote(), timeout=60)
+
+
+def distance(here: dict[str, np.ndarray], there: dict[str, np.ndarray]) -> float:
+    assert here.keys() == there.keys()
+    return float(np.sqrt(sum(np.square(here[name] - there[name], dtype=np.float64).sum() for name in here)))
