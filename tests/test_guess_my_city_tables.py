@@ -1,0 +1,95 @@
+"""Guess My City: another table is another world, and one that cannot be played is refused by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from envs.guess_my_city.atlas import TABLES, TableError
+from envs.guess_my_city.oracle import INVALID, WRONG
+from envs.guess_my_city.players import questions_of
+from envs.registry import make_game
+from tests.city_games import CITIES, ORACLE, SEAT, answer, heard
+
+COUNTRY = """
+continents = ["Europe"]
+regions = ["Western Europe"]
+languages = ["{0}ish"]
+currencies = ["{0}o"]
+religions = ["Islam"]
+sports = ["chess"]
+"""
+CITY = """
+country = "{0}"
+latitude = 10
+longitude = 20
+altitude = 30
+people = 1.5
+founded = 1200
+climates = ["tropical"]
+landmarks = ["the {1} Gate"]
+foods = ["soup"]
+fame = ["bells"]
+"""
+WORLD = (
+    f'[countries."Ruritania"]{COUNTRY.format("Ruritan")}[countries."Graustark"]{COUNTRY.format("Graustark")}'
+    f'[cities."Strelsau"]{CITY.format("Ruritania", "Red")}[cities."Edelweiss"]\n'
+    f'also = ["Edel"]{CITY.format("Graustark", "Blue")}'
+)
+
+
+def world(tmp_path, text: str) -> dict:
+    path = tmp_path / "world.toml"
+    path.write_text(text)
+    return {"table": str(path), "paraphrases": False}
+
+
+def test_another_table_is_another_world(tmp_path):
+    game = make_game("guess_my_city", world(tmp_path, WORLD))
+    game.restore({"secret": "edelweiss", "asked": 0, "won": False, "seen": ""})
+    assert "one of 2 well-known cities" in game.briefing(SEAT)
+    assert heard(game, ["is the blue gate there?", "can you see the red gate?", "is it paris?", "is it strelsau?"]) == [
+        "Yes, you can see the Blue Gate there.",
+        "No, you cannot see that there.",
+        INVALID,
+        WRONG,
+    ]
+    assert game.step("is it edel?").terminated and game.outcome() == {SEAT: 1.0}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "the Red Gate",
+            "the Strelsauer Gate",
+            "landmark 'the Strelsauer Gate' of city 'Strelsau' gives its name away",
+        ),
+        ('also = ["Edel"]', 'also = ["Strelsau"]', "city 'Edelweiss' and city 'strelsau' share the name 'Strelsau'"),
+        ('country = "Ruritania"', 'country = "Utopia"', "city 'Strelsau' is in unknown country 'Utopia'"),
+        ("people = 1.5", "people = 1500000", "people of city 'Strelsau' must be a number from 0.001 to 100"),
+        ("founded = 1200\n", "", "founded of city 'Strelsau' must be a number"),
+        ('foods = ["soup"]', "foods = []", "city 'Strelsau' has no foods"),
+        ('foods = ["soup"]', 'foods = "soup"', "foods of city 'Strelsau' must be a list of words"),
+        ("altitude = 30", 'flags = ["capitol"]\naltitude = 30', "unknown flag 'capitol'"),
+        ("altitude = 30", 'river = "x"\naltitude = 30', "city 'Strelsau' has unknown key 'river'"),
+        ('sports = ["chess"]', "", "country 'Ruritania' has no sports"),
+        ("[cities.", "[towns.", "the table has unknown key 'towns'"),
+        ('[cities."Strelsau"]', '[cities."Strelsau"', "not a TOML file"),
+    ],
+)
+def test_a_table_that_cannot_be_played_is_refused_by_name(tmp_path, old, new, message):
+    assert old in WORLD
+    with pytest.raises(TableError, match=message):
+        make_game("guess_my_city", world(tmp_path, WORLD.replace(old, new, 1)))
+
+
+def test_cities_that_nothing_tells_apart_are_refused(tmp_path):
+    text = WORLD.replace('country = "Graustark"', 'country = "Ruritania"')
+    with pytest.raises(TableError, match="fewer than 2 facts tell city 'Strelsau' from city 'Edelweiss'"):
+        make_game("guess_my_city", world(tmp_path, text))
+
+
+def test_the_table_that_ships_has_enough_cities_and_is_told_apart_by_the_players_questions():
+    assert len(CITIES) >= 100 and (TABLES / "world.toml").is_file()
+    answers = {city: tuple(answer(question, city) for question in questions_of(ORACLE)) for city in CITIES}
+    assert len(set(answers.values())) == len(CITIES)
