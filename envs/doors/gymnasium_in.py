@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -168,13 +169,13 @@ class GymnasiumGame(ImportedGame):
     def closing(self) -> dict[str, str]:
         return {SEAT: self._shown} if self._seed is not None and self.seat is None else {}
 
-    def language(self):
+    def _texts(self) -> Iterator[str]:
         yield from self.action_names
         space = self._environment.observation_space
         if self.show == "state" and hasattr(space, "n") and space.n <= 4000:
             yield from (f"state {number}" for number in range(space.start, space.start + space.n))
         else:
-            yield from super().language()
+            yield from super()._texts()
 
     def _options(self) -> dict[str, Any]:
         return {

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from types import ModuleType
 from typing import Any, ClassVar
@@ -151,7 +151,11 @@ class ImportedGame(ABC):
             )
 
     def language(self) -> Iterable[str]:
-        """What is known: the words of practice games. Other libraries do not list theirs."""
+        """What is known of the words, without capitals, so that they mean no more words."""
+        return (text.lower() for text in self._texts())
+
+    def _texts(self) -> Iterator[str]:
+        """The texts of practice games: other libraries do not list theirs."""
         for number in range(PRACTICE_GAMES):
             player = self.players()["mediocre" if number % 2 else "random"](**self._options())
             player.reset(number)

@@ -188,9 +188,9 @@ class TextArenaGame(ImportedGame):
         ahead = [f"player_{who}" for who, won in sorted(self._rewards.items()) if won == best]
         return {"winner": "nobody" if len(ahead) != 1 or best <= 0 else ahead[0]}
 
-    def language(self):
+    def _texts(self) -> Iterator[str]:
         yield from (*self.seats, "nobody", YOUR_TURN, REFUSED)
-        yield from super().language()
+        yield from super()._texts()
 
     @classmethod
     def trials(cls) -> list[Trial]:

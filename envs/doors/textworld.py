@@ -151,14 +151,14 @@ class TextWorldGame(ImportedGame):
     def closing(self) -> dict[str, str]:
         return {SEAT: self._shown} if self._seed is not None and self.seat is None else {}
 
-    def language(self):
+    def _texts(self) -> Iterator[str]:
         """The words in the worlds' files, where the descriptions of all rooms and things are, and
         those of practice games."""
         yield UNKNOWN
         for number in range(1 if self._file else min(self.worlds, WORLDS_READ)):
-            for text in _texts(json.loads(self._path(number).with_suffix(".json").read_text(encoding="utf-8"))):
+            for text in _strings(json.loads(self._path(number).with_suffix(".json").read_text(encoding="utf-8"))):
                 yield INSTRUCTION.sub(" ", text)
-        yield from super().language()
+        yield from super()._texts()
 
     def _options(self) -> dict[str, Any]:
         return {
@@ -179,13 +179,13 @@ class TextWorldGame(ImportedGame):
         return {"curious": Curious, "expert": Expert, "mediocre": Mediocre, "random": Random}
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _strings(value: Any) -> Iterator[str]:
     """Every text in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | dict):
         for each in value.values() if isinstance(value, dict) else value:
-            yield from _texts(each)
+            yield from _strings(each)
 
 
 def _tidy(text: str) -> str:
