@@ -90,10 +90,13 @@ if [[ $device == cpu ]]; then
         failed "the CPU build $torch was found neither where pip looks nor on PyTorch's CPU wheel index"
 fi
 echo "setup: $(grep -c == "$lock") pinned packages from $lock (about 2 minutes the first time)"
-# DeepSpeed comes as source only; its build needs the others in place and nothing from outside.
-grep -v '^deepspeed==' "$lock" >.venv/wheels.txt
+# These come as source only; their builds need the others in place and nothing from outside.
+sources='^(chess|deepspeed|jericho)=='
+grep -vE "$sources" "$lock" >.venv/wheels.txt
 pip_install --only-binary :all: -r .venv/wheels.txt || failed "cannot install $lock"
-pip_install --no-build-isolation "$(grep '^deepspeed==' "$lock")" || failed "cannot build DeepSpeed"
+grep -E "$sources" "$lock" | while read -r package; do
+    pip_install --no-build-isolation "$package" || failed "cannot build $package"
+done
 pip_install --no-build-isolation -e . || failed "cannot install parley itself"
 
 .venv/bin/python -c 'import vllm' >>"$log" 2>&1 || die "vllm does not import: $(tail -1 "$log") (all of it: $log)"

@@ -40,3 +40,12 @@ def parrot_model(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("parrot_model")
     return build_policy(GameSettings(name="parrot"), EmbeddedSettings(steps=0, seed=7, hidden=32), cache=folder)
+
+
+@pytest.fixture(scope="module")
+def worlds_cache(tmp_path_factory):
+    """Worlds are generated into an empty folder, so that what is tested is not what somebody else left."""
+    folder = tmp_path_factory.mktemp("worlds")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PARLEY_CACHE", str(folder))
+        yield folder

@@ -14,11 +14,12 @@ import envs.doors.gymnasium_out as gymnasium_out
 from envs.doors.forms import CHARACTERS, ArrayForm, TextForm, phrasebook
 from envs.doors.rllib import GameEnv
 from envs.doors.sitting import Sitting
-from envs.registry import GAMES, make_game, make_player
+from envs.registry import DOORS, GAMES, make_game, make_player
 from tests.test_doors_openenv import serving
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the other libraries, about spaces of text
 FORMS = ("text", "arrays")
+NAMES = sorted(GAMES | DOORS)  # what comes in by one door goes out by another
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,7 @@ def an_action(form, listed: tuple[str, ...], rng: random.Random) -> object:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", sorted(GAMES))
+@pytest.mark.parametrize("name", NAMES)
 def test_rllib_checks_every_game_and_plays_it_to_its_end(name, form, options):
     environment = GameEnv({"game": name, "form": form, "options": options.get(name, {})})
     check_multiagent_environments(environment)
@@ -66,7 +67,7 @@ def test_rllib_checks_every_game_and_plays_it_to_its_end(name, form, options):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", sorted(GAMES))
+@pytest.mark.parametrize("name", NAMES)
 def test_gymnasium_checks_every_game_and_plays_it_to_its_end(name, form, options):
     environment = gymnasium.make(
         f"parley/{name}-v0", form=form, options=options.get(name), render_mode="ansi"
@@ -149,9 +150,8 @@ def test_seats_that_scripts_play_are_no_agents():
     assert total == 1.0 and environment.sitting.game.outcome() == {"parrot0": 1.0, "parrot1": 1.0}
 
 
-def test_a_seat_that_was_never_asked_has_no_episode_to_end(monkeypatch):
-    monkeypatch.setitem(GAMES, "arena", "envs.doors.textarena:TextArenaGame")
-    environment = GameEnv({"game": "arena", "form": "text"})
+def test_a_seat_that_was_never_asked_has_no_episode_to_end():
+    environment = GameEnv({"game": "textarena", "form": "text"})
     environment.reset(seed=0)
     environment.step({"player_0": "hello"})
     shown, rewards, terminateds, _, _ = environment.step({"player_0": "hello"})  # refused twice: lost
@@ -276,7 +276,7 @@ def test_the_other_seats_are_played_by_scripts():
 def test_importing_twice_registers_once():
     before = set(gymnasium.registry)
     gymnasium_out.register()
-    assert set(gymnasium.registry) == before and {f"parley/{name}-v0" for name in GAMES} <= before
+    assert set(gymnasium.registry) == before and {f"parley/{name}-v0" for name in NAMES} <= before
 
 
 # --- the forms ------------------------------------------------------------------------------------
