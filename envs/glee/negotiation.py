@@ -57,8 +57,10 @@ class Negotiation(Talks):
     @classmethod
     def amounts(cls, utterance: str) -> dict[str, float]:
         """How far a price is from the list price, in list prices; dollars alone do not tell."""
-        said = read(utterance, cls.grammar).amounts
-        return {"price": amount.hundredths / 100_00 - 1 for _, amount in said if amount is not None and amount.percent}
+        for _, amount in read(utterance, cls.grammar).amounts:
+            if amount is not None and amount.percent:
+                return {"price": amount.hundredths / 100_00 - 1}
+        return {}
 
     def _endow(self, one: int, other: int) -> None:
         self.values = {ALICE: self.whole * VALUES[one] // 100, BOB: self.whole * VALUES[other] // 100}
