@@ -33,12 +33,6 @@ def menu_of(listed: Sequence[str]) -> str:
     return f"You can: {'; '.join(listed)}."
 
 
-def whole_number(option: str, value: object, low: int, high: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ValueError(f"game option {option}={value!r} must be a whole number from {low} to {high}")
-    return value
-
-
 def yes_or_no(option: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise ValueError(f"game option {option}={value!r} must be true or false")

@@ -27,6 +27,7 @@ from reward_service.shaper import ShapedRewards
 
 log = logging.getLogger("parley.rewards")
 ARRIVAL_SECONDS = 1.0  # how long episodes that were sent ahead may still be on their way
+SUPPLY_SECONDS = 120.0  # for episodes that the object store holds
 CALL_SECONDS = 120.0  # for a state to be handed over or taken in, and the like
 
 
@@ -50,7 +51,7 @@ class RewardActor:
 
     @ray.method(concurrency_group="shape")
     def supply(self, references: list[ray.ObjectRef]) -> None:
-        for episode in ray.get(references):
+        for episode in ray.get(references, timeout=SUPPLY_SECONDS):
             self.desk.receive(episode)
 
     @ray.method(concurrency_group="shape")

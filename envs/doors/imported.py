@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 
 from envs.doors.players import Curious, Mediocre, Random
 from envs.game import Player, Step
+from envs.options import whole_number
 
 PRACTICE_GAMES = 40  # scripted games, seeds below zero, from which `language` learns the words
 
@@ -34,12 +35,6 @@ def library(module: str, game: str) -> ModuleType:
         raise ValueError(
             f"game {game!r} needs the package {missing.name!r}, which is not installed: pip install 'parley[doors]'"
         ) from None
-
-
-def whole_number(option: str, value: Any, least: int, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ValueError(f"game option {option}={value!r} must be a whole number from {least} to {most}")
-    return value
 
 
 def settings_of(option: str, value: Any) -> dict[str, Any]:

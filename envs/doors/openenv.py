@@ -33,8 +33,9 @@ from urllib.parse import urlsplit
 import httpx
 
 from envs.chat import EndpointError
-from envs.doors.imported import ImportedGame, library, returns_of, settings_of, share_of, whole_number
+from envs.doors.imported import ImportedGame, library, returns_of, settings_of, share_of
 from envs.game import Step
+from envs.options import whole_number
 
 SEAT = "agent"
 RETRY_SECONDS = 0.5  # pause before connecting again; doubles each time

@@ -30,8 +30,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from envs.doors.imported import ImportedGame, library, settings_of, whole_number
+from envs.doors.imported import ImportedGame, library, settings_of
 from envs.game import Step, Trial
+from envs.options import whole_number
 
 MOST_PLAYERS = 16
 CAPTION = 300  # characters

@@ -26,10 +26,11 @@ from pathlib import Path
 from typing import Any
 
 from envs.doors.followers import Expert, Mediocre
-from envs.doors.imported import ImportedGame, library, settings_of, whole_number
+from envs.doors.imported import ImportedGame, library, settings_of
 from envs.doors.players import Curious, Random
 from envs.doors.worlds import CHALLENGES, generated
 from envs.game import Player, Step, Trial
+from envs.options import whole_number
 
 SEAT = "adventurer"
 UNKNOWN = "That is not something you can do here."

@@ -28,6 +28,7 @@ from envs.game import Step, Trial
 from envs.glee.messages import harmless
 from envs.glee.money import dollars, percent
 from envs.glee.speech import NO_AMOUNT, UNCLEAR, Grammar, Meaning, read
+from envs.options import whole_number
 
 ALICE, BOB = SEATS = ("alice", "bob")
 RIVAL = {ALICE: BOB, BOB: ALICE}
@@ -39,12 +40,6 @@ ANSWER_DUE = "answer the offer first."
 
 OPPONENTS = ("equilibrium", "tit_for_tat", "conceding", "stubborn", "random")
 EPISODES = 1200  # of each trial: 25 for each configuration
-
-
-def whole_number(option: str, value: object, least: int, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ValueError(f"game option {option}={value!r} must be a whole number from {least} to {most}")
-    return value
 
 
 def one_of(option: str, value: Any, choices: tuple) -> Any:

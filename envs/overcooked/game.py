@@ -20,7 +20,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from envs.game import Player, Step, Trial
-from envs.listed import menu_of, named, one_of, order_of, whole_number, yes_or_no
+from envs.listed import menu_of, named, one_of, order_of, yes_or_no
+from envs.options import whole_number
 from envs.overcooked.kitchen import TASKS, WAIT, Kitchen, room_of
 from envs.overcooked.macros import macros_of, perform, phrase
 from envs.overcooked.players import PLAYERS

@@ -20,7 +20,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from envs.game import Player, Step, Trial
-from envs.listed import menu_of, named, one_of, order_of, whole_number, yes_or_no
+from envs.listed import menu_of, named, one_of, order_of, yes_or_no
+from envs.options import whole_number
 from envs.virtualhome.home import Action, State, achieved, actions_of, after, start_of, within_reach
 from envs.virtualhome.players import PLAYERS
 from envs.virtualhome.task import shipped, task_named

@@ -153,7 +153,7 @@ class Sandbox:
         """Kill all that is in the sandbox, and wait until it is gone: then nobody holds the results' other end."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        self.process.wait(timeout=DEATH_SECONDS)
         deadline = time.monotonic() + DEATH_SECONDS
         os.set_blocking(self.results, False)
         while time.monotonic() < deadline:
