@@ -27,6 +27,7 @@ from cluster.evaluate import Evaluation, evaluate
 from cluster.ledger import Ledger
 from cluster.metrics import Metrics
 from cluster.play_through import Playing
+from cluster.report.samples import Samples
 from cluster.run_folder import RunFolder
 from cluster.sync import SyncReport, WeightSync
 from learners.group import LearnerGroup
@@ -54,6 +55,7 @@ class TrainingLoop:
         self.update = 0  # also the version of the weights
         self.evaluations: list[Evaluation] = []
         self.stages: dict[str, float] = {}
+        self.samples = Samples(folder.samples, config)
 
     def run(self) -> None:
         self.sync.publish(self.update)
@@ -67,6 +69,7 @@ class TrainingLoop:
             with self.stage("shape"):
                 names = [(result.ticket.number, result.ticket.attempt) for result in results]
                 rewards = self.rewards.shape(self.ledger.next_batch, names, episodes)
+                self.samples.keep(self.update + 1, episodes, rewards)
             with self.stage("learn"):
                 learned = self.learners.update(episodes, rewards)
             self.update += 1
@@ -154,6 +157,7 @@ class TrainingLoop:
         state = json.loads((folder / "state.json").read_text())
         self.learners.load(folder / "learner")
         self.update = state["update"]
+        self.samples.cut_back(self.update)
         self.ledger.restore(state["ledger"])
         self.rewards.restore(read_state(folder / "rewards"))
         self.evaluations = [Evaluation(**evaluation) for evaluation in state["evaluations"]]

@@ -4,7 +4,8 @@
       config.yaml        the resolved recipe        metrics.jsonl    one JSON object per update
       versions.json      packages, host, commit     tensorboard/     the same as events
       checkpoints/       see cluster.checkpoints    transcripts/     sample games, as text
-      summary.json       the result, at the end     parley.log       what happened
+      samples.jsonl      see cluster.report         parley.log       what happened
+      summary.json       the result, at the end
 
 One process at a time: an flock on run.lock is held while a run folder is in use and goes
 with its process, however that ends. Whole files are replaced, never rewritten in place.
@@ -93,6 +94,10 @@ class RunFolder:
     @property
     def metrics(self) -> Path:
         return self.path / "metrics.jsonl"
+
+    @property
+    def samples(self) -> Path:
+        return self.path / "samples.jsonl"
 
     def write_config(self, config: RunConfig) -> None:
         write_whole(self.path / "config.yaml", to_yaml(config))

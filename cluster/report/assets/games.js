@@ -1,0 +1,78 @@
+// Sampled games, one at a time, with credit on the words.
+
+function gamesOf(run, chosen) {
+  const { games, scale, kind, sampled } = run.games;
+  if (!games.length) return section("games", "Games", element("p", { class: "note" }, run.missing.games ?? "No game was kept."));
+  const state = { outcome: "", seat: "", span: "", meant: false, at: 0 };
+  const seats = [...new Set(games.flatMap((game) => game.seats))];
+  const [first, last] = [games[0].update, games.at(-1).update];
+  const spans = [0, 1, 2, 3].map((part) => [first + ((last - first + 1) * part) / 4, first + ((last - first + 1) * (part + 1)) / 4]);
+  const holder = element("div", { class: "card game", id: "game", tabindex: -1 });
+  const status = element("span", { id: "which", class: "soft small", role: "status" });
+  const back = element("button", { id: "back", type: "button", onclick: () => step(-1) }, "Earlier");
+  const forth = element("button", { id: "forth", type: "button", onclick: () => step(1) }, "Later");
+  const meant = element("select", { id: "meant", onchange: () => refilter({ meant: meant.value === "1" }) }, element("option", { value: "" }, "any"), element("option", { value: "1" }, "the one chosen above"));
+  let found = games;
+
+  const result = (game) => { const all = (state.seat ? [state.seat] : game.seats).map((seat) => game.outcome[seat]); return all.every((value) => value >= 1) ? "won" : all.some((value) => value > 0) ? "between" : "lost"; };
+  const fits = (game) => (!state.seat || game.seats.includes(state.seat)) && (!state.outcome || result(game) === state.outcome)
+    && (!state.span || (game.update >= spans[state.span][0] && game.update < spans[state.span][1]))
+    && (!state.meant || chosen.value === null || game.turns.some((turn) => turn.intention === chosen.value));
+
+  // where to begin: at the last game that was won, if there is one
+  const latest = () => { const won = found.findLastIndex((game) => result(game) === "won"); return won < 0 ? Math.max(0, found.length - 1) : won; };
+  function refilter(change = {}) {
+    Object.assign(state, change);
+    found = games.filter(fits);
+    state.at = latest();
+    draw();
+  }
+  function step(by) { state.at = Math.max(0, Math.min(found.length - 1, state.at + by)); draw(); }
+  function draw() {
+    const game = found[state.at];
+    status.textContent = game ? `game ${whole(state.at + 1)} of ${whole(found.length)}${found.length < games.length ? ` (${whole(games.length)} in all)` : ""}` : "no sampled game fits";
+    back.disabled = !game || state.at === 0;
+    forth.disabled = !game || state.at === found.length - 1;
+    holder.replaceChildren(...(game ? told(game, scale, state.seat) : []));
+  }
+  chosen.follow(() => state.meant && refilter());
+  refilter();
+
+  const choose = (name, options, key) => chooser(name, options, (value) => refilter({ [key]: value }), `game-${key}`);
+  const what = kind === "advantage" ? "the advantage that its words were trained with"
+    : "its discounted return, less the mean of the sampled games at the same turn";
+  const tint = (side, alpha) => `rgba(var(--tint-${side}), ${alpha})`;
+  return section("games", "Games",
+    element("p", { class: "soft" }, `${whole(games.length)}${games.length < sampled ? ` of ${whole(sampled)}` : ""} sampled games that the run learned from. The shade behind a turn’s words is ${what}.`),
+    element("div", { class: "controls" },
+      choose("Outcome", [["", "any"], ["won", "won"], ["between", "in between"], ["lost", "lost"]], "outcome"),
+      seats.length > 1 ? choose("Seat", [["", "all"], ...seats.map((seat) => [seat, seat])], "seat") : null,
+      choose("Updates", [["", `${first} to ${last}`], ...spans.map(([from, to], i) => [String(i), `${Math.ceil(from)} to ${Math.ceil(to) - 1}`]).filter((_, i) => Math.ceil(spans[i][1]) > Math.ceil(spans[i][0]))], "span"),
+      run.map ? element("label", {}, "Intention", meant) : null, back, forth, status),
+    element("div", { class: "legend" }, element("span", {}, `−${plain(scale)}`, element("i", { class: "ramp", style: { background: `linear-gradient(90deg, ${tint("low", 0.5)}, ${tint("low", 0)} 50%, ${tint("high", 0)} 50%, ${tint("high", 0.5)})` } }), `+${plain(scale)}`), element("span", {}, "orange: less of this; blue: more of it")),
+    holder);
+}
+
+function told(game, scale, only) {
+  const outcome = game.seats.map((seat) => `${seat} ${plain(game.outcome[seat])}`).join(", ");
+  const facts = Object.entries(game.facts).map(([name, value]) => element("span", { class: "tag" }, `${words(name)}: ${value}`));
+  const players = Object.entries(game.players).filter(([, player]) => player !== "policy").map(([seat, player]) => `${seat} is ${player}`);
+  return [
+    element("div", { class: "bar" }, element("h3", {}, `Update ${game.update}, game ${whole(game.number)}`), element("b", {}, `outcome: ${outcome}`)),
+    element("div", { class: "legend" }, players, element("span", {}, game.terminated ? "played to its end" : "cut off"), facts),
+    ...game.turns.filter((turn) => !only || turn.seat === only || !game.seats.includes(turn.seat)).map((turn) => turnOf(turn, scale)),
+    ...Object.entries(game.closing).map(([seat, text]) => element("div", { class: "turn" }, element("div", { class: "heard" }, `(${seat}) ${text}`))),
+  ];
+}
+
+function turnOf(turn, scale) {
+  const mine = turn.credit !== undefined;
+  const size = mine ? Math.min(1, Math.abs(turn.credit) / scale) : 0;
+  const said = element("span", mine ? { style: { background: `rgba(var(--tint-${turn.credit < 0 ? "low" : "high"}), ${(0.5 * size).toFixed(3)})` } } : {}, turn.said || "(nothing)");
+  const notes = [mine ? `credit ${signed(turn.credit)}` : null, turn.intention !== undefined ? `intention ${turn.intention}` : null, turn.paid ? `paid ${signed(turn.paid)}` : null,
+    turn.weights !== undefined ? `weights ${turn.weights}` : null, turn.executable === false ? "not understood" : null];
+  return element("div", { class: mine ? "turn mine" : "turn other" },
+    turn.heard ? element("div", { class: "heard" }, turn.heard) : null,
+    element("div", { class: "said" }, element("b", { class: "who" }, turn.seat), said),
+    element("div", { class: "notes" }, turn.caption ? element("span", { class: "caption" }, turn.caption) : null, notes.filter(Boolean).map((note) => element("span", {}, note))));
+}

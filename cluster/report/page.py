@@ -1,0 +1,129 @@
+"""The page: one HTML file that holds its own style, script and data, and asks nobody for anything.
+
+    runs -> data (JSON) -> page.html with style.css, *.js and the data inside
+
+Whatever a policy said reaches the page as JSON and then as text nodes, never as markup. The page's
+own policy (Content-Security-Policy) lets no script run but ours, known by its hash, and nothing be
+loaded or sent, so a mistake in the first would still be harmless.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import time
+from collections.abc import Callable, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cluster.errors import ConfigError, RunFolderError
+from cluster.report.comparing import compared
+from cluster.report.figures import curves, headline, pooling, settings
+from cluster.report.games import MOST_BYTES, games
+from cluster.report.intentions import MOST_POINTS, Meanings, intention_map, share_of_play
+from cluster.report.reading import Run, read_run
+from cluster.run_folder import installed, to_json, write_whole
+
+SCRIPTS = ("elements", "chart", "learning", "map", "intentions", "games", "main")  # in this order
+MANY = 1_000  # utterances take a while
+
+
+def write_report(folders: Sequence[str | Path], output: Path | None = None, say=print) -> Path:
+    """The page about these runs; by default report.html in the first one's folder."""
+    runs = [read_run(folder) for folder in folders]
+    if twice := [run.name for run in runs if sum(run.path == other.path for other in runs) > 1]:
+        raise ConfigError(f"run {twice[0]} is named twice: as a seed of its own it would make the interval too small")
+    target = output or runs[0].path / "report.html"
+    if not target.parent.is_dir():
+        raise RunFolderError(f"cannot write {target}: there is no folder {target.parent}")
+    write_whole(target, page({"runs": [_told(run, len(runs), say) for run in runs]} | _together(runs)))
+    return target
+
+
+def _together(runs: Sequence[Run]) -> dict[str, Any]:
+    played = ", ".join(sorted({run.config.game.name for run in runs}))
+    return {
+        "title": runs[0].name if len(runs) == 1 else f"{len(runs)} runs of {played}",
+        "compared": compared(runs) if len(runs) > 1 else None,
+        "made": time.strftime("%Y-%m-%d %H:%M"),
+        "version": installed("parley"),
+    }
+
+
+def _told(run: Run, beside: int, say: Callable[[str], None]) -> dict[str, Any]:
+    def embed(texts: Sequence[str]) -> np.ndarray:
+        from reward_service.aria import AriaShaper
+
+        say(f"{run.name}: embedding {len(texts)} utterances that are not in its newest checkpoint")
+        try:
+            return AriaShaper(run.config.reward.intentions).embedder.embed(texts)
+        except (ValueError, RuntimeError, OSError) as error:
+            raise RunFolderError(f"{run.name}: {error}") from error
+
+    meanings = Meanings.of_state(run.intentions) if run.intentions else None
+    if meanings and len(meanings.gists) > MANY:
+        say(f"{run.name}: placing {len(meanings.gists):,} utterances on the map")
+    labels = meanings.of_samples(run.samples, embed) if meanings else None
+    return {
+        "name": run.name,
+        "game": run.config.game.name,
+        "settings": settings(run),
+        "headline": headline(run),
+        "curves": curves(run),
+        "pooling": pooling(run),
+        "map": _map(run, meanings, MOST_POINTS // beside) if meanings else None,
+        "play": share_of_play(run.samples, labels) if labels is not None else None,
+        "missing": _missing(run, meanings),
+        "games": games(run.samples, run.config.learner.credit.gamma, labels, MOST_BYTES // beside),
+    }
+
+
+def _map(run: Run, meanings: Meanings, room: int) -> dict[str, Any]:
+    return intention_map(meanings, run.config.reward.intentions.aggregate.gamma, room)
+
+
+def _missing(run: Run, meanings: Meanings | None) -> dict[str, str]:
+    """What would add what is not there."""
+    found = {}
+    if meanings is None:
+        found["intentions"] = (
+            "No space of intentions in the newest checkpoint yet: it is made after "
+            f"reward.intentions.first_fit={run.config.reward.intentions.first_fit} utterances."
+            if run.config.reward.shaper.startswith("aria")
+            else "A run with reward.shaper=aria adds a map of what its utterances meant and were worth."
+        )
+    if not run.samples:
+        found["games"] = "A run keeps games to show while samples.episodes is above 0; this one has none."
+    return found
+
+
+def page(data: dict[str, Any]) -> str:
+    assets = files("cluster.report") / "assets"
+    style = (assets / "style.css").read_text(encoding="utf-8")
+    script = "\n".join((assets / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
+    script = f'"use strict";\n(() => {{\n{script}\n}})();\n'
+    parts = {
+        "title": html.escape(data["title"]),
+        "policy": f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'",
+        "style": style,
+        "script": script,
+        "data": _inert(to_json(data, indent=None)),
+    }
+    blank = (assets / "page.html").read_text(encoding="utf-8").split("{{")
+    return blank[0] + "".join(parts[name] + rest for name, _, rest in (part.partition("}}") for part in blank[1:]))
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _inert(text: str) -> str:
+    """The same JSON without a character that could end or open an element."""
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
