@@ -1,0 +1,113 @@
+"""Does credit in intention space help? Four games, every method, the same warm starts and episodes.
+
+    python -m benchmarks.intention_credit              everything; goes on where it was stopped
+    python -m benchmarks.intention_credit --seeds 2    fewer seeds; those that are there count
+    python -m benchmarks.intention_credit --tables     only what has been recorded
+
+Each method's step size is tuned on seeds that are not reported. Records are kept in
+benchmarks/records/intention_credit.jsonl, one line a run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.lab.contest import Contest
+from benchmarks.lab.gradients import Quality, quality, true_gradient
+from benchmarks.lab.pages import costs, gains, gradient_table, outcomes, step_sizes, write_curves
+from benchmarks.lab.store import Store
+from benchmarks.lab.trial import Method, Sizes
+from benchmarks.report import quiet
+
+RECORDS = Path(__file__).parent / "records" / "intention_credit.jsonl"
+CURVES = Path(__file__).parents[1] / "docs" / "images" / "intention_credit.svg"
+
+DISCOUNT = "learner.credit.gamma=0.97"
+ARIA = ("reward.shaper=aria", "reward.intentions.refit=inline")
+HIDDEN = ("learner.credit.method=gae", DISCOUNT, "learner.credit.lambda_a=0.95")
+GROUP = 8
+
+METHODS = (
+    Method("reinforce", (DISCOUNT, "learner.credit.baseline=none")),
+    Method("per-turn mean", (DISCOUNT, "learner.credit.baseline=turn")),
+    Method("leave-one-out", (DISCOUNT, "learner.credit.baseline=leave_one_out")),
+    Method("gae, hidden-state critic", HIDDEN),
+    Method("grpo", ("learner.credit.method=grpo", f"group_size={GROUP}"), GROUP),
+    Method("aria (paper)", ARIA),
+    Method("aria, per-turn mean", (*ARIA, "reward.intentions.aggregate.baseline=turn")),
+    Method("aria, history mean", (*ARIA, "reward.intentions.aggregate.baseline=history")),
+    Method(
+        "aria, back-off",
+        (*ARIA, "reward.intentions.aggregate.pooling=backoff", "reward.intentions.aggregate.baseline=turn"),
+    ),
+    Method(
+        "aria, shrinkage",
+        (*ARIA, "reward.intentions.aggregate.pooling=shrinkage", "reward.intentions.aggregate.baseline=turn"),
+    ),
+    Method("aria-rm", ("reward.shaper=aria_rm", "reward.aria_rm.every=5", *ARIA[1:])),
+    Method(
+        "gigpo, intention anchors",
+        (*ARIA, "reward.intentions.gives=outcome", "learner.credit.method=gigpo", "learner.credit.anchor=labels")
+        + (DISCOUNT, f"group_size={GROUP}"),
+        GROUP,
+    ),
+    Method("regressed, not smoothed", ("reward.shaper=regressed", "reward.regressed.own=1")),
+    Method("regressed", ("reward.shaper=regressed",)),
+)
+
+CONTEST = Contest(
+    games={
+        "twenty_questions": (),
+        "guess_my_city": ("game.options.turns=10",),
+        "bargaining": (),
+        "negotiation": (),
+    },
+    methods=METHODS,
+    rates=(3e-4, 1e-3, 3e-3),
+    warm_starts=2,
+    sizes=Sizes(updates=30, batch=64, held_out=400),
+)
+SEEDS = 8
+BASELINES = ("reinforce", "per-turn mean", "leave-one-out", "gae, hidden-state critic", "grpo")
+SHOWN = ("per-turn mean", "gae, hidden-state critic", "aria (paper)", "gigpo, intention anchors", "regressed")
+
+
+def gradients(say: Callable[[str], None]) -> dict[str, dict[str, Quality]]:
+    found: dict[str, dict[str, Quality]] = {}
+    for game in CONTEST.games:
+        say(f"gradients: a large sample of {game}")
+        true = true_gradient(CONTEST.trial(game, METHODS[0], CONTEST.rates[0], 0))
+        found[game] = {}
+        for method in METHODS:
+            found[game][method.name] = quality(CONTEST.trial(game, method, CONTEST.rates[0], 0), true)
+            say(f"gradients: {game}, {method.name}: cosine {found[game][method.name].cosine:.2f}")
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.intention_credit", description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="reported seeds of each method")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="runs at once, a thread each")
+    parser.add_argument("--tables", action="store_true", help="run nothing, show what has been recorded")
+    asked = parser.parse_args()
+    quiet()
+    store = Store(RECORDS)
+    found = None
+    if not asked.tables:
+        CONTEST.run(store, asked.seeds, asked.processes, print)
+        found = gradients(print)
+    for part in outcomes(CONTEST, store, asked.seeds):
+        print(part, end="\n\n")
+    print(gains(CONTEST, store, asked.seeds, BASELINES), end="\n\n")
+    print(costs(CONTEST, store, asked.seeds), end="\n\n")
+    print(step_sizes(CONTEST, store), end="\n\n")
+    if found is not None:
+        print(gradient_table(found))
+    write_curves(CONTEST, store, asked.seeds, SHOWN, CURVES)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""A contest of methods on games, fair to each: its step size is chosen on seeds that are not reported.
+
+1  every method, every step size, tuning seeds     -> the step size with the best mean curve
+2  every method at its step size, reported seeds   -> means with 95 % intervals
+3  differences to a named baseline, seed by seed: warm start and tasks are the same in a pair
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from scipy.stats import t as student
+
+from benchmarks.lab.store import Say, Store
+from benchmarks.lab.trial import Method, Record, Sizes, Trial
+
+TUNING_SEEDS = (90, 91)  # above every reported seed
+
+
+@dataclass(frozen=True)
+class Contest:
+    games: dict[str, tuple[str, ...]]  # recipe -> options of the game
+    methods: tuple[Method, ...]
+    rates: tuple[float, ...]
+    warm_starts: int
+    sizes: Sizes
+
+    def trial(self, game: str, method: Method, rate: float, seed: int) -> Trial:
+        return Trial(game, method, rate, seed, seed % self.warm_starts, self.sizes, self.games[game])
+
+    def tuning(self, game: str, method: Method) -> list[Trial]:
+        return [self.trial(game, method, rate, seed) for rate in self.rates for seed in TUNING_SEEDS]
+
+    def best_rate(self, store: Store, game: str, method: Method) -> float:
+        def worth(rate: float) -> float:
+            records = [store.get(self.trial(game, method, rate, seed)) for seed in TUNING_SEEDS]
+            return float(np.mean([-1.0 if record.failure else record.mean for record in records]))
+
+        return max(self.rates, key=worth)
+
+    def reported(self, store: Store, game: str, method: Method, seeds: int) -> list[Trial]:
+        rate = self.best_rate(store, game, method)
+        return [self.trial(game, method, rate, seed) for seed in range(seeds)]
+
+    def run(self, store: Store, seeds: int, processes: int, say: Say) -> None:
+        pairs = [(game, method) for game in self.games for method in self.methods]
+        store.complete([trial for pair in pairs for trial in self.tuning(*pair)], processes, say)
+        # seed by seed, so that a contest that is stopped has every method at as many seeds
+        reported = zip(*(self.reported(store, *pair, seeds) for pair in pairs), strict=True)
+        store.complete([trial for seed in reported for trial in seed], processes, say)
+
+    def records(self, store: Store, game: str, method: Method, seeds: int) -> list[Record]:
+        """Of the reported seeds that have been run; none before the step size is tuned."""
+        if store.missing(self.tuning(game, method)):
+            return []
+        found = [store.get(trial) for trial in self.reported(store, game, method, seeds)]
+        return [record for record in found if record is not None]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    mean: float
+    half: float  # of the 95 % interval
+    count: int
+
+    def __str__(self) -> str:
+        return f"{100 * self.mean:.1f} ± {100 * self.half:.1f}"
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """Student's interval of the mean."""
+    count = len(values)
+    spread = float(np.std(values, ddof=1)) if count > 1 else float("nan")
+    half = float(student.ppf(0.975, count - 1)) * spread / sqrt(count) if count > 1 else float("nan")
+    return Estimate(float(np.mean(values)), half, count)
+
+
+def gain(records: Sequence[Record], baseline: Sequence[Record], of: Callable[[Record], float]) -> Estimate:
+    """Difference in pairs of the same seed, warm start and tasks."""
+    return estimate([of(one) - of(other) for one, other in zip(records, baseline, strict=True)])

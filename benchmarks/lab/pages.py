@@ -1,0 +1,153 @@
+"""What a contest found, as Markdown tables that a terminal shows as well, and learning curves as SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.lab.contest import Contest, Estimate, estimate, gain
+from benchmarks.lab.gradients import Quality
+from benchmarks.lab.store import Store
+from benchmarks.lab.trial import Method, Record
+
+
+def mean_of(record: Record) -> float:
+    return record.mean
+
+
+def final_of(record: Record) -> float:
+    return record.final
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def outcomes(contest: Contest, store: Store, seeds: int) -> Iterator[str]:
+    """Held out and while learning, each game and their mean; best of each column in bold."""
+    for title, of in (("Held-out games after the last update", final_of), ("Mean of all batches played", mean_of)):
+        columns = {}
+        for method in contest.methods:
+            by_game = {game: contest.records(store, game, method, seeds) for game in contest.games}
+            if not all(by_game.values()):
+                continue
+            columns[method.name] = [estimate([of(record) for record in by_game[game]]) for game in contest.games]
+            counts = min(len(records) for records in by_game.values())
+            # seeds are paired over games: the interval is that of the mean over games, seed by seed
+            each = [[of(record) for record in records[:counts]] for records in by_game.values()]
+            columns[method.name].append(estimate(np.mean(each, axis=0)))
+        best = [max(found[place].mean for found in columns.values()) for place in range(len(contest.games) + 1)]
+        rows = [
+            [name, *(_bold(cell, top) for cell, top in zip(found, best, strict=True)), found[-1].count]
+            for name, found in sorted(columns.items(), key=lambda item: -item[1][-1].mean)
+        ]
+        yield f"**{title}**, outcome in percent, mean ± 95 % interval\n\n" + table(
+            ["method", *contest.games, "mean of the games", "seeds"], rows
+        )
+
+
+def _bold(cell: Estimate, best: float) -> str:
+    return f"**{cell}**" if cell.mean == best else str(cell)
+
+
+def gains(contest: Contest, store: Store, seeds: int, baselines: Sequence[str]) -> str:
+    """Seed by seed against the baseline that is best on the mean over games."""
+
+    def over_games(method: Method) -> list[list[Record]]:
+        return [contest.records(store, game, method, seeds) for game in contest.games]
+
+    complete = {method.name: over_games(method) for method in contest.methods}
+    count = min(len(records) for found in complete.values() for records in found)
+    if not count:
+        return ""
+    means = {name: np.mean([[r.final for r in g[:count]] for g in found], axis=0) for name, found in complete.items()}
+    best = max((name for name in baselines if name in means), key=lambda name: means[name].mean())
+    rows = []
+    for name, found in complete.items():
+        if name != best:
+            each = [
+                gain(one[:count], other[:count], final_of) for one, other in zip(found, complete[best], strict=True)
+            ]
+            rows.append([name, *each, estimate(means[name] - means[best])])
+    rows.sort(key=lambda row: -row[-1].mean)
+    head = ["method", *contest.games, "mean of the games"]
+    return f"**Gain over {best}**, points, held out, in pairs of equal seeds\n\n" + table(head, rows)
+
+
+def step_sizes(contest: Contest, store: Store) -> str:
+    rows = [
+        [method.name, *(f"{contest.best_rate(store, game, method):g}" for game in contest.games)]
+        for method in contest.methods
+    ]
+    return "**Step sizes**, chosen on seeds that are not reported\n\n" + table(["method", *contest.games], rows)
+
+
+def costs(contest: Contest, store: Store, seeds: int) -> str:
+    """Seconds of an update by stage, mean over runs of all games."""
+    stages = ("play", "shape", "credit", "learn")
+    rows = []
+    for method in contest.methods:
+        records = [record for game in contest.games for record in contest.records(store, game, method, seeds)]
+        if records:
+            found = [float(np.mean([record.seconds.get(stage, 0.0) for record in records])) for stage in stages]
+            rows.append([method.name, *(f"{seconds:.3f}" for seconds in found), f"{sum(found):.3f}"])
+    return "**Seconds of an update**\n\n" + table(["method", *stages, "all"], rows)
+
+
+def gradient_table(found: dict[str, dict[str, Quality]]) -> str:
+    """`found`: game -> method -> quality."""
+    games = list(found)
+    methods = list(next(iter(found.values())))
+    rows = [
+        [
+            name,
+            *(
+                f"{found[g][name].cosine:.2f} ± {found[g][name].cosine_spread:.2f}, {found[g][name].noise:.0f}"
+                for g in games
+            ),
+        ]
+        for name in methods
+    ]
+    return "**Gradients at the warm start**: cosine with the true one (± deviation over batches), noise\n\n" + table(
+        ["method", *games], rows
+    )
+
+
+def write_curves(contest: Contest, store: Store, seeds: int, shown: Sequence[str], picture: Path) -> None:
+    """Outcome of each batch, mean over seeds with the 95 % interval, a panel for each game."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plot
+
+    figure, panels = plot.subplots(1, len(contest.games), figsize=(4 * len(contest.games), 3.4), layout="constrained")
+    for panel, game in zip(np.atleast_1d(panels), contest.games, strict=True):
+        for method in contest.methods:
+            records = contest.records(store, game, method, seeds)
+            if method.name not in shown or not records:
+                continue
+            curves = np.array([_smooth(record.outcomes) for record in records])
+            half = [estimate(column).half for column in curves.T]
+            line = panel.plot(100 * curves.mean(axis=0), label=method.name, linewidth=1.6)[0]
+            low, high = curves.mean(axis=0) - half, curves.mean(axis=0) + half
+            panel.fill_between(range(len(low)), 100 * low, 100 * high, color=line.get_color(), alpha=0.12, linewidth=0)
+        panel.set_title(game.replace("_", " "), fontsize=10)
+        panel.set_xlabel("updates")
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.grid(alpha=0.25)
+    np.atleast_1d(panels)[0].set_ylabel("outcome, %")
+    np.atleast_1d(panels)[0].legend(fontsize=7, frameon=False)
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(picture, metadata={"Date": None})
+    plot.close(figure)
+
+
+def _smooth(outcomes: Sequence[float], width: int = 5) -> np.ndarray:
+    """The mean of the last `width` batches."""
+    total = np.cumsum([0.0, *outcomes])
+    end = np.arange(1, len(outcomes) + 1)
+    start = np.maximum(end - width, 0)
+    return (total[end] - total[start]) / (end - start)

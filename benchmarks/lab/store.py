@@ -1,0 +1,103 @@
+"""Records of trials in one file of JSON lines, so that a contest can be stopped and gone on with.
+
+A record holds its whole trial, and answers for no other: a trial of other sizes or settings is
+run again. Lines are only ever added; one that was cut off by a kill is left out and run again.
+
+Trials run in processes of their own, a thread each. A process that dies, or a trial over its
+time limit, is an error; what was recorded before it stays.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.lab.trial import Record, Trial, run, warm_start
+
+TRIAL_SECONDS = 1800
+DIGITS = 4
+
+Say = Callable[[str], None]
+
+
+class Store:
+    def __init__(self, path: Path):
+        self.path = path
+        self.records: dict[str, Record] = {}
+        if path.is_file():
+            for line in path.read_text().splitlines():
+                try:
+                    found = Record(**json.loads(line))
+                except json.JSONDecodeError:
+                    continue
+                self.records[_key(found.trial)] = found
+
+    def get(self, trial: Trial) -> Record | None:
+        return self.records.get(_key(asdict(trial)))
+
+    def put(self, trial: Trial, record: Record) -> None:
+        self.records[_key(asdict(trial))] = record
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a") as file:
+            file.write(json.dumps(_rounded(asdict(record)) | {"trial": asdict(trial)}, allow_nan=False) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def missing(self, trials: Iterable[Trial]) -> list[Trial]:
+        return [trial for trial in trials if self.get(trial) is None]
+
+    def complete(self, trials: Sequence[Trial], processes: int, say: Say) -> None:
+        """Run what is missing. Warm starts are made first, each by one process."""
+        missing = self.missing(trials)
+        if not missing:
+            return
+        limit = TRIAL_SECONDS * (1 + len(missing) // processes)
+        with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), initializer=_settle) as pool:
+            starts = {str(trial.config.game) + str(trial.config.model.embedded): trial for trial in missing}
+            for made in as_completed([pool.submit(_warm, trial) for trial in starts.values()], timeout=limit):
+                say(f"warm start {made.result()}")
+            started = time.monotonic()
+            jobs = {pool.submit(run, trial): trial for trial in missing}
+            for number, job in enumerate(as_completed(jobs, timeout=limit), start=1):
+                trial, record = jobs[job], job.result()
+                self.put(trial, record)
+                left = (time.monotonic() - started) / number * (len(missing) - number)
+                found = record.failure or f"{record.mean:.3f} while learning, {record.final:.3f} held out"
+                say(f"{number}/{len(missing)} {trial.name}: {found}; {left / 60:.0f} min left")
+
+
+def _key(trial: dict) -> str:
+    return json.dumps(trial, sort_keys=True)
+
+
+def _rounded(value: Any) -> Any:
+    """A few digits are enough; what is no number is null."""
+    if isinstance(value, dict):
+        return {name: _rounded(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(each) for each in value]
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+    return value
+
+
+def _warm(trial: Trial) -> str:
+    return warm_start(trial.config).name
+
+
+def _settle() -> None:
+    os.environ["OMP_NUM_THREADS"] = "1"
+    import torch
+
+    from benchmarks.report import quiet
+
+    torch.set_num_threads(1)
+    quiet()

@@ -1,0 +1,110 @@
+"""One run of one method: the same warm start, the same number of episodes, one seed.
+
+A method is a name and the settings that make it; a contest is a set of games, methods and
+sizes. What is recorded is the outcome of every batch it trained on, and of held-out games at
+the end: both by sampling, as it was trained.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.lab.trainee import Trainee
+from cluster.config import RunConfig
+from cluster.recipe import load_recipe
+from learners.embedded.build import build_policy
+
+RECIPES = Path(__file__).parents[2] / "recipes" / "games"
+
+
+@dataclass(frozen=True)
+class Method:
+    name: str
+    settings: tuple[str, ...] = ()  # key=value, over the game's recipe
+    group_size: int = 1
+    smallest_rate: float = 0.0  # step sizes below it are not tried
+
+
+@dataclass(frozen=True)
+class Sizes:
+    updates: int
+    batch: int  # episodes
+    held_out: int  # games at the end
+    cloning_steps: int | None = None  # of the warm start; None: the recipe's
+
+
+@dataclass(frozen=True)
+class Trial:
+    game: str  # a recipe's name
+    method: Method
+    rate: float  # learner.learning_rate
+    seed: int
+    warm_start: int  # model.embedded.seed
+    sizes: Sizes
+    options: tuple[str, ...] = ()  # key=value, of the game
+
+    @property
+    def name(self) -> str:
+        return f"{self.game}, {self.method.name} at {self.rate:g}, seed {self.seed}"
+
+    @property
+    def config(self) -> RunConfig:
+        return load_recipe(RECIPES / f"{self.game}.yaml", self.overrides)
+
+    @property
+    def overrides(self) -> list[str]:
+        cloning = [] if self.sizes.cloning_steps is None else [f"model.embedded.steps={self.sizes.cloning_steps}"]
+        return [
+            "rollout.engine.kind=transformers",
+            f"batch_episodes={self.sizes.batch}",
+            f"seed={self.seed}",
+            f"model.embedded.seed={self.warm_start}",
+            f"learner.learning_rate={self.rate!r}",
+            *cloning,
+            *self.options,
+            *self.method.settings,
+        ]
+
+
+@dataclass
+class Record:
+    trial: dict[str, Any]
+    outcomes: list[float] = field(default_factory=list)  # of each batch, before it was learned from
+    final: float = 0.0  # of held-out games, after the last update
+    seconds: dict[str, float] = field(default_factory=dict)  # an update, by stage
+    figures: dict[str, float] = field(default_factory=dict)  # of the last update
+    failure: str = ""
+
+    @property
+    def mean(self) -> float:
+        """The area under the learning curve."""
+        return float(np.mean(self.outcomes))
+
+
+def warm_start(config: RunConfig) -> Path:
+    """Made once, whoever asks first; deterministic."""
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()
+    logging.getLogger("DeepSpeed").setLevel(logging.ERROR)
+    return build_policy(config.game, config.model.embedded)
+
+
+def run(trial: Trial) -> Record:
+    record, config = Record(asdict(trial)), trial.config
+    trainee = Trainee(config, warm_start(config), trial.method.group_size)
+    try:
+        for _ in range(trial.sizes.updates):
+            figures = trainee.update()
+            record.outcomes.append(figures["outcome"])
+        record.final = trainee.held_out(trial.sizes.held_out)
+        record.figures = figures
+    except FloatingPointError as error:  # a step size that destroys the policy is a result
+        record.failure = str(error)
+    record.seconds = {stage: spent / trial.sizes.updates for stage, spent in trainee.clock.seconds.items()}
+    return record

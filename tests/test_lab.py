@@ -1,0 +1,129 @@
+"""The experiments: resumable, paired by seed, tuned apart, and learning as a real learner does."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+
+from benchmarks.lab.contest import TUNING_SEEDS, Contest, estimate, gain
+from benchmarks.lab.gradients import quality, true_gradient
+from benchmarks.lab.pages import costs, gains, outcomes, step_sizes
+from benchmarks.lab.store import Store
+from benchmarks.lab.trainee import Trainee
+from benchmarks.lab.trial import Method, Record, Sizes, Trial, run, warm_start
+
+TINY = Sizes(updates=2, batch=8, held_out=8, cloning_steps=40)
+PLAIN, OTHER = Method("plain"), Method("regressed", ("reward.shaper=regressed",))
+CONTEST = Contest(games={"parrot": ()}, methods=(PLAIN, OTHER), rates=(1e-3, 3e-3), warm_starts=1, sizes=TINY)
+
+
+def trial(**changes) -> Trial:
+    return replace(Trial("parrot", PLAIN, 1e-3, 3, 0, TINY), **changes)
+
+
+def record(seed: int, method: Method, rate: float, outcome: float) -> tuple[Trial, Record]:
+    made = CONTEST.trial("parrot", method, rate, seed)
+    return made, Record(asdict(made), [outcome, outcome], outcome, {"play": 1.0})
+
+
+def filled(path) -> Store:
+    """Two methods; the second is better by .1 at every seed, at the larger step size."""
+    store = Store(path)
+    for seed in (*TUNING_SEEDS, 0, 1, 2):
+        for method, better in ((PLAIN, 0.0), (OTHER, 0.1)):
+            for rate in CONTEST.rates:
+                store.put(*record(seed, method, rate, 0.2 + better + (0.05 * seed % 0.3) - (0.1 if rate < 2e-3 else 0)))
+    return store
+
+
+def test_an_interval_is_students():
+    found = estimate([1.0, 2.0, 3.0, 4.0])
+    assert found.mean == 2.5
+    assert found.half == pytest.approx(3.18245 * 1.29099 / 2, rel=1e-4)
+
+
+def test_gains_are_taken_in_pairs(tmp_path):
+    store = filled(tmp_path / "records.jsonl")
+    one, other = (CONTEST.records(store, "parrot", method, 3) for method in (OTHER, PLAIN))
+    found = gain(one, other, lambda each: each.final)
+    assert found.mean == pytest.approx(0.1)
+    assert found.half == pytest.approx(0.0, abs=1e-9)  # though the seeds differ by far more
+
+
+def test_the_step_size_is_that_of_the_best_curve_on_other_seeds(tmp_path):
+    store = filled(tmp_path / "records.jsonl")
+    assert CONTEST.best_rate(store, "parrot", PLAIN) == 3e-3
+    for seed in TUNING_SEEDS:
+        store.put(*record(seed, PLAIN, 1e-3, 0.9))
+    assert CONTEST.best_rate(store, "parrot", PLAIN) == 1e-3
+    assert not set(TUNING_SEEDS) & set(range(60))
+
+
+def test_records_survive_a_kill_and_answer_for_their_own_trial_only(tmp_path):
+    path = tmp_path / "records.jsonl"
+    store = Store(path)
+    made, found = record(0, PLAIN, 1e-3, 0.25)
+    store.put(made, found)
+    with path.open("a") as file:
+        file.write(json.dumps(asdict(found))[:30])  # cut off in the middle
+    again = Store(path)
+    assert again.get(made).outcomes == [0.25, 0.25]
+    assert again.missing([made, replace(made, seed=1)]) == [replace(made, seed=1)]
+    assert again.get(replace(made, sizes=replace(TINY, batch=16))) is None
+
+
+def test_tables_show_every_method_with_its_seeds(tmp_path):
+    store = filled(tmp_path / "records.jsonl")
+    held_out, _ = outcomes(CONTEST, store, 3)
+    assert held_out.index("regressed") < held_out.index("plain")  # the best first
+    assert "+" not in held_out and held_out.count("| 3 |") == 2
+    assert "10.0 ± 0.0" in gains(CONTEST, store, 3, ("plain",))
+    assert "| plain | 0.003 |" in step_sizes(CONTEST, store)
+    assert "1.000" in costs(CONTEST, store, 3)
+
+
+def test_a_run_is_the_same_again_and_another_seed_is_not():
+    one, again, other = run(trial()), run(trial()), run(trial(seed=4))
+    assert one.outcomes == again.outcomes and one.final == again.final
+    assert one.figures == again.figures
+    assert one.figures != other.figures
+
+
+def test_sampler_and_learner_share_the_weights():
+    """What was just learned is what plays next: log-probs of fresh tokens agree."""
+    made = trial()
+    trainee = Trainee(made.config, warm_start(made.config))
+    trainee.update()
+    before = trainee.play(trainee.tickets(4, 0))
+    trainee.update()
+    trajectories, credit, _ = trainee.credit(trainee.next_batch())
+    assert all((t.sequence.versions[t.sequence.mask] == 2).all() for t in trajectories)
+    from learners.model import pack_logprobs
+    from learners.packing import pack_trajectories
+
+    pack = pack_trajectories(trajectories, [np.zeros(int(t.turn_tokens.sum())) for t in trajectories], 2)
+    found = pack_logprobs(trainee.model, pack, 1.0, trainee.engine.device).detach().numpy()
+    np.testing.assert_allclose(found, pack.behaviour, atol=1e-4)
+    assert before[0].turns[0].tokens.versions[0] == 1
+
+
+def test_groups_play_one_task_in_different_ways():
+    made = trial(method=Method("grpo", ("learner.credit.method=grpo", "group_size=4"), 4))
+    trainee = Trainee(made.config, warm_start(made.config), 4)
+    episodes = trainee.next_batch()
+    tasks = [episode.ticket.seed for episode in episodes]
+    assert tasks == [tasks[0]] * 4 + [tasks[4]] * 4 and tasks[0] != tasks[4]
+    _, credit, _ = trainee.credit(episodes)
+    assert np.isfinite(credit.advantages).all()
+
+
+def test_a_large_sample_agrees_with_itself_more_than_a_batch_does(monkeypatch):
+    monkeypatch.setattr("benchmarks.lab.gradients.LARGE_BATCHES", 8)
+    monkeypatch.setattr("benchmarks.lab.gradients.BATCHES", 3)
+    monkeypatch.setattr("benchmarks.lab.gradients.WARM_UP", 1)
+    true = true_gradient(trial())
+    found = quality(trial(), true)
+    assert 0 < found.cosine < 1 and found.noise > 0
