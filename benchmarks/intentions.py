@@ -18,7 +18,8 @@ import random
 import resource
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from reward_service.aria import AriaShaper
 from reward_service.intentions.fit import Utterances, fit_space
 from reward_service.intentions.gist import NOTHING, Gist
 from reward_service.intentions.matching import compare
-from reward_service.intentions.pooling import resolutions, values_of
+from reward_service.intentions.pooling import resolutions
 from reward_service.intentions.settings import IntentionSettings, PoolingSettings, SpaceSettings
 from reward_service.intentions.trajectory import Trajectory
 from reward_service.intentions.window import Window
@@ -40,6 +41,10 @@ DIMENSION, KINDS = 384, 60
 SIZES = (10_000, 30_000, 100_000, 300_000)
 LABELLED = 50_000  # utterances
 STREAM, LENGTH, WINDOW = 10_000, 10, 1024  # episodes; turns in each; episodes in the window
+BATCH, DISTINCT = 128, 2000  # episodes; utterances
+SMALL_BATCH, EPISODES_A_SECOND = 4, 200
+REFITTED = ((1024, "ward"), (8192, "ward"), (1024, "hdbscan"))
+REFITS, REFIT_SECONDS, QUIET_SECONDS = 5, 600, 2.0
 OFFERS = 600
 PHRASES = (
     "I propose that I take {} and you take {}.",
@@ -64,7 +69,11 @@ def measure(quick: bool, say: Say) -> dict[str, Any]:
     say("aggregating")
     found["aggregated_per_second"] = {name: aggregating(options) for name, options in POOLINGS.items()}
     say("shaping")
-    found |= shaping()
+    found["shaped_per_second"] = _alone(shaping)
+    found["refits"] = []
+    for window, method in REFITTED:
+        say(f"refitting beside traffic: {window:,} episodes, {method}")
+        found["refits"].append(_alone(refitting, window, method))
     say("offers")
     found["offers"] = offers()
     return found
@@ -130,13 +139,13 @@ def labelling() -> int:
     return _rate(LABELLED, lambda: space.labels(space.features(rows, gists)))
 
 
-def _rate(count: int, work: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> int:
+def _rate(amount: float, work: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> int:
     """Per second, the median of three."""
     rates = []
     for _ in range(3):
         started = clock()
         work()
-        rates.append(count / (clock() - started))
+        rates.append(amount / (clock() - started))
     return round(sorted(rates)[1])
 
 
@@ -144,69 +153,113 @@ POOLINGS = {
     "exact": {},
     "exact, history baseline": {"baseline": "history"},
     "backoff": {"pooling": "backoff"},
+    "backoff, history baseline": {"pooling": "backoff", "baseline": "history"},
     "shrinkage": {"pooling": "shrinkage"},
+    "shrinkage, history baseline": {"pooling": "shrinkage", "baseline": "history"},
 }
 
 
 def aggregating(options: dict[str, Any]) -> int:
-    """Turns that are added, valued and expired, per second of the one core this takes."""
+    """Turns that are added, valued and expired, batch by batch, per second of the one core this takes."""
     chance = random.Random(0)
     settings = PoolingSettings(window=WINDOW, **options)
     stream = [
-        Trajectory(
-            ("game", "seat"),
-            tuple(chance.randrange(20) for _ in range(LENGTH)),
-            (NOTHING, *(chance.randrange(20) for _ in range(LENGTH - 1))),
-            chance.random(),
+        (
+            Trajectory(
+                ("game", "seat"),
+                tuple(chance.randrange(20) for _ in range(LENGTH)),
+                (NOTHING, *(chance.randrange(20) for _ in range(LENGTH - 1))),
+                chance.random(),
+            ),
         )
         for _ in range(STREAM)
     ]
 
     def work() -> None:
-        window = Window(settings, resolutions(settings, (20,), 20), lambda level, codes: list(codes))
-        for number, trajectory in enumerate(stream):
-            values_of(window.add(("run", number, 0), [trajectory]).entries[0], settings)
-            if number >= WINDOW:
-                window.expire()
+        window = Window(settings, resolutions(settings, (20,), 20), lambda level, codes: np.array(codes))
+        for first in range(0, STREAM, BATCH):
+            batch = stream[first : first + BATCH]
+            window.values(window.add([(("run", first + number, 0), each) for number, each in enumerate(batch)]))
+            window.expire(max(len(window) - WINDOW, 0))
 
     return _rate(STREAM * LENGTH, work, time.process_time)
 
 
-def shaping() -> dict[str, float]:
-    """A whole shaper with 2,000 distinct utterances, their embeddings cached: turns per second,
-    and the seconds of one refit on a full window."""
-    rows, _ = made_up("crowded", 2000)
+def full_shaper(window: int, method: str = "ward") -> tuple[AriaShaper, Iterator[Episode]]:
+    """One with a space, a full window and 2,000 distinct utterances, embeddings cached; and more episodes."""
+    rows, _ = made_up("crowded", DISTINCT)
     known = {f"utterance {number}": row for number, row in enumerate(rows)}
-    settings = IntentionSettings(refit="beside", aggregate=PoolingSettings(window=WINDOW))
+    settings = IntentionSettings(space=SpaceSettings(method=method), aggregate=PoolingSettings(window=window))
     shaper = AriaShaper(settings, lambda texts: np.stack([known[text] for text in texts]))
-    batches = list(_batches(list(known)))
-    for batch in batches[: WINDOW // 128]:
-        shaper.shape(batch)
-    started = time.perf_counter()
-    space = shaper.fit_again()
-    fitted = time.perf_counter()
-    shaper.publish(space)
-    published = time.perf_counter()
-    rest = batches[WINDOW // 128 :]
-    for batch in rest:
-        shaper.shape(batch)
-    turns = sum(len(episode.turns) for batch in rest for episode in batch)
+    episodes = _episodes(list(known))
+    while len(shaper.window) < window:
+        shaper.shape(list(islice(episodes, BATCH)))
+    shaper.publish(shaper.fit_again())
+    return shaper, episodes
+
+
+def _episodes(texts: list[str]) -> Iterator[Episode]:
+    chance = random.Random(0)
+    for number in count():
+        turns = [Turn("seat", "policy", chance.choice(texts), chance.choice(texts)) for _ in range(LENGTH)]
+        ticket = Ticket("benchmark", "parrot", number, number, (("seat", "policy"),))
+        yield Episode(ticket, turns, {"seat": chance.random()}, True)
+
+
+def shaping() -> int:
+    shaper, episodes = full_shaper(WINDOW)
+    batches = iter([list(islice(episodes, BATCH)) for _ in range(3 * WINDOW // BATCH)])
+    return _rate(WINDOW * LENGTH, lambda: [shaper.shape(batch) for batch in islice(batches, WINDOW // BATCH)])
+
+
+def refitting(window: int, method: str) -> dict[str, Any]:
+    """Small batches at a steady rate, alone and beside refits of a full window. What a batch takes is counted
+    from when it was due: waiting for the lock, or for the interpreter, is in it. On a machine with more to do
+    than it has cores, look at the CPU times."""
+    shaper, episodes = full_shaper(window, method)
+    quiet_until = time.perf_counter() + QUIET_SECONDS
+    alone = traffic(shaper, episodes, lambda: time.perf_counter() > quiet_until)
+    beside, fits, publishes = [], [], []
+    with ThreadPoolExecutor(1) as thread:
+        for _ in range(REFITS):
+            refit = thread.submit(timed, shaper.fit_again)
+            beside += traffic(shaper, episodes, refit.done)
+            space, *fit = refit.result(REFIT_SECONDS)
+            fits.append(fit)
+            publishes.append(timed(lambda fitted=space: shaper.publish(fitted))[1:])
+    fit_seconds, fit_cpu = np.median(fits, axis=0)
+    publish_seconds, publish_cpu = np.max(publishes, axis=0)
     return {
-        "shaped_per_second": round(turns / (time.perf_counter() - published)),
-        "fit_seconds": round(fitted - started, 2),
-        "publish_seconds": round(published - fitted, 3),
+        "method": method,
+        "window": window,
+        "fit_seconds": round(float(fit_seconds), 2),
+        "fit_cpu_seconds": round(float(fit_cpu), 2),
+        "publish_ms": round(1000 * float(publish_seconds), 2),
+        "publish_cpu_ms": round(1000 * float(publish_cpu), 2),
+        "batches": len(beside),
+        "alone_p99_ms": round(1000 * float(np.quantile(alone, 0.99)), 1),
+        "beside_p50_ms": round(1000 * float(np.median(beside)), 1),
+        "beside_p99_ms": round(1000 * float(np.quantile(beside, 0.99)), 1),
     }
 
 
-def _batches(texts: list[str]) -> Iterator[list[Episode]]:
-    chance = random.Random(0)
-    for first in range(0, 3 * WINDOW, 128):
-        batch = []
-        for number in range(first, first + 128):
-            turns = [Turn("seat", "policy", chance.choice(texts), chance.choice(texts)) for _ in range(LENGTH)]
-            ticket = Ticket("benchmark", "parrot", number, number, (("seat", "policy"),))
-            batch.append(Episode(ticket, turns, {"seat": chance.random()}, True))
-        yield batch
+def timed(work: Callable[[], Any]) -> tuple[Any, float, float]:
+    """What it returns, seconds, and seconds of this thread on a CPU."""
+    clock, cpu = time.perf_counter(), time.thread_time()
+    found = work()
+    return found, time.perf_counter() - clock, time.thread_time() - cpu
+
+
+def traffic(shaper: AriaShaper, episodes: Iterator[Episode], over: Callable[[], bool]) -> list[float]:
+    """Seconds that each batch took."""
+    taken, due = [], time.perf_counter()
+    while not over():
+        batch = list(islice(episodes, SMALL_BATCH))
+        time.sleep(max(due - time.perf_counter(), 0))
+        shaper.shape(batch)
+        taken.append(time.perf_counter() - due)
+        due += SMALL_BATCH / EPISODES_A_SECOND
+    return taken
 
 
 def offers() -> list[dict[str, float]]:
@@ -254,13 +307,15 @@ def tables(found: dict[str, Any]) -> list[Table]:
     for name, rate in found["aggregated_per_second"].items():
         rates.add_row(f"turns aggregated: {name}", f"{rate:,}")
     rates.add_row("turns shaped, embeddings cached", f"{found['shaped_per_second']:,}")
-    refit = Table("refit of a full window", "seconds")
-    refit.add_row("fit (beside the traffic)", str(found["fit_seconds"]))
-    refit.add_row("publish (traffic waits)", str(found["publish_seconds"]))
+    refits = Table(
+        "refit", "window", "fit s", "CPU", "publish ms", "CPU", "batches", "alone p99 ms", "beside p50", "p99"
+    )
+    for row in found["refits"]:
+        refits.add_row(*(f"{value:,}" if isinstance(value, int) else str(value) for value in row.values()))
     told = Table("amount_weight", "phrase known from the intention", "amount known")
     for row in found["offers"]:
         told.add_row(*(str(value) for value in row.values()))
-    return [fits, rates, refit, told]
+    return [fits, rates, refits, told]
 
 
 if __name__ == "__main__":

@@ -2,25 +2,56 @@
 
     embed(["is it alive?", "does it live?"]) -> float32 [2, dimension]; row @ row = 1
 
-The model is loaded with the first text, on the CPU: whatever accelerator there is belongs
-to the engines. Threads may share everything here. A text of its own and the same text in a
-batch differ by rounding only (below 1e-6), and by nothing at all once it is in the cache.
+    texts -> cache of the latest distinct ones -> an encoder: a model here, or an endpoint
+
+The encoder is made with the first text. A model runs on the CPU: whatever accelerator there is
+belongs to the engines. Threads may share everything here. A text of its own and the same text
+in a batch differ by rounding only (below 1e-6), and by nothing at all once it is in the cache.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from importlib import import_module
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
+from pydantic import Field
+
+from envs.settings import Settings
 
 CACHED_TEXTS = 50_000  # per model; 77 MB of 384 floats each
 BATCH_TEXTS = 64
+
+
+class EmbeddingEndpointSettings(Settings):
+    """An OpenAI-compatible server that embeds: `envs.embedding_endpoint` asks it."""
+
+    url: str = Field(description="base URL, e.g. http://host:8000/v1", pattern="^https?://.")
+    model: str = Field(description="model name the server knows", min_length=1)
+    key_variable: str = Field("", description="environment variable that holds the API key; empty: no key")
+    timeout_seconds: float = Field(60.0, gt=0, description="time limit of one request")
+    retries: int = Field(2, ge=0, description="further tries after a failed request")
+    batch_texts: int = Field(64, ge=1, description="most texts in one request")
+    body: dict[str, Any] = Field(
+        default_factory=dict,
+        description="more of each request's body, as the server wants it: {truncate_prompt_tokens: 256} for vLLM, "
+        "{dimensions: 256} for OpenAI",
+    )
+
+
+class Encoder(Protocol):
+    dimension: int | None  # None: not known before the first text
+
+    def encode(self, texts: list[str]) -> np.ndarray:
+        """float32 unit rows. Called by one thread at a time."""
+
+    def metrics(self) -> dict[str, float]: ...
 
 
 def embed(texts: Sequence[str], model: str | None = None) -> np.ndarray:
@@ -30,45 +61,62 @@ def embed(texts: Sequence[str], model: str | None = None) -> np.ndarray:
 
 
 class Embedder:
-    """A sentence-transformers model behind a cache of the latest `cached` distinct texts."""
+    """An encoder, made when it is first needed, behind a cache of the latest `cached` distinct texts.
 
-    def __init__(self, model: str | None = None, cached: int = CACHED_TEXTS):
-        self.encoder = _load(model)
-        self.cached = cached
+    misses = texts that were encoded;   hits = distinct texts of a call that the cache had
+    """
+
+    def __init__(self, make: Callable[[], Encoder], cached: int = CACHED_TEXTS):
+        self.make, self.cached = make, cached
+        self.made: Encoder | None = None
         self.rows: OrderedDict[bytes, np.ndarray] = OrderedDict()
+        self.counts: Counter[str] = Counter()
         self.reading, self.encoding = threading.Lock(), threading.Lock()
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         if not texts:
-            return np.empty((0, self.encoder.get_embedding_dimension()), np.float32)
+            with self.encoding:
+                return np.empty((0, self._encoder().dimension or 0), np.float32)
         keys = [blake2b(text.encode("utf-8", "replace"), digest_size=16).digest() for text in texts]
-        found = self._recall(keys)
-        new = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
-        if new:
-            with self.encoding:  # fast tokenizers refuse two threads at once
-                rows = self.encoder.encode(
-                    [text.encode("utf-8", "replace").decode() for text in new.values()],
-                    batch_size=BATCH_TEXTS,
-                    normalize_embeddings=True,
-                    show_progress_bar=False,
-                ).astype(np.float32, copy=False)
-            made = {key: row.copy() for key, row in zip(new, rows, strict=True)}  # not views that keep the batch alive
-            self._remember(made)
-            found |= made
+        wanted = dict(zip(keys, texts, strict=True))
+        found = self._recall(wanted)
+        if len(found) < len(wanted):
+            with self.encoding:  # meanwhile another thread may have encoded some of them
+                found |= self._recall([key for key in wanted if key not in found])
+                found |= self._encoded({key: text for key, text in wanted.items() if key not in found})
         return np.stack([found[key] for key in keys])
 
-    def _recall(self, keys: list[bytes]) -> dict[bytes, np.ndarray]:
+    def metrics(self) -> dict[str, float]:
+        """`hit_rate`: the share of distinct texts, call by call, that the cache had."""
+        with self.reading:
+            hits, misses = self.counts["hits"], self.counts["misses"]
+            found = {"hit_rate": hits / max(hits + misses, 1), "misses": float(misses), "cached": float(len(self.rows))}
+        return found | (self.made.metrics() if self.made else {})
+
+    def _encoder(self) -> Encoder:
+        if self.made is None:
+            self.made = self.make()
+        return self.made
+
+    def _recall(self, keys: Iterable[bytes]) -> dict[bytes, np.ndarray]:
         with self.reading:
             found = {key: self.rows[key] for key in keys if key in self.rows}
             for key in found:
                 self.rows.move_to_end(key)
+            self.counts["hits"] += len(found)
             return found
 
-    def _remember(self, made: dict[bytes, np.ndarray]) -> None:
+    def _encoded(self, texts: dict[bytes, str]) -> dict[bytes, np.ndarray]:
+        if not texts:
+            return {}
+        rows = self._encoder().encode([text.encode("utf-8", "replace").decode() for text in texts.values()])
+        made = {key: row.copy() for key, row in zip(texts, rows, strict=True)}  # not views that keep the batch alive
         with self.reading:
+            self.counts["misses"] += len(made)
             self.rows |= made
             while len(self.rows) > self.cached:
                 self.rows.popitem(last=False)
+        return made
 
 
 _making = threading.Lock()
@@ -76,13 +124,28 @@ _making = threading.Lock()
 
 def embedder(model: str | None = None) -> Embedder:
     """The one embedder of this model in this process."""
-    with _making:  # two threads must not load it twice
+    with _making:
         return _embedder(model)
 
 
 @lru_cache(maxsize=4)
 def _embedder(model: str | None) -> Embedder:
-    return Embedder(model)
+    return Embedder(lambda: LocalEncoder(model))
+
+
+class LocalEncoder:
+    """A sentence-transformers model, loaded here."""
+
+    def __init__(self, model: str | None = None):
+        self.model = _load(model)
+        self.dimension = self.model.get_embedding_dimension()
+
+    def encode(self, texts: list[str]) -> np.ndarray:
+        rows = self.model.encode(texts, batch_size=BATCH_TEXTS, normalize_embeddings=True, show_progress_bar=False)
+        return rows.astype(np.float32, copy=False)
+
+    def metrics(self) -> dict[str, float]:
+        return {}
 
 
 def _load(model: str | None):

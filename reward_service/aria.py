@@ -5,13 +5,18 @@
 The mean itself is the advantage, as in the paper (Reinforcing Language Agents via Intention-Driven
 Reward Aggregation); `aggregate.baseline` subtracts from it. Before the first space there are no
 intentions, and a turn's advantage is its own return, gamma^(T-t) times the outcome: plain REINFORCE.
+With `gives: outcome` a seat is paid its outcome at its last turn, and turns only carry their
+anchors: equal numbers, inside one answer, for turns with equal label histories.
 
-A refit is three steps, so that it can go on beside the traffic:
+A refit goes on beside the traffic:
 
-    refit_due() -> fit_again(), in any thread: a new space from a snapshot -> publish(space)
+    refit_due() -> fit_again(), in any thread: a snapshot -> a space, and the window labelled in it;
+                   then, round by round, what has come and gone meanwhile
+                -> publish(space): the last of that, and the new version is in use
 
-`publish` relabels the whole window and replaces space and aggregates at once; every answer
-comes wholly from one version, and names it. What arrived in between is labelled then, too.
+For a refit the lock is held while references are taken, and in `publish` for what came in the last
+round. Every answer comes wholly from one version, and names it. A published version is as one
+that is made, at that moment, of the window and the new space.
 
 A call of `shape` is all or nothing: a refused episode is counted, and changes nothing else.
 Saved and restored is as never stopped; what was prepared but not published is fitted again.
@@ -21,63 +26,73 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from envs.embedding import Embedder, LocalEncoder
 from envs.episode import Episode
 from envs.settings import GameSettings
 from reward_service.intentions.corpus import Corpus, Embed
-from reward_service.intentions.fit import fit_space
 from reward_service.intentions.gist import Gist
-from reward_service.intentions.granularity import with_level
-from reward_service.intentions.matching import Change, compare, keep_ids
-from reward_service.intentions.pooling import resolutions, values_of
+from reward_service.intentions.matching import Change
 from reward_service.intentions.reading import EpisodeRefused, Reading, check, read
+from reward_service.intentions.refit import Snapshot, making_way, next_version
 from reward_service.intentions.settings import IntentionSettings
 from reward_service.intentions.space import IntentionSpace
 from reward_service.intentions.stored import packed, unpacked
-from reward_service.intentions.trajectory import Trajectory, Turns
-from reward_service.intentions.window import Identity, Played, Window
+from reward_service.intentions.trajectory import Trajectory
+from reward_service.intentions.version import Since, Version
+from reward_service.intentions.window import Game, Identity, Played, Window
 from reward_service.settings import RewardSettings
 from reward_service.shaper import ShapedRewards
 
 REMEMBERED_WINDOWS = 8  # an episode sent again within so many windows is known
-ROUNDING = 1e-3  # equal points may seem so far apart, in 32-bit floats
 DRIFT_UTTERANCES = 200  # fewer since the last refit say nothing about drift
+CATCH_UP_EPISODES = 16  # few enough to be left for `publish`
+CATCH_UP_ROUNDS = 8  # each on what came during the one before
 
 
 class AriaShaper:
-    """`embed`: texts to unit rows; by default the sentence-transformers model of the settings."""
+    """`embed`: texts to unit rows; by default what the settings name."""
 
     def __init__(self, settings: IntentionSettings | None = None, embed: Embed | None = None):
         self.settings = settings or IntentionSettings()
-        self._embed = embed or self._model
+        self.embedder = Embedder(self._encoder, self.settings.embedding.cached)
+        self._embed = embed or self.embedder.embed
         self._lock = threading.RLock()
-        self.space: IntentionSpace | None = None
-        self.change = Change(agreement=1.0, moved=0.0)  # by the last refit
         self.corpus = Corpus()
-        self.window = Window(self.settings.aggregate)
-        self._names: dict[int, list[int]] = {}  # level -> intention of each prototype
+        self.now = Version(self.settings.aggregate)
+        self._next: tuple[Version, Version] | None = None  # the version in use, and one fitted beside it
         self._known: dict[Identity, None] = {}
         self._refused: Counter[str] = Counter()
         self._new = self._said = self._far = 0  # since the last refit: distinct, all, outside the space
 
-    def _model(self, texts: Sequence[str]) -> np.ndarray:
-        from envs.embedding import embed
+    def _encoder(self):
+        if endpoint := self.settings.embedding.endpoint:
+            from envs.embedding_endpoint import EndpointEncoder
 
-        return embed(texts, self.settings.model)
-
-    @property
-    def version(self) -> int:
-        return self.space.version if self.space else 0
+            return EndpointEncoder("reward.intentions.embedding.endpoint", endpoint)
+        return LocalEncoder(self.settings.model)
 
     @classmethod
     def made(cls, settings: RewardSettings, game: GameSettings) -> AriaShaper:
         return cls(settings.intentions)
 
-    # Episodes in, advantages out
+    @property
+    def space(self) -> IntentionSpace | None:
+        return self.now.space
+
+    @property
+    def version(self) -> int:
+        return self.now.number
+
+    @property
+    def window(self) -> Window:
+        return self.now.window
+
+    # Episodes in, rewards out
 
     def prepare(self, episode: Episode) -> None:
         """Embeds what was said, for the embedder to remember: utterances become known to the
@@ -92,15 +107,12 @@ class AriaShaper:
             self._check(episodes)
             readings = [read(episode, self.settings.observations) for episode in episodes]
             self._learn(readings)
-            added = [self._add(episode, reading) for episode, reading in zip(episodes, readings, strict=True)]
-            while len(self.window.episodes) > max(self.settings.aggregate.window, len(added)):
-                self._expire()
+            self._add([(_identity(episode), seats) for episode, seats in zip(episodes, readings, strict=True)])
+            self._expire(max(self.settings.aggregate.window, len(episodes)))
             if self.settings.refit == "inline" and self.refit_due():
                 self.publish(self.fit_again())
-                added = list(self.window.episodes)[len(self.window.episodes) - len(added) :]
-            shaped = [each for played in added for each in self._values(played)]
-            while len(self.window.episodes) > self.settings.aggregate.window:
-                self._expire()
+            shaped = self._shaped(self.window.latest(len(episodes)))
+            self._expire(self.settings.aggregate.window)
             return shaped
 
     def _check(self, episodes: Sequence[Episode]) -> None:
@@ -127,56 +139,45 @@ class AriaShaper:
             raise ValueError(f"the embedding of {len(new)} texts has shape {rows.shape} or is not finite")
         if self.corpus.dimension not in (None, rows.shape[1]):
             raise ValueError(f"embeddings have {rows.shape[1]} numbers, earlier ones {self.corpus.dimension}")
-        codes = self.corpus.learn(new, rows)
+        self.corpus.learn(new, rows)
         self._new += len(new)
-        if self.space:
-            self._place(self.space, codes)
+        self.now.place(self.corpus.since(self.now.seen))
 
-    def _place(self, space: IntentionSpace, codes: Sequence[int]) -> None:
-        for code, (prototype, distance) in zip(codes, self._nearest(space, codes), strict=True):
-            utterance = self.corpus.utterances[code]
-            utterance.prototype, utterance.far = prototype, distance > space.radius + ROUNDING
-
-    def _nearest(self, space: IntentionSpace, codes: Sequence[int]) -> list[tuple[int, float]]:
-        if not codes:
-            return []
-        gists = [self.corpus.utterances[code].gist for code in codes]
-        index, distance = space.nearest(space.features(self.corpus.embeddings(codes), gists))
-        return list(zip(index.tolist(), distance.tolist(), strict=True))
-
-    def _add(self, episode: Episode, readings: Sequence[Reading]) -> Played:
-        trajectories = [self._coded(reading) for reading in readings]
-        codes = _codes(trajectories)
+    def _add(self, read: Sequence[tuple[Identity, Sequence[Reading]]]) -> None:
+        games = [(identity, tuple(self._coded(seat) for seat in seats)) for identity, seats in read]
+        codes = _codes(games)
         self.corpus.count(codes)
         self._said += len(codes)
-        self._far += sum(self.corpus.utterances[code].far for code in codes)
-        self._known[_identity(episode)] = None
+        self._far += sum(code in self.now.far for code in codes)
+        self._known |= dict.fromkeys(identity for identity, _ in games)
         while len(self._known) > REMEMBERED_WINDOWS * self.settings.aggregate.window:
             del self._known[next(iter(self._known))]
-        return self.window.add(_identity(episode), trajectories)
+        self.window.add(games)
 
     def _coded(self, reading: Reading) -> Trajectory:
         codes = self.corpus.codes
         heard = tuple(codes[each] if isinstance(each, Gist) else each for each in reading.heard)
         return Trajectory(reading.player, tuple(codes[gist] for gist in reading.said), heard, reading.outcome)
 
-    def _expire(self) -> None:
-        self.corpus.forget(_codes(self.window.expire().trajectories))
+    def _expire(self, kept: int) -> None:
+        """All but the latest so many episodes, and what only they said."""
+        expired = self.window.expire(max(len(self.window) - kept, 0))
+        self.now.forget(self.corpus.forget(_codes(played[:2] for played in expired)))
 
-    def _label(self, level: int, codes: Sequence[int]) -> list[int]:
-        names, utterances = self._names[level], self.corpus.utterances
-        return [names[utterances[code].prototype] if code >= 0 else code for code in codes]
-
-    def _values(self, played: Played) -> list[ShapedRewards]:
+    def _shaped(self, latest: Sequence[Played]) -> list[ShapedRewards]:
+        outcome = self.settings.gives == "outcome"
+        values = self.window.paid(latest) if outcome else self.window.values(latest)
         return [
             ShapedRewards(
                 number=played.identity[1],
                 seat=trajectory.player[1],
-                rewards=values_of(entry, self.settings.aggregate).astype(np.float32),
+                rewards=rewards.astype(np.float32),
                 version=self.version,
-                kind="advantage",
+                kind="reward" if outcome else "advantage",
+                anchors=anchors,
             )
-            for trajectory, entry in zip(played.trajectories, played.entries, strict=True)
+            for played, *seats in zip(latest, values, self.window.anchors(latest), strict=True)
+            for trajectory, rewards, anchors in zip(played.trajectories, *seats, strict=True)
         ]
 
     # Refitting
@@ -195,42 +196,36 @@ class AriaShaper:
         return self.fit_again if self.settings.refit == "beside" and self.refit_due() else None
 
     def fit_again(self) -> IntentionSpace:
-        """The next version, fitted on the window as it is now. Changes nothing."""
+        """The next space; the window labelled in it waits here to be published with it."""
         with self._lock:
-            old, trajectories = self.space, self.window.trajectories()
-            codes, utterances = self.corpus.snapshot()
-        settings = self.settings.space
-        new = fit_space(utterances, settings, version=old.version + 1 if old else 1)
-        prototype, _ = new.nearest(new.features(utterances.embeddings, utterances.gists))
-        if old:
-            before, _ = old.nearest(old.features(utterances.embeddings, utterances.gists))
-            new = keep_ids(old, new, before, prototype, utterances.counts, settings.keep)
-        row = {code: number for number, code in enumerate(codes)}
-        turns = Turns([_renumbered(each, row) for each in trajectories], self.settings.aggregate.gamma)
-        return with_level(new, settings, turns, prototype)
+            old = self.now
+            snapshot = Snapshot(old.space, self.corpus.since(), list(old.window.episodes), old.window.first)
+        with making_way():
+            new = next_version(snapshot, self.settings)
+            for _ in range(CATCH_UP_ROUNDS):
+                with self._lock:
+                    since = self._since(new)
+                if len(since.games) <= CATCH_UP_EPISODES:
+                    break
+                new.follow(since)
+        with self._lock:
+            self._next = old, new
+        return new.space
+
+    def _since(self, version: Version) -> Since:
+        window = self.window
+        return Since(self.corpus.since(version.seen), window.since(version.window.end), window.first, window.end)
 
     def publish(self, space: IntentionSpace) -> None:
         with self._lock:
             if space.version != self.version + 1:
                 raise ValueError(f"intention space {space.version} cannot follow version {self.version}")
-            codes = list(self.corpus.utterances)
-            if self.space and codes:
-                self.change = self._compared(self.space, space, codes)
-            self._use(space, codes)
+            if self._next is None or self._next[0] is not self.now or self._next[1].space is not space:
+                raise ValueError(f"intention space {space.version} was not fitted beside the version in use")
+            new = self._next[1]
+            new.follow(self._since(new))
+            self.now, self._next = new, None
             self._new = self._said = self._far = 0
-
-    def _use(self, space: IntentionSpace, codes: Sequence[int]) -> None:
-        tables = resolutions(self.settings.aggregate, space.levels, space.k)
-        self._names = {level: space.names(level).tolist() for level, _ in tables}
-        self._place(space, codes)
-        self.window = self.window.relabelled(tables, self._label)
-        self.space = space
-
-    def _compared(self, old: IntentionSpace, new: IntentionSpace, codes: Sequence[int]) -> Change:
-        utterances = [self.corpus.utterances[code] for code in codes]
-        before = old.names(old.k)[[utterance.prototype for utterance in utterances]]
-        after = new.names(new.k)[[prototype for prototype, _ in self._nearest(new, codes)]]
-        return compare(before, after, np.array([utterance.count for utterance in utterances]))
 
     # What is logged and saved
 
@@ -240,50 +235,54 @@ class AriaShaper:
                 "version": float(self.version),
                 "utterances": float(len(self.corpus)),
                 "drift": self._drift(),
-                "agreement": self.change.agreement,
-                "moved": self.change.moved,
+                "agreement": self.now.change.agreement,
+                "moved": self.now.change.moved,
             }
             if self.space:
                 found |= {"k": float(self.space.k), "settled": float(self.space.settled)}
             found |= {f"refused/{reason}": float(count) for reason, count in sorted(self._refused.items())}
+        found |= {f"embedding/{name}": value for name, value in self.embedder.metrics().items()}
         return {f"intentions/{name}": value for name, value in found.items()}
 
     def state(self) -> dict[str, Any]:
         with self._lock:
-            codes = list(self.corpus.utterances)
-            utterances = [self.corpus.utterances[code] for code in codes]
-            rows = np.stack([each.embedding for each in utterances]) if codes else np.empty((0, 0), np.float16)
-            row = {code: number for number, code in enumerate(codes)}
-            return {
-                "space": self.space.state() if self.space else None,
-                "change": [self.change.agreement, self.change.moved],
-                "gists": [[each.gist.text, [list(amount) for amount in each.gist.amounts]] for each in utterances],
-                "embeddings": packed(rows),
-                "window": [
-                    [list(played.identity), [_saved(each, row) for each in played.trajectories]]
-                    for played in self.window.episodes
-                ],
-                "known": [list(identity) for identity in self._known],
-                "refused": dict(sorted(self._refused.items())),
-                "since_refit": [self._new, self._said, self._far],
-            }
+            now, utterances, episodes = self.now, self.corpus.since(), list(self.window.episodes)
+            known, refused = list(self._known), dict(sorted(self._refused.items()))
+            since_refit = [self._new, self._said, self._far]
+        rows = np.stack([each.embedding for _, each in utterances]) if utterances else np.empty((0, 0), np.float16)
+        row = {code: number for number, (code, _) in enumerate(utterances)}
+        return {
+            "space": now.space.state() if now.space else None,
+            "change": [now.change.agreement, now.change.moved],
+            "gists": [[each.gist.text, [list(amount) for amount in each.gist.amounts]] for _, each in utterances],
+            "embeddings": packed(rows),
+            "window": [[list(each.identity), [_saved(seat, row) for seat in each.trajectories]] for each in episodes],
+            "known": [list(identity) for identity in known],
+            "refused": refused,
+            "since_refit": since_refit,
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         with self._lock:
-            self.change = Change(*state["change"])
             self.corpus = Corpus()
             gists = [Gist(text, tuple((name, amount) for name, amount in amounts)) for text, amounts in state["gists"]]
             self.corpus.learn(gists, unpacked(state["embeddings"]))
-            self.window, self.space = Window(self.settings.aggregate), None
-            for identity, saved in state["window"]:
-                trajectories = [
-                    Trajectory((game, seat), tuple(said), tuple(heard), outcome)
-                    for game, seat, said, heard, outcome in saved
-                ]
-                self.corpus.count(_codes(trajectories))
-                self.window.add(tuple(identity), trajectories)
-            if state["space"]:
-                self._use(IntentionSpace.of_state(state["space"]), list(self.corpus.utterances))
+            games = [
+                (
+                    tuple(identity),
+                    tuple(
+                        Trajectory((game, seat), *map(tuple, codes), outcome) for game, seat, *codes, outcome in saved
+                    ),
+                )
+                for identity, saved in state["window"]
+            ]
+            self.corpus.count(_codes(games))
+            self.now = Version(
+                self.settings.aggregate, IntentionSpace.of_state(state["space"]) if state["space"] else None
+            )
+            self.now.change = Change(*state["change"])
+            self.now.place(self.corpus.since())
+            self.window.add(games)
             self._known = {tuple(identity): None for identity in state["known"]}
             self._refused = Counter(state["refused"])
             self._new, self._said, self._far = state["since_refit"]
@@ -293,19 +292,12 @@ def _identity(episode: Episode) -> Identity:
     return episode.ticket.run, episode.ticket.number, episode.ticket.attempt
 
 
-def _codes(trajectories: Sequence[Trajectory]) -> list[int]:
+def _codes(games: Iterable[Game]) -> list[int]:
     """Of every clustered utterance, as often as it occurs."""
-    return [code for each in trajectories for code in (*each.actions, *each.observations) if code >= 0]
-
-
-def _renumbered(trajectory: Trajectory, row: Mapping[int, int]) -> Trajectory:
-    """With rows in place of codes; fixed labels stay."""
-    return trajectory._replace(
-        actions=tuple(row[code] for code in trajectory.actions),
-        observations=tuple(row.get(code, code) for code in trajectory.observations),
-    )
+    return [code for _, seats in games for seat in seats for code in (*seat.actions, *seat.observations) if code >= 0]
 
 
 def _saved(trajectory: Trajectory, row: Mapping[int, int]) -> list:
-    plain = _renumbered(trajectory, row)
-    return [*plain.player, list(plain.actions), list(plain.observations), plain.outcome]
+    """With rows in place of codes; fixed labels stay."""
+    said = [row[code] for code in trajectory.actions]
+    return [*trajectory.player, said, [row.get(code, code) for code in trajectory.observations], trajectory.outcome]

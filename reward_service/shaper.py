@@ -27,6 +27,7 @@ class ShapedRewards:
     rewards: np.ndarray  # float32 [turns]
     version: int  # of the shaper's state
     kind: str = "reward"  # "reward": credit makes advantages of it; "advantage": it is one
+    anchors: np.ndarray | None = None  # int64 [turns]: turns of one answer in the same state share a number
 
 
 class Shaper(Protocol):

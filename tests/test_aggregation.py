@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reward_service.intentions.aggregation import Aggregates
 from reward_service.intentions.gist import NOTHING, YES
-from reward_service.intentions.pooling import resolutions, values_of
+from reward_service.intentions.pooling import resolutions
 from reward_service.intentions.settings import PoolingSettings
 from reward_service.intentions.trajectory import Trajectory, turn_returns
 from reward_service.intentions.window import Window
@@ -24,7 +25,7 @@ EXACT = PoolingSettings()
 
 def themselves(level, codes):
     """Every code is an intention of its own at level 20; at level 2 even and odd ones."""
-    return [code if code < 0 or level == 20 else code % 2 for code in codes]
+    return np.array([code if code < 0 or level == 20 else code % 2 for code in codes], np.int64)
 
 
 def window(**options) -> Window:
@@ -37,14 +38,17 @@ def game(said, heard=None, outcome=1.0, player=PLAYERS[0]) -> Trajectory:
 
 
 def values(window: Window) -> list[list[float]]:
-    return [values_of(entry, window.settings).tolist() for played in window.episodes for entry in played.entries]
+    return [turns.tolist() for seats in window.values(window.episodes) for turns in seats]
 
 
 def filled(*games: Trajectory, **options) -> Window:
     chosen = window(**options)
-    for number, each in enumerate(games):
-        chosen.add(("run", number, 0), [each])
+    chosen.add([named(number, each) for number, each in enumerate(games)])
     return chosen
+
+
+def named(number: int, *seats: Trajectory):
+    return ("run", number, 0), seats
 
 
 @st.composite
@@ -120,40 +124,79 @@ def test_seats_and_games_never_share_a_group():
     ]
 
 
-@settings(deadline=None, max_examples=80)
-@given(
-    st.lists(trajectories(), min_size=1, max_size=25), st.integers(1, 8), st.sampled_from(["none", "turn", "history"])
+@settings(deadline=None, max_examples=60)
+@given(st.lists(trajectories(), min_size=1, max_size=12), st.lists(st.integers(0, 9), max_size=4), st.booleans())
+def test_groups_are_the_turns_with_the_same_latest_steps_and_action(games, lengths, history_baseline):
+    """Every length of history, by its definition. Steps: what was said before, and what was heard then."""
+    tables = [(20, None), *((20, length) for length in lengths), (2, 3)]
+    aggregates = Aggregates(tables, histories=history_baseline)
+    played = Window(EXACT, tables, themselves)
+    played.aggregates = aggregates
+    entries = [entry for each in played.add([named(n, each) for n, each in enumerate(games)]) for entry in each.entries]
+    found = aggregates.joined(entries).groups
+    for table, (level, length) in enumerate(tables):
+        actions, histories = [], []
+        for each in games:
+            said, heard = (themselves(level, codes).tolist() for codes in (each.actions, each.observations))
+            steps = list(zip([NOTHING, *said], heard, strict=False))
+            for turn, action in enumerate(said):
+                start = 0 if length is None else max(turn + 1 - length, 0)
+                histories.append((each.player, *steps[start : turn + 1]))
+                actions.append((histories[-1], action))
+        assert same_groups(found[aggregates.actions[table]], actions)
+        if table < len(aggregates.histories):
+            assert same_groups(found[aggregates.histories[table]], histories)
+
+
+def same_groups(numbers, keys) -> bool:
+    pairs = set(zip(numbers.tolist(), keys, strict=True))
+    return len(pairs) == len({number for number, _ in pairs}) == len(set(keys))
+
+
+STREAMED = (
+    {"baseline": "none"},
+    {"baseline": "turn"},
+    {"baseline": "history"},
+    {"pooling": "backoff", "histories": (5, 3), "smallest": 2, "baseline": "history"},
+    {"pooling": "shrinkage", "histories": (4, 2, 1, 0), "coarser": (2,), "baseline": "history"},
 )
-def test_what_was_added_and_expired_equals_a_recomputation(games, size, baseline):
-    stream = window(baseline=baseline)
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.lists(trajectories(), min_size=1, max_size=25), st.integers(1, 8), st.sampled_from(STREAMED))
+def test_what_was_added_and_expired_equals_a_recomputation(games, size, options):
+    stream = window(**options)
     for number, each in enumerate(games):
-        stream.add(("run", number, 0), [each])
-        if len(stream.episodes) > size:
-            stream.expire()
+        stream.add([named(number, each)])
+        stream.expire(max(len(stream) - size, 0))
         left = games[: number + 1][-size:]
-        assert values(stream) == values(filled(*left, baseline=baseline))
-    assert [np.array(each) for each in values(stream)] == [
-        pytest.approx(each, abs=1e-15) for each in by_definition(left, baseline)
-    ]
-    while stream.episodes:
-        stream.expire()
-    kept = stream.aggregates
-    assert not kept.turns and not any(table.histories or table.actions for table in kept.tables)
+        assert values(stream) == values(filled(*left, **options))
+    if "pooling" not in options:
+        assert [np.array(each) for each in values(stream)] == [
+            pytest.approx(each, abs=1e-15) for each in by_definition(left, options["baseline"])
+        ]
+    stream.expire(len(stream))
+    assert_empty(stream)
+
+
+def assert_empty(window: Window) -> None:
+    groups = window.aggregates.groups
+    assert len(groups) == 0 and sorted(groups.free) == list(range(len(groups.keys)))
+    assert not (groups.count.any() or groups.high.any() or groups.low.any())
 
 
 def test_a_long_stream_leaves_no_trace_where_floats_would():
-    chance, amounts = random.Random(0), []
-    stream, naive = window(), 0.0
-    for number in range(20_000):
-        amounts.append(chance.random())
-        stream.add(("run", number, 0), [game([1], outcome=amounts[-1])])
-        naive += amounts[-1]
-        if number >= 3:
-            stream.expire()
-            naive -= amounts[number - 3]
+    chance, naive = random.Random(0), 0.0
+    amounts = [chance.random() for _ in range(20_000)]
+    stream = window()
+    for first in range(0, len(amounts), 50):
+        stream.add([named(first + place, game([1], outcome=amounts[first + place])) for place in range(50)])
+        stream.expire(len(stream) - 3)
+    for number, amount in enumerate(amounts):
+        naive += amount - (amounts[number - 3] if number >= 3 else 0.0)
+    assert values(stream) == values(filled(*(game([1], outcome=amount) for amount in amounts[-3:])))
     expected = float(sum(map(Fraction, amounts[-3:])) / 3)
-    assert values(stream)[0] == [expected]
-    assert naive / 3 != expected
+    assert abs(values(stream)[0][0] - expected) <= 1e-16 < abs(naive / 3 - expected)
 
 
 @settings(deadline=None, max_examples=40)
@@ -230,8 +273,7 @@ def test_history_baseline_is_what_the_situation_is_worth():
 def test_without_intentions_a_turn_is_worth_its_own_return(baseline):
     games = [game([1, 2], outcome=1.0), game([1, 2], outcome=0.0), game([3], outcome=1.0)]
     plain = Window(PoolingSettings(baseline=baseline, pooling="backoff"))
-    for number, each in enumerate(games):
-        plain.add(("run", number, 0), [each])
+    plain.add([named(number, each) for number, each in enumerate(games)])
     mean = 0.0 if baseline == "none" else 1.0
     first, second = (0.95 + 0 + 1) / 3 * mean, 0.5 * mean
     expected = [[0.95 - first, 1 - second], [-first, -second], [1 - first]]
@@ -248,11 +290,16 @@ def test_group_sizes_and_singletons_by_turn():
 
 def test_an_episode_may_have_several_seats_or_none():
     both = window()
-    both.add(("run", 0, 0), [game([1], player=PLAYERS[0]), game([1], outcome=0.0, player=PLAYERS[1])])
-    both.add(("run", 1, 0), [])
+    both.add([named(0, game([1], player=PLAYERS[0]), game([1], outcome=0.0, player=PLAYERS[1])), named(1)])
     assert values(both) == [[1.0], [0.0]]
-    both.expire(), both.expire()
-    assert not both.aggregates.turns
+    assert [len(played.trajectories) for played in both.expire(2)] == [2, 0]
+    assert_empty(both)
+
+
+def test_a_labelling_with_more_intentions_than_keys_hold_is_refused():
+    with pytest.raises(ValueError, match="a labelling has 8187 intentions or more"):
+        filled(game([8187]))
+    assert values(filled(game([8186]), game([8185], outcome=0.0))) == [[1.0], [0.0]]
 
 
 def test_tables_run_from_fine_to_coarse():

@@ -142,6 +142,8 @@ def bad(change: str) -> Episode:
         one.outcome = {"alice": 1.0, "bob": math.nan}
     elif change == "no_turns":
         one.turns = []
+    elif change == "huge_outcome":
+        one.outcome = {"alice": 1e300, "bob": 0.0}
     elif change == "not_text":
         one.turns[1].utterance = 7
     elif change == "unknown_game":
@@ -151,15 +153,18 @@ def bad(change: str) -> Episode:
     return one
 
 
-@pytest.mark.parametrize("change", ["bad_outcome", "no_turns", "not_text", "unknown_game", "sent_twice"])
+@pytest.mark.parametrize(
+    "change", ["bad_outcome", "huge_outcome", "no_turns", "not_text", "unknown_game", "sent_twice"]
+)
 def test_a_bad_episode_is_refused_and_counted_and_nothing_else_changes(change):
     aria, untouched = shaper(), shaper()
     for each in (aria, untouched):
         each.shape(batch(0, 2) + batch(10, 30))
     with pytest.raises(EpisodeRefused, match="of run 'run' refused:"):
         aria.shape([episode(2), bad(change)])
-    assert aria.metrics() == untouched.metrics() | {f"intentions/refused/{change}": 1.0}
-    assert aria.state() == untouched.state() | {"refused": {change: 1}}
+    reason = change.replace("huge", "bad")
+    assert aria.metrics() == untouched.metrics() | {f"intentions/refused/{reason}": 1.0}
+    assert aria.state() == untouched.state() | {"refused": {reason: 1}}
     assert plain(aria.shape([episode(2)])) == plain(untouched.shape([episode(2)]))
 
 
@@ -229,14 +234,6 @@ def test_play_goes_on_beside_a_refit_and_every_answer_names_one_version():
     assert {each.version for each in aria.shape(batch(40, 10, seed=9))} == {0}
     aria.publish(prepared)
     assert {each.version for each in aria.shape(batch(50, 10))} == {1}
-    assert all(utterance.prototype >= 0 for utterance in aria.corpus.utterances.values())
-    fresh = shaper(refit="beside")
-    fresh.shape(batch(0, 40))
-    fresh.publish(prepared)
-    fresh.shape(batch(40, 10, seed=9))
-    fresh.shape(batch(50, 10))
-    window = {key: value for key, value in aria.window.metrics().items()}
-    assert window == fresh.window.metrics()
 
 
 def test_threads_that_refit_do_not_disturb_those_that_shape():
@@ -271,6 +268,12 @@ def test_versions_follow_one_another():
     aria.publish(first)
     with pytest.raises(ValueError, match="intention space 1 cannot follow version 1"):
         aria.publish(first)
+    second = aria.fit_again()
+    aria.restore(aria.state())
+    with pytest.raises(ValueError, match="intention space 2 was not fitted beside the version in use"):
+        aria.publish(second)
+    aria.publish(aria.fit_again())
+    assert aria.version == 2
 
 
 def test_intentions_keep_their_ids_across_refits():
@@ -297,6 +300,25 @@ def test_silence_is_an_utterance_like_any_other():
         turn.utterance = "  "
     alice, bob = shaper().shape([quiet])
     assert len(alice.rewards) == 3 and np.isfinite(bob.rewards).all()
+
+
+def test_the_longest_utterances_and_the_smallest_windows_are_nothing_special():
+    """A million characters count by how they begin; of one episode each, every window is its own mean."""
+    huge = [episode(number) for number in range(30)]
+    for each in huge:
+        each.turns[0].utterance += " x" * 500_000
+    aria = shaper(aggregate={"window": 1}, first_fit=1)
+    for each in huge:
+        alice, bob = aria.shape([each])
+        for seat in (alice, bob):
+            turns, outcome = len(seat.rewards), each.outcome[seat.seat]
+            expected = [0.95 ** (turns - turn) * outcome for turn in range(1, turns + 1)]
+            assert seat.rewards.tolist() == pytest.approx(expected, rel=1e-6)
+        assert len(aria.window) == 1 and len(aria.corpus) <= len(each.turns)
+    assert max(len(each.gist.text) for each in aria.corpus.utterances.values()) <= 1000
+    restored = shaper(aggregate={"window": 1}, first_fit=1)
+    restored.restore(json.loads(json.dumps(aria.state())))
+    assert restored.state() == aria.state()
 
 
 def test_it_is_a_shaper_and_starts_from_the_defaults():

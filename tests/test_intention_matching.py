@@ -8,6 +8,7 @@ import itertools
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import settings as checked
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
@@ -35,6 +36,7 @@ def followed(old, new, points, keep=0.3):
     return keep_ids(old, new, old.nearest(points)[0], new.nearest(points)[0], np.ones(len(points)), keep)
 
 
+@checked(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 4)), min_size=1, max_size=8))
 def test_agreement_is_the_adjusted_rand_index_and_moved_the_best_pairing(rows):
     one, two, counts = (np.array(column) for column in zip(*rows, strict=True))

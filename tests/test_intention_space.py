@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.cluster.hierarchy import fcluster, linkage
 
+from reward_service.intentions.density import ClusteringError, density_clusters
 from reward_service.intentions.fit import Utterances, fit_space
 from reward_service.intentions.gist import Gist
 from reward_service.intentions.linkage import link, nested_cuts
 from reward_service.intentions.matching import compare
-from reward_service.intentions.prototypes import centres_of, nearest, principal_axes, project
+from reward_service.intentions.prototypes import centres_of, nearest, principal_axes, project, surely_nearest
 from reward_service.intentions.settings import SpaceSettings
 from reward_service.intentions.space import ARRAYS, IntentionSpace
 
@@ -70,6 +71,29 @@ def test_each_cut_splits_one_cluster_and_the_heavier_half_keeps_its_number():
         assert set(cuts[k][moved]) == {k} and set(cuts[k]) == set(range(k + 1))
         (old,) = set(cuts[k - 1][moved])
         assert weights[moved].sum() <= weights[cuts[k] == old].sum()
+
+
+def test_the_nearest_prototype_does_not_depend_on_who_else_is_asked_about():
+    """Equal prototypes, and points as near to two of them: products of matrices may round either way."""
+    random = np.random.default_rng(0)
+    centres = random.normal(size=(120, 96)).astype(np.float32)
+    centres[80:] = centres[40:80]
+    points = np.concatenate([centres, (centres[:40] + centres[40:80]) / 2, random.normal(size=(100, 96))]).astype("f4")
+    index, squared = surely_nearest(points, centres)
+    assert index[:120].tolist() == [*range(80), *range(40, 80)] and not squared[:120].any()
+    for size in (1, 3, 16, 50):
+        parts = [surely_nearest(points[start : start + size], centres) for start in range(0, len(points), size)]
+        assert np.concatenate([part for part, _ in parts]).tolist() == index.tolist()
+        assert np.concatenate([part for _, part in parts]).tolist() == squared.tolist()
+    assert np.allclose(squared, nearest(points, centres)[1], atol=1e-4)
+
+
+def test_density_clustering_has_a_limit_of_time():
+    points, _ = mixture(200, 4)
+    with pytest.raises(ClusteringError, match=r"HDBSCAN of 200 points took more than 0.01 s .reward.intentions.space"):
+        fit_space(said(points), SpaceSettings(method="hdbscan", density_seconds=0.01))
+    with pytest.raises(ClusteringError, match="HDBSCAN of 3 points failed: ValueError: Min samples"):
+        density_clusters(points[:3], -1, 60)
 
 
 def test_equal_points_are_merged_first_and_do_no_harm():

@@ -1,127 +1,228 @@
 """Mean returns over (label history, label of the action), in a sliding window of episodes.
 
-Kept as counts and exact sums: a return is held as a whole number of 2^-60, so what has been
-added and expired leaves nothing behind, and the order of arrival does not matter. Adding or
-expiring an episode costs O(its turns).
+A(t) is the group of turn t, all turns with the same label history and the same action. It is found
+by a key made of other groups, so that a turn costs one look-up for each length of history,
+whatever it remembers, and whatever the length of the game:
 
-A table groups turns by their full history, or by the labels of its last m turns only. Tables
-of several granularities and history lengths stand side by side, fine to coarse, for pooling.
+    whole histories        A(t)   = A(t-1), heard(t), said(t)
+    the latest turn alone  A_1(t) = A_0(t-1), heard(t), said(t)          A_0(t) = player, said(t)
+    the latest m turns     A_m(t) = A_j(t-i), A_i(t)                     i = m // 2, j = m - i
+
+where in place of what was before the first turn stands the player. H(t), all turns with the same
+history, is A(t) without said(t). Everything is done for many episodes at once.
+
+Sums are exact: a return is held as a whole number of 2^-60, so what has been added and expired
+leaves nothing behind, and the order of arrival does not matter. A mean is a function of a
+group's count and exact sum alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from reward_service.intentions.gist import NOTHING
+import numpy as np
+
+from reward_service.intentions.gist import NOTHING, OTHER
 from reward_service.intentions.trajectory import Player
 
-BITS = 60  # of the fraction of a return
-
-Labels = tuple[Sequence[int], Sequence[int]]  # of the actions, and of what was heard before each
-
-
-def exact(value: float) -> int:
-    return int(value * 2.0**BITS)  # a power of two: nothing is rounded before the fraction is cut off
+HALF = 30  # bits of each half of a return's fraction
+LABEL_BITS = 13
+STEP_BITS = 2 * LABEL_BITS
+SCATTER = np.uint64(0x9E3779B97F4A7C15)  # odd, so multiplying by it can be undone
+MOST_LABELS = 2**LABEL_BITS + OTHER - 1  # stands for "said nothing yet" in the keys of histories
 
 
-class Group:
-    """Turns that share a key. Whole numbers divide correctly rounded, so `mean` is the double
-    nearest to the true mean."""
+class Groups:
+    """Numbered groups of some kinds, each found by a key. A group is there while it has members; then
+    its number is free again. Groups that its key names are there as long: they have its members' games."""
 
-    __slots__ = ("key", "number", "count", "total")
+    def __init__(self, kinds: int):
+        self.free: list[int] = []
+        self.numbers = [defaultdict(self.free.pop) for _ in range(kinds)]  # key -> number
+        self.keys = np.empty(0, np.uint64)
+        self.count, self.high, self.low = (np.empty(0, np.int64) for _ in range(3))
 
-    def __init__(self, key: tuple, number: int):
-        self.key, self.number, self.count, self.total = key, number, 0, 0
+    def __len__(self) -> int:
+        return sum(map(len, self.numbers))
 
-    @property
-    def mean(self) -> float:
-        return self.total / (self.count << BITS)
+    def find(self, kind: int, keys: np.ndarray) -> np.ndarray:
+        """int64: the number of each; one that is new has yet to be added to."""
+        if len(self.free) < len(keys):
+            self._grow(len(keys))
+        keys = _scattered(keys)
+        found = np.fromiter(map(self.numbers[kind].__getitem__, keys.tolist()), np.int64, len(keys))
+        self.keys[found] = keys
+        return found
+
+    def _grow(self, least: int) -> None:
+        before = len(self.keys)
+        for name in ("keys", "count", "high", "low"):
+            column = getattr(self, name)
+            setattr(self, name, np.append(column, np.zeros(max(least, before), column.dtype)))
+        self.free.extend(range(before, len(self.keys)))
+
+    def add(self, groups: np.ndarray, returns: np.ndarray, sign: int = 1) -> None:
+        """`groups` [kinds, turns]"""
+        high, low = _halves(returns)
+        for number in groups:
+            np.add.at(self.count, number, sign)
+            np.add.at(self.high, number, sign * high)
+            np.add.at(self.low, number, sign * low)
+
+    def remove(self, groups: np.ndarray, returns: np.ndarray) -> None:
+        self.add(groups, returns, -1)
+        for numbers, number in zip(self.numbers, groups, strict=True):
+            empty = np.unique(number[self.count[number] == 0])
+            self.free.extend(map(numbers.pop, self.keys[empty].tolist()))
+
+    def sums(self, groups: np.ndarray) -> np.ndarray:
+        """float64; of one exact sum always the same."""
+        low = self.low[groups]
+        return (self.high[groups] + (low >> HALF)) * 2.0**-HALF + (low & 2**HALF - 1) * 2.0 ** (-2 * HALF)
+
+    def means(self, groups: np.ndarray) -> np.ndarray:
+        return self.sums(groups) / self.count[groups]
 
 
-class Groups(dict):
-    """Key -> Group, made when it is asked for and there while it has members. Numbers are never
-    given twice."""
-
-    made = 0
-
-    def __missing__(self, key: tuple) -> Group:
-        group = self[key] = Group(key, self.made)
-        self.made += 1
-        return group
+def _scattered(keys: np.ndarray) -> np.ndarray:
+    """uint64, different for different keys. A dictionary goes by the low bits, which would be those of
+    the labels alone."""
+    keys = keys.astype(np.uint64) * SCATTER
+    return keys ^ keys >> np.uint64(32)
 
 
-class Table:
-    """The histories, and under each the groups of one action. `length`: how many of the latest
-    turns a history remembers; None: all."""
+def _halves(returns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """int64: whole units of 2^-30, and the rest in units of 2^-60."""
+    scaled = np.ldexp(returns, HALF)
+    high = np.floor(scaled)
+    return high.astype(np.int64), np.ldexp(scaled - high, HALF).astype(np.int64)
 
-    def __init__(self, length: int | None = None):
-        self.length, self.histories, self.actions = length, Groups(), Groups()
 
-    def find(self, player: Player, labels: Labels) -> tuple[list[Group], list[Group]]:
-        """History and action group of each turn."""
-        histories = self._whole(player, *labels) if self.length is None else self._latest(player, *labels)
-        return histories, [
-            self.actions[history.number, said] for history, said in zip(histories, labels[0], strict=True)
-        ]
+class Columns(NamedTuple):
+    """Turns of some seats' games, one game after the other."""
 
-    def _whole(self, player: Player, said: Sequence[int], heard: Sequence[int]) -> list[Group]:
-        """Each history is found from the one before it, in constant time."""
-        above, before, histories = player, NOTHING, []
-        for action, observation in zip(said, heard, strict=True):
-            history = self.histories[above, before, observation]
-            histories.append(history)
-            above, before = history.number, action
-        return histories
+    player: np.ndarray  # int64: number of the player
+    index: np.ndarray  # int64: 0 at a game's first turn
+    returns: np.ndarray  # float64
 
-    def _latest(self, player: Player, said: Sequence[int], heard: Sequence[int]) -> list[Group]:
-        steps = list(zip((NOTHING, *said[:-1]), heard, strict=True))
-        return [self.histories[player, *steps[max(end - self.length, 0) : end]] for end in range(1, len(steps) + 1)]
+
+class Labels(NamedTuple):
+    """int64 [turns], from OTHER to below MOST_LABELS."""
+
+    said: np.ndarray
+    heard: np.ndarray  # before it
 
 
 class Entry(NamedTuple):
-    """One seat's game as it stands in the aggregates."""
+    """One seat's game as it stands in the aggregates, or several one after the other."""
 
-    returns: list[int]  # in units of 2^-BITS
-    turns: list[Group]  # all of the same player at the same turn
-    tables: list[tuple[list[Group], list[Group]]]  # histories and action groups of each table
+    aggregates: Aggregates
+    groups: np.ndarray  # int64 [rows, turns]
+    returns: np.ndarray  # float64 [turns]
 
 
 class Aggregates:
-    """Tables, fine to coarse, and the mean by player and turn below them all."""
+    """Tables side by side, fine to coarse. `tables`: (level, length) of each; length: how many of
+    the latest turns a history remembers, None: all. `histories`: groups H of every table are
+    wanted, not only the first one's; `by_turn`: and groups of a player's turns of the same index.
 
-    def __init__(self, lengths: Sequence[int | None] = (None,)):
-        self.tables = [Table(length) for length in lengths]
-        self.turns = Groups()
+    The rows of an entry are kinds of groups: `actions` and `histories` name those of each table's A
+    and H, `turn` the one by turn."""
 
-    def add(self, player: Player, labels: Sequence[Labels], returns: Sequence[float]) -> Entry:
-        """`labels`: those of each table."""
-        amounts = [exact(value) for value in returns]
-        entry = Entry(
-            amounts,
-            [self.turns[player, turn] for turn in range(len(amounts))],
-            [table.find(player, each) for table, each in zip(self.tables, labels, strict=True)],
-        )
-        for groups in _lists(entry):
-            for group, amount in zip(groups, amounts, strict=True):
-                group.count += 1
-                group.total += amount
-        return entry
+    def __init__(self, tables: Sequence[tuple[int, int | None]], histories: bool = False, by_turn: bool = False):
+        self.players: dict[Player, int] = {}
+        asked: dict[int, list[int | None]] = {}
+        for level, length in tables:
+            asked.setdefault(level, []).append(length)
+        self.chains = {level: _chain(lengths) for level, lengths in asked.items()}
+        made = [(level, length) for level, lengths in self.chains.items() for length in lengths]
+        self.action = {table: row for row, table in enumerate(made)}
+        self.history = {table: len(made) + row for row, table in enumerate(made if histories else tables[:1])}
+        self.turn = len(made) + len(self.history) if by_turn else None
+        self.actions = [self.action[table] for table in tables]
+        self.histories = [self.history[table] for table in (tables if histories else tables[:1])]
+        self.rows = len(made) + len(self.history) + by_turn
+        self.groups = Groups(self.rows)
+
+    def player(self, player: Player) -> int:
+        return self.players.setdefault(player, len(self.players))
+
+    def add(self, turns: Columns, labels: Callable[[int], Labels]) -> Entry:
+        """`labels`: those of a level."""
+        found = np.empty((self.rows, len(turns.index)), np.int64)
+        root = -1 - turns.player  # below 0: no group's number
+        if self.turn is not None:
+            found[self.turn] = self.groups.find(self.turn, root << 32 | turns.index)
+        for level, lengths in self.chains.items():
+            said, heard = labels(level)
+            if max(said.max(initial=0), heard.max(initial=0)) >= MOST_LABELS:
+                raise ValueError(f"a labelling has {MOST_LABELS} intentions or more")
+            for length in lengths:
+                self._fill(found, (level, length), root, turns.index, Labels(said, heard))
+        self.groups.add(found, turns.returns)
+        return Entry(self, found, turns.returns)
+
+    def _fill(
+        self, found: np.ndarray, table: tuple[int, int | None], root: np.ndarray, index: np.ndarray, labels: Labels
+    ) -> None:
+        """The rows of one length: its A, and its H if that is wanted."""
+        level, length = table
+        row, history = self.action[table], self.history.get(table)
+        if length is None or length <= 1:
+            heard = np.full_like(labels.heard, NOTHING) if length == 0 else labels.heard
+            steps = _step(heard, labels.said)
+            if length is None:
+                above = self._whole(found[row], row, root, index, steps)
+            else:
+                above = _earlier(found[self.action[level, 0]], 1, root, index) if length else root
+                found[row] = self.groups.find(row, above << STEP_BITS | steps)
+            if history is not None:
+                found[history] = self.groups.find(history, above << STEP_BITS | _step(heard, MOST_LABELS))
+        else:
+            late, early = length // 2, length - length // 2
+            above = _earlier(found[self.action[level, early]], late, root, index) << 32
+            found[row] = self.groups.find(row, above | found[self.action[level, late]])
+            if history is not None:
+                found[history] = self.groups.find(history, above | found[self.history[level, late]])
+
+    def _whole(self, found: np.ndarray, row: int, root: np.ndarray, index: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """Fills `found`: the first turns of all games, then the second ones, ... Returns the groups above."""
+        above = root.copy()
+        order = np.argsort(index, kind="stable")
+        for turn in np.split(order, np.flatnonzero(np.diff(index[order])) + 1):
+            if len(turn) and index[turn[0]]:
+                above[turn] = found[turn - 1]
+            found[turn] = self.groups.find(row, above[turn] << STEP_BITS | steps[turn])
+        return above
 
     def remove(self, entry: Entry) -> None:
-        _take_out(self.turns, entry.turns, entry.returns)
-        for table, (histories, actions) in zip(self.tables, entry.tables, strict=True):
-            _take_out(table.histories, histories, entry.returns)
-            _take_out(table.actions, actions, entry.returns)
+        self.groups.remove(entry.groups, entry.returns)
+
+    def joined(self, entries: Sequence[Entry]) -> Entry:
+        groups, returns = np.empty((self.rows, 0), np.int64), np.empty(0)
+        return Entry(
+            self,
+            np.concatenate([groups, *(entry.groups for entry in entries)], axis=1),
+            np.concatenate([returns, *(entry.returns for entry in entries)]),
+        )
 
 
-def _lists(entry: Entry) -> list[list[Group]]:
-    return [entry.turns, *(groups for table in entry.tables for groups in table)]
+def _chain(lengths: Sequence[int | None]) -> list[int | None]:
+    """Those and what they are made of, short before long."""
+    made, missing = set(), {length for length in lengths if length is not None}
+    while missing:
+        length = missing.pop()
+        made.add(length)
+        missing |= ({length // 2, length - length // 2} if length > 1 else {0}) - made
+    return ([None] if None in lengths else []) + sorted(made)
 
 
-def _take_out(kept: Groups, groups: list[Group], returns: list[int]) -> None:
-    for group, amount in zip(groups, returns, strict=True):
-        group.count -= 1
-        group.total -= amount
-        if not group.count:
-            del kept[group.key]
+def _earlier(groups: np.ndarray, turns: int, root: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """The groups of so many turns before, in the same game."""
+    return np.where(index < turns, root, np.roll(groups, turns))
+
+
+def _step(heard: np.ndarray, said: np.ndarray | int) -> np.ndarray:
+    return (heard - OTHER) << LABEL_BITS | (said - OTHER)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 
-from reward_service.intentions.fit import Utterances
 from reward_service.intentions.gist import Gist
 
 Embed = Callable[[Sequence[str]], np.ndarray]  # unit rows
@@ -21,9 +21,7 @@ Embed = Callable[[Sequence[str]], np.ndarray]  # unit rows
 class Utterance:
     gist: Gist
     embedding: np.ndarray  # float16 [dimension]
-    count: int = 0
-    prototype: int = -1  # in the space in use
-    far: bool = False  # outside what that space was fitted on
+    count: int = 0  # the one thing that changes
 
 
 class Corpus:
@@ -57,23 +55,23 @@ class Corpus:
         for code in codes:
             self.utterances[code].count += 1
 
-    def forget(self, codes: Iterable[int]) -> None:
-        """Take one of each out; what is not said any more loses its code."""
+    def forget(self, codes: Iterable[int]) -> list[int]:
+        """Take one of each out; what is not said any more loses its code, which is never given again.
+        Those codes."""
+        gone = []
         for code in codes:
             utterance = self.utterances[code]
             utterance.count -= 1
             if not utterance.count:
                 del self.utterances[code], self.codes[utterance.gist]
+                gone.append(code)
+        return gone
 
-    def snapshot(self) -> tuple[list[int], Utterances]:
-        """Codes, and what they stand for, in an order that does not depend on who came first."""
-        codes = sorted(self.utterances, key=lambda code: self.utterances[code].gist)
-        chosen = [self.utterances[code] for code in codes]
-        return codes, Utterances(
-            gists=[each.gist for each in chosen],
-            embeddings=self.embeddings(codes),
-            counts=np.array([each.count for each in chosen], np.int64),
-        )
+    def since(self, code: int = 0) -> list[tuple[int, Utterance]]:
+        """Those with this code or a later one, in time proportional to how many they are."""
+        if not code:
+            return list(self.utterances.items())
+        return list(takewhile(lambda item: item[0] >= code, reversed(self.utterances.items())))[::-1]
 
     def embeddings(self, codes: Sequence[int]) -> np.ndarray:
         return np.stack([self.utterances[code].embedding for code in codes]).astype(np.float32)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from reward_service.intentions.density import density_clusters
 from reward_service.intentions.gist import Gist
 from reward_service.intentions.linkage import link, nested_cuts
 from reward_service.intentions.prototypes import centres_of, nearest, principal_axes, project
@@ -127,8 +127,7 @@ def _density_cut(points: np.ndarray, index: np.ndarray, prototypes: np.ndarray, 
         looked_at = project(looked_at, mean, axes).astype(np.float64)
     if len(sample) <= settings.min_cluster:
         return np.zeros((1, len(prototypes)), np.int32)
-    library = import_module("hdbscan")
-    found = library.HDBSCAN(min_cluster_size=settings.min_cluster, core_dist_n_jobs=1).fit_predict(looked_at)
+    found = density_clusters(looked_at, settings.min_cluster, settings.density_seconds)
     clustered = found >= 0
     if not clustered.any():
         return np.zeros((1, len(prototypes)), np.int32)

@@ -32,7 +32,11 @@ class Gist(NamedTuple):
 
 
 def gist_of(game: str, utterance: str) -> Gist:
-    made_by = game_class(game)
+    return gist_by(game_class(game), utterance)
+
+
+def gist_by(made_by: type, utterance: str) -> Gist:
+    """As this game class would have it."""
     reduce, parse = getattr(made_by, "gist", None), getattr(made_by, "amounts", None)
     text = " ".join((reduce(utterance) if reduce else utterance).split())[:LONGEST].rstrip()
     found = parse(utterance) if parse else {}

@@ -15,10 +15,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from reward_service.intentions.aggregation import BITS, Entry, Group
+from reward_service.intentions.aggregation import Aggregates, Entry, Groups
 from reward_service.intentions.settings import PoolingSettings
-
-UNIT = 2.0**-BITS
 
 
 def resolutions(settings: PoolingSettings, levels: Sequence[int], k: int) -> list[tuple[int, int | None]]:
@@ -33,41 +31,42 @@ def resolutions(settings: PoolingSettings, levels: Sequence[int], k: int) -> lis
     return pairs
 
 
+def aggregates_for(settings: PoolingSettings, tables: Sequence[tuple[int, int | None]]) -> Aggregates:
+    """With the groups that `values_of` reads."""
+    leans_on_turn = settings.baseline == "turn" or settings.pooling == "shrinkage"
+    return Aggregates(
+        tables,
+        histories=settings.baseline == "history",
+        by_turn=leans_on_turn or (not tables and settings.baseline != "none"),
+    )
+
+
 def values_of(entry: Entry, settings: PoolingSettings) -> np.ndarray:
     """float64 [turns]"""
-    if not entry.tables:
-        worth = [amount * UNIT for amount in entry.returns]
-        expected = [group.mean for group in entry.turns]
+    aggregates, found, returns = entry
+    groups, tables = aggregates.groups, len(aggregates.actions)
+    by_turn = np.zeros_like(returns) if aggregates.turn is None else groups.means(found[aggregates.turn])
+    actions = found[aggregates.actions]
+    histories = found[aggregates.histories] if settings.baseline == "history" else None
+    expected = by_turn
+    if not tables:
+        worth = returns
     elif settings.pooling == "shrinkage":
-        worth = _leaning([actions for _, actions in entry.tables], entry.turns, settings.strength)
-        expected = _leaning([histories for histories, _ in entry.tables], entry.turns, settings.strength)
+        worth = _leaning(groups, actions, by_turn, settings.strength)
+        if histories is not None:
+            expected = _leaning(groups, histories, by_turn, settings.strength)
     else:
-        histories, actions = _large_enough(entry, settings.smallest) if len(entry.tables) > 1 else entry.tables[0]
-        worth = [group.mean for group in actions]
-        expected = [group.mean for group in histories]
-    if settings.baseline == "none":
-        return np.array(worth)
-    if settings.baseline == "turn":
-        expected = [group.mean for group in entry.turns]
-    return np.subtract(worth, expected)
+        enough = groups.count[actions] >= settings.smallest
+        chosen = np.where(enough.any(axis=0), enough.argmax(axis=0), tables - 1)[None]
+        worth = groups.means(np.take_along_axis(actions, chosen, axis=0)[0])
+        if histories is not None:
+            expected = groups.means(np.take_along_axis(histories, chosen, axis=0)[0])
+    return worth if settings.baseline == "none" else worth - expected
 
 
-def _large_enough(entry: Entry, smallest: int) -> tuple[list[Group], list[Group]]:
-    """Turn by turn the first table's groups, from fine to coarse, or the last table's."""
-    histories, actions = [], []
-    for turn in range(len(entry.returns)):
-        table = next((each for each in entry.tables if each[1][turn].count >= smallest), entry.tables[-1])
-        histories.append(table[0][turn])
-        actions.append(table[1][turn])
-    return histories, actions
-
-
-def _leaning(tables: Sequence[list[Group]], by_turn: Sequence[Group], strength: float) -> list[float]:
+def _leaning(groups: Groups, tables: np.ndarray, by_turn: np.ndarray, strength: float) -> np.ndarray:
     """From coarse to fine, each estimate the prior of the next."""
-    means = [group.mean for group in by_turn]
-    for groups in reversed(tables):
-        means = [
-            (group.total * UNIT + strength * mean) / (group.count + strength)
-            for group, mean in zip(groups, means, strict=True)
-        ]
+    means = by_turn
+    for table in tables[::-1]:
+        means = (groups.sums(table) + strength * means) / (groups.count[table] + strength)
     return means

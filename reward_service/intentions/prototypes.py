@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 SLICE = 8192  # points at once
+DOUBT = 1e-5  # more than 32-bit products of such lengths err by, of the squares of the lengths
 SEEDINGS = 8  # batches in which the first centres are drawn
 
 
@@ -52,6 +53,30 @@ def nearest(points: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.nda
         closest = np.take_along_axis(beyond, index[part, None], axis=1)[:, 0]
         squared[part] = closest + np.einsum("ij,ij->i", given, given)
     return index, np.maximum(squared, 0, out=squared)
+
+
+def surely_nearest(points: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same of each point, whatever other points it comes with: matrix products round differently
+    with the number of rows, so what they leave in doubt is decided point by point. Of equally near
+    centres the first."""
+    index, squared = np.empty(len(points), np.int64), np.empty(len(points), np.float32)
+    length = np.einsum("ij,ij->i", centres, centres)
+    for part in _slices(len(points)):
+        given = points[part]
+        beyond = given @ (-2 * centres.T)
+        beyond += length
+        found = beyond.argmin(axis=1)
+        doubt = DOUBT * (length.max() + np.einsum("ij,ij->i", given, given))
+        near = beyond <= (np.take_along_axis(beyond, found[:, None], axis=1)[:, 0] + doubt)[:, None]
+        doubtful = np.flatnonzero(np.count_nonzero(near, axis=1) > 1)
+        row, centre = np.nonzero(near[doubtful])
+        exact = np.square(given[doubtful[row]].astype(np.float64) - centres[centre]).sum(axis=1)
+        order = np.lexsort((centre, exact, row))
+        first = order[np.searchsorted(row[order], np.arange(len(doubtful)))]
+        found[doubtful] = centre[first]
+        index[part] = found
+        squared[part] = np.square(given - centres[found]).sum(axis=1)
+    return index, squared
 
 
 def centres_of(points: np.ndarray, counts: np.ndarray, wanted: int, rounds: int, seed: int) -> np.ndarray:

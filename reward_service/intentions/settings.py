@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
+from envs.embedding import CACHED_TEXTS, EmbeddingEndpointSettings
 from envs.settings import Settings
 
 
@@ -25,6 +26,7 @@ class SpaceSettings(Settings):
     )
     rounds: int = Field(10, ge=1, description="most passes over all utterances to place the prototypes")
     min_cluster: int = Field(10, ge=2, description="hdbscan: fewest distinct utterances in a cluster")
+    density_seconds: float = Field(300.0, gt=0, description="hdbscan: time limit of the process that it runs in")
     granularity: Literal["split", "silhouette", "fixed"] = Field(
         "split",
         description="how k is chosen; split: the first k after which splitting changes no reward; "
@@ -68,8 +70,23 @@ class PoolingSettings(Settings):
     )
 
 
+class EmbeddingSettings(Settings):
+    """Who embeds, and how much of it is remembered."""
+
+    endpoint: EmbeddingEndpointSettings | None = Field(
+        None, description="OpenAI-compatible server that embeds (url, model, ...); null: `reward.intentions.model` here"
+    )
+    cached: int = Field(CACHED_TEXTS, ge=1, description="distinct texts whose embeddings are kept, the latest ones")
+
+
 class IntentionSettings(Settings):
     """Intention credit."""
+
+    gives: Literal["advantage", "outcome"] = Field(
+        "advantage",
+        description="advantage: what intentions say a turn is worth; outcome: the game's result at a seat's last turn, "
+        "for credit methods that only compare turns with equal label histories",
+    )
 
     model: str | None = Field(
         None, description="sentence-transformers model (folder or hub name); null: the MiniLM that comes packaged"
@@ -79,6 +96,7 @@ class IntentionSettings(Settings):
         description="what a seat hears in its label history; text: clustered like what it says; labels: yes, no or "
         "other; none: left out; game: what the game asks for, or text",
     )
+    embedding: EmbeddingSettings = Field(default_factory=EmbeddingSettings)
     space: SpaceSettings = Field(default_factory=SpaceSettings)
     aggregate: PoolingSettings = Field(default_factory=PoolingSettings)
     first_fit: int = Field(500, ge=1, description="utterances, repeated ones too, before the first intention space")
@@ -91,3 +109,12 @@ class IntentionSettings(Settings):
         description="beside: in a thread while play goes on, published between two batches; inline: as soon as one is "
         "due, and the batch waits for it",
     )
+
+    @model_validator(mode="after")
+    def one_embeds(self) -> IntentionSettings:
+        if self.model is not None and self.embedding.endpoint is not None:
+            raise ValueError(
+                f"model={self.model} would be loaded here, but embedding.endpoint={self.embedding.endpoint.url} is to "
+                "embed: give one of them"
+            )
+        return self

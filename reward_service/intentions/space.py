@@ -18,7 +18,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from reward_service.intentions.gist import Gist
-from reward_service.intentions.prototypes import nearest, project
+from reward_service.intentions.prototypes import project, surely_nearest
 from reward_service.intentions.stored import packed, unpacked
 
 ARRAYS = ("cuts", "ids", "mean", "axes", "prototypes", "weights")
@@ -54,7 +54,7 @@ class IntentionSpace:
     def nearest(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Prototype of each row, and the distance to it."""
         reduced = project(features, self.mean, self.axes) if self.axes.size else features
-        index, squared = nearest(reduced, self.prototypes)
+        index, squared = surely_nearest(reduced, self.prototypes)
         return index, np.sqrt(squared)
 
     def names(self, level: int) -> np.ndarray:

@@ -1,20 +1,26 @@
-"""The latest episodes, and what their turns add up to under the labels in use."""
+"""The latest episodes, and what their turns add up to under the labels in use.
+
+Episodes are numbered as they come in. A window that sees the same episodes under other labels
+is caught up with the original by numbers alone: `follow`.
+"""
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import chain, islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from reward_service.intentions.aggregation import Aggregates, Entry, Labels
-from reward_service.intentions.pooling import UNIT, values_of
+from reward_service.intentions.aggregation import Columns, Entry, Labels
+from reward_service.intentions.pooling import aggregates_for, values_of
 from reward_service.intentions.settings import PoolingSettings
-from reward_service.intentions.trajectory import Trajectory, turn_returns
+from reward_service.intentions.trajectory import Trajectory
 
 Identity = tuple[str, int, int]  # run, number of the ticket, attempt
-Label = Callable[[int, Sequence[int]], list[int]]  # (level, codes) -> intentions; codes below 0 stay
+Label = Callable[[int, Sequence[int]], np.ndarray]  # (level, codes) -> int64 labels; codes below 0 stay
+Game = tuple[Identity, tuple[Trajectory, ...]]
 
 
 class Played(NamedTuple):
@@ -24,41 +30,100 @@ class Played(NamedTuple):
 
 
 class Window:
-    """Labels do not change in it: relabelling makes another window of the same episodes. Without
-    tables nothing is labelled."""
+    """Labels do not change in it. Without tables nothing is labelled. `first`: number of the oldest episode."""
 
     def __init__(
-        self, settings: PoolingSettings, tables: Sequence[tuple[int, int | None]] = (), label: Label | None = None
+        self,
+        settings: PoolingSettings,
+        tables: Sequence[tuple[int, int | None]] = (),
+        label: Label | None = None,
+        first: int = 0,
     ):
-        self.settings, self.resolutions, self.label = settings, list(tables), label
-        self.aggregates = Aggregates([length for _, length in tables])
+        self.settings, self.label, self.first = settings, label, first
+        self.aggregates = aggregates_for(settings, tables)
         self.episodes: deque[Played] = deque()
 
-    def add(self, identity: Identity, trajectories: Sequence[Trajectory]) -> Played:
-        played = Played(identity, tuple(trajectories), [self._enter(each) for each in trajectories])
-        self.episodes.append(played)
+    def __len__(self) -> int:
+        return len(self.episodes)
+
+    @property
+    def end(self) -> int:
+        """The number that the next episode will have."""
+        return self.first + len(self)
+
+    def add(self, games: Sequence[Game]) -> list[Played]:
+        seats = [trajectory for _, trajectories in games for trajectory in trajectories]
+        turns = self._columns(seats)
+        said = list(chain.from_iterable(seat.actions for seat in seats))
+        heard = list(chain.from_iterable(seat.observations for seat in seats))
+        whole = self.aggregates.add(turns, lambda level: Labels(self.label(level, said), self.label(level, heard)))
+        entries = iter(
+            Entry(self.aggregates, whole.groups[:, start:end], whole.returns[start:end])
+            for start, end in _spans([len(seat.actions) for seat in seats])
+        )
+        played = [
+            Played(identity, trajectories, [next(entries) for _ in trajectories]) for identity, trajectories in games
+        ]
+        self.episodes.extend(played)
         return played
 
-    def _enter(self, trajectory: Trajectory) -> Entry:
-        by_level = {level: self._labels(trajectory, level) for level in {level for level, _ in self.resolutions}}
-        returns = turn_returns(trajectory.outcome, len(trajectory.actions), self.settings.gamma)
-        return self.aggregates.add(trajectory.player, [by_level[level] for level, _ in self.resolutions], returns)
+    def _columns(self, seats: Sequence[Trajectory]) -> Columns:
+        lengths = np.array([len(seat.actions) for seat in seats], np.int64)
+        index = _places(lengths)
+        powers = np.array([self.settings.gamma**turns for turns in range(max(lengths, default=0))])
+        outcomes = np.array([seat.outcome for seat in seats], np.float64)
+        return Columns(
+            player=np.repeat(np.array([self.aggregates.player(seat.player) for seat in seats], np.int64), lengths),
+            index=index,
+            returns=powers[np.repeat(lengths, lengths) - 1 - index] * np.repeat(outcomes, lengths),
+        )
 
-    def _labels(self, trajectory: Trajectory, level: int) -> Labels:
-        return self.label(level, trajectory.actions), self.label(level, trajectory.observations)
-
-    def expire(self) -> Played:
-        """The oldest episode, taken out."""
-        oldest = self.episodes.popleft()
-        for entry in oldest.entries:
-            self.aggregates.remove(entry)
+    def expire(self, count: int) -> list[Played]:
+        """The oldest episodes, taken out."""
+        oldest = [self.episodes.popleft() for _ in range(count)]
+        if oldest:
+            self.aggregates.remove(self._joined(oldest))
+        self.first += count
         return oldest
 
-    def relabelled(self, tables: Sequence[tuple[int, int | None]], label: Label) -> Window:
-        other = Window(self.settings, tables, label)
-        for played in self.episodes:
-            other.add(played.identity, played.trajectories)
-        return other
+    def since(self, number: int) -> list[Game]:
+        """Episodes from this number on, those that are still there."""
+        start = max(number - self.first, 0)
+        return [(played.identity, played.trajectories) for played in islice(self.episodes, start, None)]
+
+    def follow(self, games: Sequence[Game], first: int, end: int) -> None:
+        """Make it hold the episodes numbered from `first` to before `end`; `games`: those of them
+        that it has not seen."""
+        self.expire(min(first - self.first, len(self)))
+        self.first = first
+        self.add(games)
+        if self.end != end:
+            raise ValueError(f"the window ends at episode {self.end}, not {end}")
+
+    def latest(self, count: int) -> list[Played]:
+        return list(islice(self.episodes, len(self) - count, None))
+
+    def values(self, played: Sequence[Played]) -> list[list[np.ndarray]]:
+        """What the turns of each episode's trajectories are worth."""
+        return _by_trajectory(played, values_of(self._joined(played), self.settings))
+
+    def paid(self, played: Sequence[Played]) -> list[list[np.ndarray]]:
+        """Their outcomes, at the last turn of each trajectory."""
+        return [
+            [np.append(np.zeros(len(seat.actions) - 1), seat.outcome) for seat in each.trajectories] for each in played
+        ]
+
+    def anchors(self, played: Sequence[Played]) -> list[list[np.ndarray]]:
+        """int64: turns of equal label histories share a number, counted from 0 in order of appearance.
+        Without labels nothing is equal."""
+        entry = self._joined(played)
+        if not self.aggregates.histories:
+            return _by_trajectory(played, np.arange(len(entry.returns)))
+        _, place, found = np.unique(entry.groups[self.aggregates.histories[0]], return_index=True, return_inverse=True)
+        return _by_trajectory(played, np.argsort(np.argsort(place))[found])
+
+    def _joined(self, played: Sequence[Played]) -> Entry:
+        return self.aggregates.joined([entry for each in played for entry in each.entries])
 
     def trajectories(self) -> list[Trajectory]:
         return [trajectory for played in self.episodes for trajectory in played.trajectories]
@@ -66,29 +131,37 @@ class Window:
     def metrics(self) -> dict[str, float]:
         """Variance of turn returns, and of what aggregation makes of them. Group means alone cannot
         have more variance than what they are means of; a baseline or pooling may."""
-        entries = [entry for played in self.episodes for entry in played.entries]
-        found = {"episodes": float(len(self.episodes)), "turns": float(sum(len(entry.returns) for entry in entries))}
-        if not found["turns"]:
-            return found
-        before = np.array([amount * UNIT for entry in entries for amount in entry.returns])
-        after = np.concatenate([values_of(entry, self.settings) for entry in entries])
-        found |= {"variance_before": float(before.var()), "variance_after": float(after.var())}
-        if self.resolutions:
-            found |= self._sizes(entries)
+        entry = self._joined(self.episodes)
+        found = {"episodes": float(len(self)), "turns": float(len(entry.returns))}
+        if len(entry.returns):
+            worth = values_of(entry, self.settings)
+            found |= {"variance_before": float(entry.returns.var()), "variance_after": float(worth.var())}
+            if self.aggregates.actions:
+                found |= self._sizes(entry.groups[self.aggregates.actions[0]])
         return found
 
-    def _sizes(self, entries: Sequence[Entry]) -> dict[str, float]:
+    def _sizes(self, groups: np.ndarray) -> dict[str, float]:
         """Of the finest table's groups, seen from the turns: the mean size and the share of turns
         that have a group to themselves, in all and at each turn of a seat."""
-        alone, turns, size = Counter(), Counter(), 0
-        for entry in entries:
-            for turn, group in enumerate(entry.tables[0][1], start=1):
-                turns[turn] += 1
-                alone[turn] += group.count == 1
-                size += group.count
-        every = turns.total()
+        size = self.aggregates.groups.count[groups]
+        turn = _places(np.array([len(seat.actions) for seat in self.trajectories()]))
+        alone = np.bincount(turn, size == 1) / np.bincount(turn)
         return {
-            "groups": float(len(self.aggregates.tables[0].actions)),
-            "group_size": size / every,
-            "singletons": alone.total() / every,
-        } | {f"singletons_turn_{turn}": alone[turn] / turns[turn] for turn in sorted(turns)}
+            "groups": float(len(np.unique(groups))),
+            "group_size": float(size.mean()),
+            "singletons": float((size == 1).mean()),
+        } | {f"singletons_turn_{number}": float(share) for number, share in enumerate(alone, start=1)}
+
+
+def _places(lengths: np.ndarray) -> np.ndarray:
+    """0, 1, ... for each length, one after the other."""
+    return np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+
+
+def _spans(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    return list(pairwise([0, *np.cumsum(sizes, dtype=np.int64).tolist()]))
+
+
+def _by_trajectory(played: Sequence[Played], flat: np.ndarray) -> list[list[np.ndarray]]:
+    spans = iter(_spans([len(trajectory.actions) for each in played for trajectory in each.trajectories]))
+    return [[flat[slice(*next(spans))] for _ in each.trajectories] for each in played]

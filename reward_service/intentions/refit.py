@@ -1,0 +1,97 @@
+"""The next version, fitted on the window as one snapshot shows it.
+
+    snapshot -> utterances, counted -> space, with the ids of the one before -> k -> version
+
+A snapshot holds what does not change any more, so all this goes on beside the traffic. Whoever is in
+Python keeps everybody else out of it: so it is done in steps of a few milliseconds, or in numpy, or
+in another process, and between two steps it makes way within half a millisecond.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+
+from reward_service.intentions.corpus import Utterance
+from reward_service.intentions.fit import Utterances, fit_space
+from reward_service.intentions.granularity import with_level
+from reward_service.intentions.matching import compare, keep_ids
+from reward_service.intentions.settings import IntentionSettings
+from reward_service.intentions.space import IntentionSpace
+from reward_service.intentions.trajectory import Trajectory, Turns
+from reward_service.intentions.version import Version
+from reward_service.intentions.window import Played
+
+EPISODES = 256  # entered at once
+MAKE_WAY_SECONDS = 0.0005  # Python's own is 0.005, and a small batch takes the interpreter back ten times
+
+
+class Snapshot(NamedTuple):
+    space: IntentionSpace | None  # in use
+    utterances: list[tuple[int, Utterance]]  # by code
+    episodes: list[Played]
+    first: int  # number of the oldest one
+
+
+@contextmanager
+def making_way() -> Iterator[None]:
+    """Threads that ask for the interpreter soon get it."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(min(before, MAKE_WAY_SECONDS))
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
+def next_version(snapshot: Snapshot, settings: IntentionSettings) -> Version:
+    trajectories = [trajectory for played in snapshot.episodes for trajectory in played.trajectories]
+    codes, utterances = _counted(snapshot.utterances, trajectories)
+    new = fit_space(utterances, settings.space, version=snapshot.space.version + 1 if snapshot.space else 1)
+    prototype, _ = new.nearest(new.features(utterances.embeddings, utterances.gists))
+    if old := snapshot.space:
+        before, _ = old.nearest(old.features(utterances.embeddings, utterances.gists))
+        new = keep_ids(old, new, before, prototype, utterances.counts, settings.space.keep)
+    turns = None
+    if settings.space.granularity == "split":
+        turns = Turns(_renumbered(trajectories, codes), settings.aggregate.gamma)
+    new = with_level(new, settings.space, turns, prototype)
+    version = Version(settings.aggregate, new, snapshot.first)
+    version.place(snapshot.utterances)
+    for start in range(0, len(snapshot.episodes), EPISODES):
+        version.window.add([played[:2] for played in snapshot.episodes[start : start + EPISODES]])
+    if old:
+        version.change = compare(old.names(old.k)[before], new.names(new.k)[prototype], utterances.counts)
+    return version
+
+
+def _counted(
+    found: Sequence[tuple[int, Utterance]], trajectories: Sequence[Trajectory]
+) -> tuple[list[int], Utterances]:
+    """What was said in them, with codes, in an order that does not depend on who came first."""
+    said = chain.from_iterable((*each.actions, *each.observations) for each in trajectories)
+    codes, counts = np.unique(np.fromiter((code for code in said if code >= 0), np.int64), return_counts=True)
+    count = dict(zip(codes.tolist(), counts.tolist(), strict=True))
+    chosen = sorted(((code, each) for code, each in found if code in count), key=lambda entry: tuple(entry[1].gist))
+    return [code for code, _ in chosen], Utterances(
+        gists=[each.gist for _, each in chosen],
+        embeddings=np.stack([each.embedding for _, each in chosen]).astype(np.float32),
+        counts=np.array([count[code] for code, _ in chosen], np.int64),
+    )
+
+
+def _renumbered(trajectories: Sequence[Trajectory], codes: Sequence[int]) -> list[Trajectory]:
+    """With places in `codes` instead of codes; fixed labels stay."""
+    place = {code: number for number, code in enumerate(codes)}
+    return [
+        trajectory._replace(
+            actions=tuple(place[code] for code in trajectory.actions),
+            observations=tuple(place.get(code, code) for code in trajectory.observations),
+        )
+        for trajectory in trajectories
+    ]
