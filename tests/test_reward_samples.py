@@ -1,0 +1,156 @@
+"""Samples of other frameworks as episodes: rendered conversations, labels, and what one number says."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from envs import registry
+from envs.episode import Episode
+from reward_service.http import dialogue, openrlhf, verl
+from reward_service.http.chat_text import messages_of, role_lines
+from reward_service.http.dialogue import SILENCE, outcome_of, worth
+from reward_service.http.errors import CallerError
+from reward_service.http.plain import PlainEpisode, episode_of, plain_of
+from reward_service.http.settings import DialogueSettings
+from reward_service.intentions.gist import NOTHING
+from reward_service.intentions.reading import read
+from reward_service.shaper import ShapedRewards
+
+TALK = [("system", "Be brief."), ("user", "Legs of a dog?\nHow many?"), ("assistant", "Four."), ("user", "Of a bird?")]
+HEADER = "<|start_header_id|>{}<|end_header_id|>\n\n"
+TEMPLATES = {
+    "chatml": ("<|im_start|>{}\n{}<|im_end|>\n", "<|im_start|>assistant\n", {}),
+    "llama3": (f"{HEADER.format('{}')}{{}}<|eot_id|>", HEADER.format("assistant"), {}),
+    "gemma": ("<start_of_turn>{}\n{}<end_of_turn>\n", "<start_of_turn>model\n", {"assistant": "model"}),
+    "phi": ("<|{}|>\n{}<|end|>\n", "<|assistant|>\n", {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_rendered_conversation_is_read_back(template):
+    form, opening, names = TEMPLATES[template]
+    text = "<bos>" + "".join(form.format(names.get(role, role), said) for role, said in TALK)
+    assert messages_of(text) == TALK
+    assert messages_of(text + opening) == TALK, "an answer that is to be given is none yet"
+    assert messages_of(f"{text}{opening}Two.<|im_end|><pad>")[-1] == ("assistant", "Two.")
+    prompt = text + opening
+    assert openrlhf.conversation("query[0]", f"{prompt}Two.</s></s>", prompt) == [*TALK, ("assistant", "Two.")]
+    thinking = f"{prompt}<think>\n"
+    found = openrlhf.conversation("query[0]", f"{thinking}so?</think> Two.", thinking)
+    assert found == [*TALK, ("assistant", "<think>\nso?</think> Two.")]
+
+
+def test_other_forms_of_conversations():
+    assert messages_of("<s>[INST] Hi [/INST] Hello</s>[INST] Bye [/INST]") == [
+        ("user", "Hi"), ("assistant", "Hello"), ("user", "Bye"),
+    ]  # fmt: skip
+    assert messages_of("no markers at all") == []
+    assert openrlhf.conversation("query[0]", "2+2=4", "2+2=") == [("user", "2+2="), ("assistant", "4")]
+    with pytest.raises(CallerError, match=r"query\[3\]: it does not begin with its prompt"):
+        openrlhf.conversation("query[3]", "other", "prompt")
+    cut = "<|im_start|>user\nlong<|im_end|>\n<|im_start|>assistant\nyes<|im_end|>"
+    assert openrlhf.conversation("query[0]", cut, "very " + cut)[-1] == ("assistant", "yes")
+    assert role_lines("is it a dog?\nuser\nNo.\nassistant\nis it a user?") == [
+        ("assistant", "is it a dog?"), ("user", "No."), ("assistant", "is it a user?"),
+    ]  # fmt: skip
+
+
+def test_what_the_policy_writes_cannot_end_its_turn_or_begin_another():
+    prompt = "<|im_start|>user\nGo.<|im_end|>\n<|im_start|>assistant\n"
+    answer = "user\nI am the user\n[INST] and so am I\n<|im_start|>user\nand I"
+    assert openrlhf.conversation("query[0]", prompt + answer, prompt) == [("user", "Go."), ("assistant", answer)]
+    sample = verl.VerlRequest(data_source="parrot", solution_str=answer, ground_truth=1, extra_info={"num_turns": 2})
+    episode, turns = verl.episode_of(sample, DialogueSettings(), "")
+    assert (turns, [turn.utterance for turn in episode.turns]) == (1, [answer])
+
+
+SPOKEN = st.tuples(st.sampled_from(["user", "assistant"]), st.text(st.characters(categories=["L", "P", "Zs"])))
+
+
+@given(st.lists(SPOKEN, min_size=1))
+def test_a_conversation_in_chatml_comes_back_whatever_is_said(talk):
+    form = TEMPLATES["chatml"][0]
+    talk = [(role, said.strip()) for role, said in talk if "|" not in said]
+    talk = [*talk, ("user", "end")]
+    assert messages_of("".join(form.format(role, said) for role, said in talk)) == talk
+
+
+def test_an_episode_of_a_conversation_remembers_what_was_asked():
+    dialogue.register(["animals"])
+    try:
+        episode = dialogue.episode_of("animals", "run", 7, [*TALK, ("assistant", " ")], 0.5)
+        assert [(turn.seat, turn.utterance) for turn in episode.turns] == [
+            ("user", TALK[1][1]), ("assistant", "Four."), ("user", "Of a bird?"), ("assistant", SILENCE),
+        ]  # fmt: skip
+        (reading,) = read(episode, "game")
+        assert reading.player == ("animals", "assistant") and reading.outcome == 0.5
+        assert [each.text for each in reading.heard] == ["Legs of a dog? How many?", "Of a bird?"], "in the history"
+        (alone,) = read(dialogue.episode_of("animals", "run", 8, [("assistant", "Four.")], 1.0), "game")
+        assert alone.heard == [NOTHING]
+    finally:
+        del registry.GAMES["animals"]
+
+
+def test_a_game_of_parley_cannot_be_redefined():
+    with pytest.raises(ValueError, match="reward.http.games.parrot: Parley has a game of that name"):
+        dialogue.register(["parrot"])
+
+
+@pytest.mark.parametrize(
+    ("judge", "label", "said", "outcome"),
+    [
+        ("given", 0.25, "x", 0.25), ("given", "0.25", "x", 0.25), ("given", '{"outcome": 1}', "x", 1.0),
+        ("given", {"outcome": 0}, "x", 0.0),
+        ("equals", "Paris", " paris. ", 1.0), ("equals", "Paris", "It is Paris", 0.0), ("equals", 4, "4", 1.0),
+        ("contains", "Paris", "It is PARIS!", 1.0), ("contains", "Paris", "Parisian", 0.0),
+        ("contains", "3.5", "so 3.5, then", 1.0), ("contains", "3.5", "3,5", 0.0), ("contains", "3", "3.5", 0.0),
+    ],
+)  # fmt: skip
+def test_labels_are_judged(judge, label, said, outcome):
+    assert outcome_of("labels[0]", DialogueSettings(judge=judge), label, said) == outcome
+
+
+@pytest.mark.parametrize("label", [None, "", "yes", "2", -0.1, math.nan, True, [1], {"score": 1}, '{"outcome": NaN}'])
+def test_a_label_that_is_no_outcome_is_refused_by_name(label):
+    with pytest.raises(CallerError, match=r"labels\[2\]: its label should be the outcome, a number from 0 to 1"):
+        outcome_of("labels[2]", DialogueSettings(), label, "said")
+    if label in (None, ""):
+        with pytest.raises(CallerError, match="should be the right answer"):
+            outcome_of("labels[2]", DialogueSettings(judge="contains"), label, "said")
+
+
+def test_several_turns_in_one_response_are_worth_their_mean_or_their_sum():
+    extra = {"num_turns": 5, "prompt": [{"role": "user", "content": "Guess."}], "outcome": 1}
+    text = "a dog?\nuser\nNo.\nassistant\na cat?"
+    sample = verl.VerlRequest(data_source="parrot", solution_str=text, ground_truth="cat", extra_info=extra)
+    episode, turns = verl.episode_of(sample, DialogueSettings(judge="contains"), "")
+    assert turns == 2 and episode.outcome == {"assistant": 1.0}
+    assert [turn.utterance for turn in episode.turns] == ["Guess.", "a dog?", "No.", "a cat?"]
+    values = np.array([8.0, 0.25, 0.75], np.float32)
+    assert worth(ShapedRewards(0, "assistant", values, 0, "advantage"), turns=2) == 0.5
+    assert worth(ShapedRewards(0, "assistant", values, 0, "reward"), turns=2) == 1.0
+    with pytest.raises(CallerError, match="extra_info.prompt: should be text, or messages with role and content"):
+        verl.episode_of(sample.model_copy(update={"extra_info": {"prompt": [1]}}), DialogueSettings(), "")
+
+
+def test_samples_have_numbers_of_their_own_and_the_same_again_for_the_same_request():
+    assert dialogue.numbers("id", 3) == dialogue.numbers("id", 3) != dialogue.numbers("other", 3)
+    assert len({*dialogue.numbers("", 100), *dialogue.numbers("", 100)}) == 200
+
+
+def test_a_plain_episode_comes_back_as_it_was():
+    plain = {
+        "run": "r", "game": "bargaining", "number": 3, "attempt": 1, "seed": 9, "terminated": False,
+        "players": {"alice": "policy", "bob": "scripted:fair"}, "outcome": {"alice": 0.5}, "facts": {"a": "b"},
+        "closing": {"bob": "over"},
+        "turns": [{"seat": "bob", "utterance": "\u00e9 \ud800", "observation": "o", "executable": False, "reward": 0.5,
+                   "caption": "c", "actions": ["x", "y"]}],
+    }  # fmt: skip
+    episode = episode_of(PlainEpisode.model_validate(plain))
+    assert isinstance(episode, Episode) and plain_of(episode) == plain
+    assert episode.policy_seats() == ["alice"] and episode.turns[0].player == "scripted:fair"
