@@ -103,6 +103,18 @@ class Overcooked:
             return "the agent serves the dish, and it is the right one"
         return f"the agent chooses to {action}" + ("" if changed else ", and nothing comes of it")
 
+    def helpful(self, caption: str) -> float:
+        """Of what `step` says: 1 for the right dish, for taking the bowl, and for what was done to food that
+        the dish needs; else 0."""
+        if caption == "the agent serves the dish, and it is the right one":
+            return 1.0
+        done = caption.removeprefix("the agent chooses to ")
+        needed = [self.room.things[food] for food in self.room.needed]
+        of_use = {"take the bowl", *(f"{what} the {food}" for food in needed for what in ("pick up", "chop"))}
+        puts = tuple(f"put the {food} " for food in needed)
+        nothing = caption.endswith(", and nothing comes of it")
+        return float(done != caption and not nothing and (done in of_use or done.startswith(puts)))
+
     def outcome(self) -> dict[str, float]:
         return {SEAT: float(self.kitchen.served)}
 

@@ -112,6 +112,17 @@ class TwentyQuestions:
             caption=caption,
         )
 
+    def helpful(self, caption: str) -> float:
+        """Of what `step` says: 1 for the right guess and for a question that halves the objects, less for one that
+        splits them unevenly, 0 for a wrong guess and for nonsense; a half where the table cannot tell."""
+        if not caption.startswith("the guesser asks ") or caption.endswith(": invalid"):
+            return float(caption.startswith("the guesser guesses ") and caption.endswith(": right"))
+        asked = caption.removeprefix("the guesser asks about ").rpartition(": ")[0].removeprefix("the contrary of ")
+        if asked not in self.table.yes:
+            return 0.5
+        true = self.table.yes[asked].bit_count() / len(self.table.names)
+        return 2 * min(true, 1 - true)
+
     def outcome(self) -> dict[str, float]:
         return {SEAT: float(self._won)}
 

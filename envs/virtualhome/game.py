@@ -23,6 +23,7 @@ from envs.game import Player, Step, Trial
 from envs.listed import menu_of, named, one_of, order_of, yes_or_no
 from envs.options import whole_number
 from envs.virtualhome.home import Action, State, achieved, actions_of, after, start_of, within_reach
+from envs.virtualhome.plan import phrases_of_plan
 from envs.virtualhome.players import PLAYERS
 from envs.virtualhome.task import shipped, task_named
 from envs.virtualhome.words import briefing, description, every_sentence
@@ -104,6 +105,11 @@ class VirtualHome:
             truncated=not self._done and self._turn >= self.horizon,
             caption=f"{caption}, and the task is done" if self._done else caption,
         )
+
+    def helpful(self, caption: str) -> float:
+        """Of what `step` says: 1 for what was done and lies on one shortest way to the goal, else 0."""
+        done = caption.removesuffix(", and the task is done")
+        return float(any(done == f"the agent chooses to {phrase}" for phrase in phrases_of_plan(self.task)))
 
     def outcome(self) -> dict[str, float]:
         return {SEAT: float(self._done)}

@@ -43,3 +43,13 @@ def best_actions(task: Task) -> dict[State, tuple[int, Action | None]]:
     if start_of(task) not in best:
         raise TaskError(f"task {task.source}: no actions lead to its goal")
     return best
+
+
+@lru_cache(maxsize=16)
+def phrases_of_plan(task: Task) -> tuple[str, ...]:
+    """The actions of one shortest way from the start to the goal, as the agent says them."""
+    best, state, phrases = best_actions(task), start_of(task), []
+    while (action := best[state][1]) is not None:
+        phrases.append(action.phrase)
+        state = after(task, state, action)
+    return tuple(phrases)

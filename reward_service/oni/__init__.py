@@ -1,0 +1,1 @@
+"""Intrinsic reward from feedback on what happened, annotated beside the traffic. See `shaper`."""
