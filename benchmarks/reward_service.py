@@ -1,0 +1,228 @@
+"""How long callers wait for their values: in one process, at a named actor, and over HTTP.
+
+    python -m benchmarks.reward_service            20 s of traffic each
+    python -m benchmarks.reward_service --quick    8 s each
+
+Requests of one episode of ten turns come at 200 a second, whether earlier ones are answered or not;
+the wait is counted from the moment a request was due. The shaper is aria with a full window, all
+utterances were embedded before, and the journal is on the disk with each answer. The same traffic
+runs without refits and with refits one after the other. One client process and one service share the
+machine with everything else that runs on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+from rich.table import Table
+
+from benchmarks.report import Say, run_alone
+from envs.episode import Episode, Ticket, Turn
+from envs.settings import GameSettings
+from reward_service import make_shaper
+from reward_service.http.plain import plain_of
+from reward_service.http.settings import HttpSettings
+from reward_service.journal import Journal
+from reward_service.settings import RewardSettings
+from reward_service.stream import RewardStream
+
+RATE, TURNS, WINDOW = 200, 10, 1024  # episodes a second; turns of each; episodes in the window
+TEXTS = 3000  # distinct utterances: few enough that all recur, so many that some leave the window and come back
+WARM = 64  # episodes in a request before anything is measured
+SECONDS, QUICK_SECONDS = 20, 8
+ANSWER_SECONDS = 60.0  # longest wait for the last answers
+SELDOM, OFTEN = 1e6, 0.02  # reward.intentions.growth: never again; again and again
+THINGS = ("price", "deal", "offer", "share", "round", "split", "answer", "claim", "part", "gain")
+
+Send = Callable[[Episode, Callable[[], None]], None]  # and what to call when it is answered
+
+
+def measure(quick: bool, say: Say) -> dict[str, Any]:
+    seconds = QUICK_SECONDS if quick else SECONDS
+    found = []
+    for where, service in (("in process", in_process), ("named actor", named_actor), ("HTTP", over_http)):
+        for refits, growth in (("none", SELDOM), ("one after the other", OFTEN)):
+            say(f"{where}, refits: {refits}")
+            with tempfile.TemporaryDirectory(prefix="parley-rewards-") as folder:
+                settings = settings_of(folder, growth)
+                with service(settings) as (send, warm, metrics):
+                    found.append({"where": where, "refits": refits} | run(seconds, send, warm, metrics))
+    return {"episodes_per_second": RATE, "seconds_each": seconds, "waits": found}
+
+
+def settings_of(folder: str, growth: float) -> RewardSettings:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        http = HttpSettings(port=held.getsockname()[1], state=folder)
+    intentions = {"growth": growth, "drift": 1.0, "aggregate": {"window": WINDOW}}
+    return RewardSettings(shaper="aria", http=http, intentions=intentions)
+
+
+def run(
+    seconds: float, send: Send, warm: Callable[[list[Episode]], None], metrics: Callable[[], dict[str, float]]
+) -> dict[str, Any]:
+    episodes = traffic()
+    for _ in range(WINDOW // WARM + 2):
+        warm([next(episodes) for _ in range(WARM)])
+    before, waits, lock = _settled(metrics), [], threading.Lock()
+    started = time.perf_counter()
+    for number in range(int(RATE * seconds)):
+        due = started + number / RATE
+        time.sleep(max(0.0, due - time.perf_counter()))
+
+        def answered(due: float = due) -> None:
+            with lock:
+                waits.append(time.perf_counter() - due)
+
+        send(next(episodes), answered)
+    deadline = time.perf_counter() + ANSWER_SECONDS
+    while len(waits) < number + 1:
+        if time.perf_counter() > deadline:
+            raise RuntimeError(f"{number + 1 - len(waits)} of {number + 1} requests were not answered")
+        time.sleep(0.01)
+    after = metrics()
+    milliseconds = 1000 * np.array(waits)
+    return {
+        "p50_ms": round(float(np.percentile(milliseconds, 50)), 1),
+        "p99_ms": round(float(np.percentile(milliseconds, 99)), 1),
+        "largest_ms": round(float(milliseconds.max()), 1),
+        "refits_published": int(after["stream/refits"] - before["stream/refits"]),
+    }
+
+
+def _settled(metrics: Callable[[], dict[str, float]]) -> dict[str, float]:
+    """Once the first intention space is in use."""
+    deadline = time.perf_counter() + ANSWER_SECONDS
+    while (found := metrics())["stream/refitting"] or not found["stream/refits"]:
+        if time.perf_counter() > deadline:
+            raise RuntimeError(f"no intention space within {ANSWER_SECONDS:g} s")
+        time.sleep(0.05)
+    return found
+
+
+def traffic() -> Iterator[Episode]:
+    chance = random.Random(0)
+    texts = [f"{THINGS[n % 10]} {THINGS[n // 10 % 10]} {n}" for n in range(TEXTS)]
+    first = iter(texts)  # each once, so that all are embedded before anything is measured
+    for number in range(1_000_000):
+        turns = [Turn("seat", "policy", "go on", next(first, None) or chance.choice(texts)) for _ in range(TURNS)]
+        ticket = Ticket("benchmark", "negotiation", number, number, (("seat", "policy"), ("rival", "other")))
+        yield Episode(ticket, turns, {"seat": chance.random()}, terminated=True)
+
+
+@contextmanager
+def in_process(settings: RewardSettings) -> Iterator[tuple]:
+    shaper = make_shaper(settings, GameSettings())
+    stream = RewardStream(shaper, settings.http.stream, Journal(Path(settings.http.state), {}))
+
+    def send(episode: Episode, answered: Callable[[], None]) -> None:
+        stream.submit([episode]).add_done_callback(lambda future: _checked(future, answered))
+
+    try:
+        yield send, lambda episodes: stream.submit(episodes).result(ANSWER_SECONDS), stream.metrics
+    finally:
+        stream.close()
+
+
+def _checked(future: Future, answered: Callable[[], None]) -> None:
+    if len(future.result()) == 1:
+        answered()
+
+
+@contextmanager
+def named_actor(settings: RewardSettings) -> Iterator[tuple]:
+    import ray
+
+    from reward_service.http.shard import NAMESPACE, RewardShard, shard_name
+
+    with _ray():
+        made = RewardShard.options(name=shard_name(0), namespace=NAMESPACE, num_cpus=0)
+        shard = made.remote(settings, GameSettings(), 0)
+
+        def call(method: str, *arguments: Any) -> Any:
+            return ray.get(getattr(shard, method).remote(*arguments), timeout=settings.http.start_seconds)
+
+        def send(episode: Episode, answered: Callable[[], None]) -> None:
+            shard.rewards.remote([episode]).future().add_done_callback(lambda future: _checked(future, answered))
+
+        try:
+            yield send, lambda episodes: call("rewards", episodes), lambda: call("metrics")
+        finally:
+            call("close")
+            ray.kill(shard)
+
+
+@contextmanager
+def over_http(settings: RewardSettings) -> Iterator[tuple]:
+    import ray
+
+    from reward_service.http.deployment import DeployedService
+
+    with _ray(), _loop() as loop:
+        service = DeployedService(settings, GameSettings(), None)
+        service.start()
+        client = httpx.AsyncClient(base_url=service.address, timeout=ANSWER_SECONDS)
+
+        async def post(episodes: list[Episode], answered: Callable[[], None]) -> None:
+            content = {"episodes": [plain_of(episode) for episode in episodes]}
+            (await client.post("/v1/rewards", json=content)).raise_for_status()
+            answered()
+
+        def send(episode: Episode, answered: Callable[[], None]) -> None:
+            asyncio.run_coroutine_threadsafe(post([episode], answered), loop)
+
+        def warm(episodes: list[Episode]) -> None:
+            asyncio.run_coroutine_threadsafe(post(episodes, lambda: None), loop).result(ANSWER_SECONDS)
+
+        try:
+            yield send, warm, lambda: ray.get(service.shards[0].metrics.remote(), timeout=ANSWER_SECONDS)
+        finally:
+            asyncio.run_coroutine_threadsafe(client.aclose(), loop).result(ANSWER_SECONDS)
+            service.close()
+
+
+@contextmanager
+def _ray() -> Iterator[None]:
+    import ray
+
+    ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+@contextmanager
+def _loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """In a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        yield loop
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(ANSWER_SECONDS)
+
+
+def tables(found: dict[str, Any]) -> list[Table]:
+    table = Table("where", "refits", "p50 ms", "p99 ms", "largest ms", "refits published")
+    for row in found["waits"]:
+        table.add_row(*(str(value) for value in row.values()))
+    return [table]
+
+
+if __name__ == "__main__":
+    run_alone("reward_service", measure, tables)

@@ -1,0 +1,30 @@
+"""What an episode of a caller must be before it may touch a shaper's state. It is refused by name."""
+
+from __future__ import annotations
+
+import math
+
+from envs.episode import Episode
+from reward_service.intentions.reading import EpisodeRefused, check
+
+
+def admit(episode: Episode, longest_text: int) -> None:
+    check(episode)
+    seats = dict(episode.ticket.players)
+    if not episode.policy_seats():
+        raise EpisodeRefused(episode, "no_seat", "no seat is to be valued: give an outcome or a seat of 'policy'")
+    for number, turn in enumerate(episode.turns):
+        if turn.seat not in seats:
+            raise EpisodeRefused(episode, "unknown_seat", f"seat {turn.seat!r} of turn {number} is not in players")
+        if not turn.utterance.strip():
+            raise EpisodeRefused(episode, "empty_utterance", f"the utterance of turn {number} is empty")
+        for what in ("utterance", "observation"):
+            if (length := len(getattr(turn, what))) > longest_text:
+                text = f"the {what} of turn {number} has {length} characters, more than {longest_text}"
+                raise EpisodeRefused(episode, "huge_text", text)
+        if not math.isfinite(turn.reward):
+            raise EpisodeRefused(episode, "bad_reward", f"the reward of turn {number} is {turn.reward}, not a number")
+    for seat, outcome in episode.outcome.items():
+        if not isinstance(outcome, int | float) or not 0 <= outcome <= 1:  # NaN is not, either
+            text = f"the outcome of seat {seat!r} is {outcome}, not a number from 0 to 1"
+            raise EpisodeRefused(episode, "bad_outcome", text)
