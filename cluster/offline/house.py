@@ -1,0 +1,120 @@
+"""Ray, rollout workers and learners, each started when it is first needed and closed when the next one is.
+
+Playing and training take turns, so they share the same CPUs and GPUs. Workers stay for as long as the same
+policy plays: held-out games and the next collection are played by one fleet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cluster.config import RunConfig
+from cluster.ledger import Ledger
+from cluster.offline.account import Account
+from cluster.policy import check_model, model_to_measure
+from cluster.run_folder import RunFolder
+from cluster.session import named_failures, ray_cluster, start_fleet
+
+if TYPE_CHECKING:
+    from cluster.play_through import Playing
+    from learners.group import LearnerGroup
+
+
+class House:
+    """Use as a context manager. `folder` is that of the whole run."""
+
+    def __init__(self, config: RunConfig, folder: RunFolder, account: Account):
+        self.config, self.folder, self.account = config, folder, account
+        self.ray, self.tenants = ExitStack(), ExitStack()
+        self.up = False
+        self.player: tuple[str, Playing] | None = None  # whose weights play, and through whom
+        self._beginning: str | None = None
+
+    def __enter__(self) -> House:
+        return self
+
+    def __exit__(self, *exception) -> None:
+        try:
+            self.clear()
+        finally:
+            self.ray.close()
+
+    def clear(self) -> None:
+        """Whoever plays or trains leaves."""
+        self.player = None
+        self.tenants.close()
+        self.tenants = ExitStack()
+
+    def _cluster(self) -> None:
+        if not self.up:
+            self.ray.enter_context(ray_cluster(self.config, self.account, learners=False))
+            self.up = True
+
+    def beginning(self) -> str:
+        """The policy that everything starts from, as a whole model that engines and learners load."""
+        if self._beginning is None:
+            config = self.config.model_copy(deep=True)
+            with named_failures():
+                self._beginning = str(model_to_measure(config, config.model.path, self.folder, self.account))
+        return self._beginning
+
+    def playing(self, policy: str) -> Playing:
+        """Workers that play with the weights in this folder."""
+        if self.player is not None and self.player[0] == policy:
+            return self.player[1]
+        self.clear()
+        self._cluster()
+        from cluster.play_through import Playing
+
+        config = self.config.model_copy(deep=True)
+        config.learner.lora.rank = 0  # the policy is whole
+        config.model.path = policy
+        with named_failures():
+            check_model(policy, config)
+        self.account.stage("starting rollout workers")
+        games = {config.game.name: config.game}
+        name = f"{self.folder.name}-{Path(policy).parent.name}"
+        fleet = start_fleet(config, policy, "object_store", name, self.tenants, games)
+
+        def seat_with_own_weights() -> None:  # the model's folder holds the weights that play
+            for worker in fleet.joining():
+                fleet.joined(worker)
+
+        seat_with_own_weights()
+        ledger = Ledger(
+            name, config.game.name, (), seed=config.seed, batch=1, max_staleness=0, max_attempts=1
+        )  # held-out tickets pass it by
+        playing = Playing(fleet, ledger, seat_with_own_weights, lambda _: None, config.rollout.batch_seconds)
+        playing.on_poll = self.account.playing
+        self.player = policy, playing
+        return playing
+
+    @contextmanager
+    def learners(self, policy: str, updates: int) -> Iterator[LearnerGroup]:
+        """Learners that start from the weights in this folder and make so many updates."""
+        self.clear()
+        self._cluster()
+        from learners.group import LearnerGroup
+
+        config = self.config
+        self.account.stage("starting learners")
+        # Nobody knows the probabilities with which a recorded game was played. Its tokens are given ones
+        # far below any (see `cluster.offline.train`), and with a cap of 1 each then weighs exactly 1.
+        settings = config.learner.model_copy(update={"importance_cap": 1.0})
+        settings.end_with(updates)
+        group = LearnerGroup(
+            settings,
+            policy,
+            config.rollout.temperature,
+            seed=config.seed,
+            name=self.folder.name,
+            trust_remote_code=config.model.trust_remote_code,
+        )
+        self.tenants.callback(group.close)
+        with named_failures():
+            group.start()
+            yield group
+        self.clear()

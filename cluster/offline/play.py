@@ -1,0 +1,112 @@
+"""Games with the policy as it is: collected for training, and held out for measuring.
+
+    collect:   tickets, `at_once` of them -> rollout workers -> records, appended and noted -> the next ones
+
+What was noted as written is whole; a stop loses the games that were being played, and the next start plays
+them from the same seeds. A game that fails `rollout.max_attempts` times stops the stage and says why.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+import ray
+
+from cluster.evaluate import measure
+from cluster.ledger import training_seed
+from cluster.offline.recording import record_of, tokenizer_name
+from cluster.offline.work import Work
+from cluster.play_through import HELD_OUT_NUMBERS, Playing
+from cluster.run_folder import to_json, write_whole
+from cluster.session import named_failures
+from envs.episode import Episode, Ticket
+
+Seats = tuple[tuple[str, str], ...]
+
+
+def collect(work: Work, scratch: Path) -> dict:
+    config, policy = work.config, work.beginning()
+    playing, tokenizer = work.house.playing(policy), _tokenizer(work, policy)
+    path, note = scratch / work.file("msgs").name, scratch / "written.json"
+    done = _cut_back(path, note)
+    seed = config.seed * 1_000 + work.number
+    while done["games"] < config.offline.games:
+        numbers = range(done["games"], min(done["games"] + config.offline.at_once, config.offline.games))
+        tickets = [
+            Ticket(work.folder.name, config.game.name, HELD_OUT_NUMBERS + n, training_seed(seed, n), work.players)
+            for n in numbers
+        ]
+        episodes = _played(work, playing, tickets, numbers[0], config.offline.games)
+        with open(path, "a", encoding="utf-8") as file:
+            for episode in episodes:
+                file.write(json.dumps(record_of(episode, work.game, tokenizer)) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+            done["bytes"] = file.tell()
+        done["games"] = numbers[-1] + 1
+        for episode in episodes:
+            outcomes = [episode.outcome[seat] for seat in episode.policy_seats()]
+            done["seats"] += len(outcomes)
+            done["wins"] += sum(outcome >= 1 for outcome in outcomes)
+            done["turns"] += len(episode.turns)
+        write_whole(note, to_json(done))
+    failures = dict(playing.failures)
+    return {"games": done["games"], "turns": done["turns"], "win_rate": done["wins"] / done["seats"]} | (
+        {"failures": failures} if failures else {}
+    )
+
+
+def _cut_back(path: Path, note: Path) -> dict[str, int]:
+    """What is noted as written; anything behind it was being written when it stopped."""
+    if not (path.exists() and note.exists()):
+        path.write_bytes(b"")
+        return {"games": 0, "bytes": 0, "wins": 0, "seats": 0, "turns": 0}
+    done = json.loads(note.read_text(encoding="utf-8"))
+    os.truncate(path, done["bytes"])
+    return done
+
+
+def _tokenizer(work: Work, policy: str) -> str:
+    from transformers import AutoTokenizer
+
+    return tokenizer_name(AutoTokenizer.from_pretrained(policy, trust_remote_code=work.config.model.trust_remote_code))
+
+
+def _played(
+    work: Work, playing: Playing, tickets: list[Ticket], before: int, wanted: int, temperature: float | None = None
+) -> list[Episode]:
+    work.account.played, work.account.wanted = before, wanted
+    rollout = work.config.rollout
+    with named_failures():
+        results = playing.play_held_out(tickets, rollout.max_attempts, temperature)
+        return ray.get([result.ref for result in results], timeout=rollout.batch_seconds)
+
+
+def evaluate(work: Work, scratch: Path) -> dict:
+    """Held-out games with the policy that this iteration made."""
+    config, made = work.config, str(work.file("policy")) if work.number else work.beginning()
+    playing = work.house.playing(made)
+    evaluation, episodes = config.evaluation, []
+    for place, (games, players) in enumerate(_sittings(work, evaluation.episodes)):
+        first = HELD_OUT_NUMBERS + place * evaluation.episodes
+        tickets = [
+            Ticket(work.folder.name, config.game.name, first + n, evaluation.seed + n, players) for n in range(games)
+        ]
+        episodes += _played(work, playing, tickets, len(episodes), evaluation.episodes, evaluation.temperature)
+    found = asdict(measure(episodes, work.number, config.learner.credit.gamma))
+    write_whole(scratch / "evaluation.json", to_json(found))
+    work.folder.write_transcripts(work.number, episodes)
+    return found
+
+
+def _sittings(work: Work, games: int) -> list[tuple[int, Seats]]:
+    """How many games, and who sits where: the policy in each seat in turn against the rival, if there is one."""
+    rival = work.config.offline.rival
+    if not rival:
+        return [(games, work.players)]
+    seats = work.game.seats
+    sittings = [tuple((seat, "policy" if seat == own else rival) for seat in seats) for own in seats]
+    return [(games // 2 + (not place and games % 2), players) for place, players in enumerate(sittings)]

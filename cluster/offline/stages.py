@@ -1,0 +1,279 @@
+"""The stages of an iteration: what each reads, writes and depends on, and how one is done.
+
+    collect -> embed -> cluster -> choose -> label -> aggregate -> tokenize -> train -> evaluate
+
+A stage writes into a scratch folder; when all of it is whole, its files get their names and the manifest
+records it. A stop leaves the scratch folder, which collect, embed and train go on with as long as
+what they read and depend on is the same; the others begin anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+
+from cluster.config import RunConfig
+from cluster.errors import RunError
+from cluster.offline import intentions, play
+from cluster.offline.manifest import NOT_YET, content
+from cluster.offline.work import Work
+from cluster.run_folder import write_whole
+
+# Where and how fast something is computed changes nothing that it computes.
+RESOURCES = {
+    "rollout": {
+        "workers", "cpus_per_worker", "gpus_per_worker", "episodes_in_flight", "episode_seconds", "batch_seconds",
+        "worker_silence_seconds", "max_attempts", "max_worker_restarts",
+    },
+    "rollout.engine": {
+        "max_sequences", "max_batched_tokens", "gpu_memory_share", "cpu_cache_gib", "enforce_eager", "prefix_caching",
+        "start_seconds", "tensor_parallel",
+    },
+    "learner": {
+        "cpus_per_rank", "gpus_per_rank", "tokens_per_micro_batch", "gradient_checkpointing", "start_seconds",
+        "update_seconds", "sync", "critic", "importance_cap", "credit", "offload_optimizer",
+    },
+}  # fmt: skip
+
+
+def chosen(config: RunConfig, *keys: str) -> dict[str, Any]:
+    """Settings by dotted key; a section stands for all that is in it, resources left out."""
+    found: dict[str, Any] = {}
+    for key in keys:
+        value: Any = config.model_dump(mode="json")
+        for part in key.split("."):
+            value = value[part]
+        _flatten(key, value, found)
+    return found
+
+
+def _flatten(key: str, value: Any, found: dict[str, Any]) -> None:
+    if isinstance(value, dict) and value:
+        for name, each in value.items():
+            if name not in RESOURCES.get(key, ()):
+                _flatten(f"{key}.{name}", each, found)
+    else:
+        found[key] = value
+
+
+SPACE = "reward.intentions.space"
+
+
+@dataclass(frozen=True)
+class Stage:
+    name: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    settings: tuple[str, ...]
+    do: Callable[[Work, Path], Mapping[str, Any]]
+
+
+def tokenize(work: Work, scratch: Path) -> dict:
+    from transformers import AutoTokenizer
+
+    from cluster.offline.examples import Speech, write_sequences
+    from cluster.offline.recording import tokenizer_name
+
+    shutil.rmtree(scratch / "tokens", ignore_errors=True)
+    trust = work.config.model.trust_remote_code
+    tokenizer = AutoTokenizer.from_pretrained(work.beginning(), trust_remote_code=trust)
+    path = work.file("training")
+    seen = work.account.bytes_of(path.stat().st_size)
+    speech = Speech(tokenizer, tokenizer_name(tokenizer))
+    found = write_sequences(scratch / "tokens", path, speech, work.config.offline.context, seen)
+    if not found["turns"]:
+        raise RunError(f"{path}: no turn fits into offline.context={work.config.offline.context}")
+    return found
+
+
+def train(work: Work, scratch: Path) -> dict:
+    from cluster.offline.examples import Sequences
+    from cluster.offline.train import train as train_on
+
+    sequences = Sequences(work.file("tokens"))
+    found = train_on(work.config, sequences, work.beginning(), scratch, work.house, work.account)
+    return found
+
+
+STAGES = (
+    Stage(
+        "collect",
+        ("beginning",),
+        ("msgs",),
+        ("seed", "game", "model", "rollout", "offline.games"),
+        play.collect,
+    ),
+    Stage(
+        "embed",
+        ("msgs",),
+        ("utterances", "embeddings", "coded"),
+        (
+            "game.name",
+            "reward.intentions.model",
+            "reward.intentions.embedding.endpoint",
+            "reward.intentions.observations",
+            "offline.reward_scale",
+            "offline.recorded_embeddings",
+        ),
+        intentions.embed,
+    ),
+    Stage(
+        "cluster",
+        ("utterances", "embeddings"),
+        ("space", "labels"),
+        tuple(
+            f"{SPACE}.{name}"
+            for name in (
+                "method",
+                "prototypes",
+                "dimensions",
+                "rounds",
+                "min_cluster",
+                "max_k",
+                "amount_weight",
+                "seed",
+            )
+        ),
+        intentions.cluster,
+    ),
+    Stage(
+        "choose",
+        ("coded", "space", "labels"),
+        ("scores",),
+        (
+            *(f"{SPACE}.{name}" for name in ("granularity", "k", "epsilon", "patience", "seed")),
+            "reward.intentions.aggregate.gamma",
+            "game.players",
+        ),
+        intentions.choose,
+    ),
+    Stage("label", ("msgs", "coded", "labels", "scores"), ("labelled",), (), intentions.label),
+    Stage(
+        "aggregate",
+        ("labelled", "coded", "labels", "scores"),
+        ("training",),
+        (
+            *(
+                f"reward.intentions.aggregate.{name}"
+                for name in ("gamma", "pooling", "histories", "smallest", "coarser", "strength", "baseline")
+            ),
+            "game.players",
+        ),
+        intentions.aggregate,
+    ),
+    Stage("tokenize", ("beginning", "training"), ("tokens",), ("model", "offline.context"), tokenize),
+    Stage(
+        "train",
+        ("beginning", "tokens"),
+        ("policy", "log"),
+        ("seed", "model", "rollout.temperature", "learner", "learner.credit.whiten", "offline.epochs", "offline.batch"),
+        train,
+    ),
+    Stage(
+        "evaluate",
+        ("policy",),
+        ("evaluation",),
+        ("evaluation", "game", "model", "rollout", "offline.rival"),
+        play.evaluate,
+    ),
+)
+NAMES = tuple(stage.name for stage in STAGES)
+GOES_ON = {"collect", "embed", "train"}  # stages that use what a stop left of them
+
+
+def stages_of(work: Work) -> list[Stage]:
+    """Those that this iteration has."""
+    if not work.number:
+        return [stage for stage in STAGES if stage.name == "evaluate" and work.config.offline.evaluate]
+    left_out = {"collect"} if work.input else set()
+    left_out |= set() if work.config.offline.evaluate else {"evaluate"}
+    return [stage for stage in STAGES if stage.name not in left_out]
+
+
+def reads_of(work: Work, stage: Stage) -> dict[str, Path]:
+    """Its files by name. What comes before the first iteration is told by settings."""
+    return {name: work.file(name) for name in stage.reads if not _from_settings(work, name)}
+
+
+def _from_settings(work: Work, name: str) -> bool:
+    return (name == "beginning" and work.number <= 1) or (name == "policy" and not work.number)
+
+
+def settings_of(work: Work, stage: Stage) -> dict[str, Any]:
+    found = chosen(work.config, *stage.settings)
+    if work.number > 1:  # the model of the recipe is what only the first iteration begins with
+        found = {key: value for key, value in found.items() if not key.startswith("model.")}
+    return found
+
+
+def why_again(work: Work, stage: Stage) -> str | None:
+    """Why a stage has to be done; None if it is done and holds."""
+    writes = {name: work.file(name) for name in stage.writes}
+    return work.manifest.why_again(stage.name, settings_of(work, stage), reads_of(work, stage), writes)
+
+
+def do(work: Work, stage: Stage, why: str) -> Mapping[str, Any]:
+    """Do it, or go on with it, whatever was there before."""
+    started, account = time.monotonic(), work.account
+    reads = reads_of(work, stage)
+    for name, path in reads.items():
+        if not path.exists():
+            raise RunError(f"{stage.name} reads {path}, which is not there{_made_by(work, name)}")
+    account.line(f"[bold]iteration {work.number}  {stage.name}[/bold]{'' if why == NOT_YET else f'  ({escape(why)})'}")
+    contents = {name: content(path) for name, path in reads.items()}
+    settings = settings_of(work, stage)
+    scratch = _scratch(work, stage, {"settings": settings, "reads": {n: c["sha256"] for n, c in contents.items()}})
+    with account.doing(stage.name):
+        figures = dict(stage.do(work, scratch))
+    work.manifest.forget(stage.name)
+    for name in stage.writes:
+        path = work.file(name)
+        if path.is_dir():
+            shutil.rmtree(path)
+        (scratch / path.name).replace(path)
+    seconds = time.monotonic() - started
+    work.manifest.record(
+        stage.name, settings, contents, {name: work.file(name) for name in stage.writes}, figures, seconds
+    )
+    shutil.rmtree(scratch, ignore_errors=True)
+    account.line(f"  {escape(in_words(figures))}  [dim]{seconds:.1f} s[/dim]")
+    return figures
+
+
+def _made_by(work: Work, name: str) -> str:
+    if name == "beginning":
+        return f": iteration {work.number} begins with the policy that iteration {work.number - 1} trains"
+    maker = next((stage.name for stage in stages_of(work) if name in stage.writes), None)
+    return f"; it is made by: parley offline {maker} {work.folder.path}" if maker else ""
+
+
+def _scratch(work: Work, stage: Stage, identity: dict[str, Any]) -> Path:
+    """The stage's scratch folder, emptied unless it was begun with the very same."""
+    folder = work.scratch(stage.name)
+    told = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+    note = folder / "begun-with"
+    same = note.exists() and note.read_text() == told
+    if not same or stage.name not in GOES_ON:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        write_whole(note, told)
+    return folder
+
+
+def in_words(figures: Mapping[str, Any]) -> str:
+    """The short ones."""
+    told = []
+    for name, value in figures.items():
+        if isinstance(value, dict):
+            told.append(f"{name} {' '.join(f'{reason}: {count}' for reason, count in value.items())}")
+        elif isinstance(value, int | float | str) and not (isinstance(value, bool) or name.endswith(("_low", "_high"))):
+            told.append(f"{name.replace('_', ' ')} {f'{value:.4g}' if isinstance(value, float) else value}")
+    return ", ".join(told)

@@ -1,0 +1,134 @@
+"""Training on a recorded data set: maximise the sum of  log pi(a_t | h_t) * A(h_t, a_t).
+
+    sequences -> shuffled anew in every epoch -> batches of whole games, at least `batch` turns each
+              -> LearnerGroup.update -> checkpoints -> policy
+
+The objective has no importance weights: it does not matter who played, and for files of others nobody knows.
+The learner weighs tokens of older weights by min(pi / pi_behaviour, cap); with a cap of 1 and a pi_behaviour
+far below anything a policy says, that is 1 for every token.
+
+The order of the batches follows from the seed alone, so training that was stopped goes on from its last
+checkpoint with the very batches that were left.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from cluster.checkpoints import CheckpointStore
+from cluster.config import RunConfig
+from cluster.errors import RunError
+from cluster.offline.account import Account
+from cluster.offline.examples import Sequences
+from cluster.offline.files import UNSAMPLED
+from cluster.offline.house import House
+from cluster.offline.settings import PUBLISHED_BATCH
+from cluster.run_folder import to_json
+from envs.episode import Episode, Ticket, Turn, TurnTokens
+from envs.registry import make_game
+from learners.group import LearnerGroup
+from reward_service.shaper import ShapedRewards
+
+FAR_BELOW = -1e4  # log-prob of a token's behaviour: no policy's is as low
+SEAT = "seat"
+SHOWN = ("loss", "entropy", "grad_norm", "advantage_mean", "trained_tokens", "applied")
+
+
+def batch_turns(config: RunConfig) -> int:
+    seats = len(make_game(config.game.name, config.game.options).seats)
+    return config.offline.batch or PUBLISHED_BATCH[seats]
+
+
+def batches(turns: np.ndarray, least: int, epochs: int, seed: int) -> Iterator[np.ndarray]:
+    """Indices of games: each game once an epoch, in an order of its own; only the last batch of
+    an epoch may have fewer than `least` turns."""
+    for epoch in range(epochs):
+        order = np.random.default_rng((seed, epoch)).permutation(len(turns))
+        before = np.cumsum(turns[order]) - turns[order]
+        batch, first = [], 0
+        for game, start in zip(order, before, strict=True):
+            if start - first >= least:
+                yield np.array(batch)
+                batch, first = [], start
+            batch.append(game)
+        yield np.array(batch)
+
+
+def as_episodes(sequences: Sequences, games: np.ndarray) -> tuple[list[Episode], list[ShapedRewards]]:
+    """What the learner takes: every turn with its tokens, and its worth as an advantage."""
+    episodes, rewards = [], []
+    for game in map(int, games):
+        spoken = sequences.game(game)
+        turns = [Turn(SEAT, "policy", "", "", tokens=_tokens(each.seen, each.said)) for each in spoken]
+        ticket = Ticket("offline", "", game, game, ((SEAT, "policy"),))
+        episodes.append(Episode(ticket, turns, {SEAT: 0.0}, terminated=True))
+        worth = np.array([each.worth for each in spoken], np.float32)
+        rewards.append(ShapedRewards(game, SEAT, worth, version=0, kind="advantage"))
+    return episodes, rewards
+
+
+def _tokens(seen: np.ndarray, said: np.ndarray) -> TurnTokens:
+    behaviour = np.full(len(said), FAR_BELOW, np.float32)
+    return TurnTokens(seen, said, behaviour, np.full(len(said), UNSAMPLED, np.int32))
+
+
+def train(config: RunConfig, sequences: Sequences, policy: str, scratch: Path, house: House, account: Account) -> dict:
+    """Fills scratch/policy; training_log.jsonl and the checkpoints lie beside it. Returns the figures."""
+    plan = list(batches(sequences.turns, batch_turns(config), config.offline.epochs, config.seed))
+    store = CheckpointStore(scratch / "checkpoints", keep=1)
+    metrics = scratch / "training_log.jsonl"
+    with house.learners(policy, len(plan)) as learners:
+        done = _restored(learners, store, metrics)
+        if done:
+            account.line(f"  training goes on after update {done}")
+        with open(metrics, "a", encoding="utf-8") as log:
+            for update in range(done, len(plan)):
+                learned = learners.update(*as_episodes(sequences, plan[update]))
+                log.write(to_json({"update": update + 1} | {name: learned[name] for name in SHOWN}, indent=None))
+                log.flush()
+                account.at(update + 1, len(plan), f"updates, loss {learned['loss']:.4f}")
+                if (update + 1) % config.checkpoint.every == 0 and update + 1 < len(plan):
+                    store.save(update + 1, lambda folder: learners.save(folder / "learner"))
+        shutil.rmtree(scratch / "policy", ignore_errors=True)
+        learners.export(scratch / "policy")
+    if config.learner.lora.rank:
+        _merge(scratch, policy)
+    rows = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]
+    return {
+        "updates": len(plan),
+        "applied": int(sum(row["applied"] for row in rows)),
+        "loss_first": rows[0]["loss"],
+        "loss_last": rows[-1]["loss"],
+    }
+
+
+def _restored(learners: LearnerGroup, store: CheckpointStore, metrics: Path) -> int:
+    """How many updates are behind the weights that the learners hold now."""
+    newest = store.latest()
+    done = 0 if newest is None else store.update_of(newest)
+    if newest is not None:
+        learners.load(newest / "learner")
+    lines = metrics.read_text(encoding="utf-8").splitlines() if metrics.exists() else []
+    kept = "".join(f"{line}\n" for line in lines[:done])
+    metrics.write_text(kept, encoding="utf-8")
+    return done
+
+
+def _merge(scratch: Path, base: str) -> None:
+    """The adapter becomes a part of the model it was made for, so that the next iteration starts from it."""
+    from peft import AutoPeftModelForCausalLM
+    from transformers import AutoTokenizer
+
+    adapter = scratch / "adapter"
+    shutil.rmtree(adapter, ignore_errors=True)
+    (scratch / "policy").rename(adapter)
+    try:
+        AutoPeftModelForCausalLM.from_pretrained(adapter).merge_and_unload().save_pretrained(scratch / "policy")
+        AutoTokenizer.from_pretrained(adapter).save_pretrained(scratch / "policy")
+    except OSError as error:
+        raise RunError(f"the adapter in {adapter} cannot be merged into {base}: {error}") from error
