@@ -26,6 +26,7 @@ class Request:
     temperature: float
     seed: int
     stop_ids: tuple[int, ...]
+    listed: tuple[tuple[int, ...], ...] = ()  # if any: score these after the prompt, and sample nothing
 
 
 @dataclass(slots=True)
@@ -40,13 +41,23 @@ class Completion:
     finish: str  # "stop" or "length"
 
 
+@dataclass(slots=True)
+class Scored:
+    """Answers a request that listed utterances: the log-prob at temperature 1 of each token of
+    each of them after the prompt, all by the same weights."""
+
+    id: str
+    logprobs: list[np.ndarray]  # float32, one array for each
+    version: int
+
+
 class Engine(Protocol):
     version: int  # of the weights that will make the next token
     updating: bool  # a weight update has begun and is not finished: no step may be taken
 
     def submit(self, request: Request) -> None: ...
 
-    def step(self) -> list[Completion]:
+    def step(self) -> list[Completion | Scored]:
         """Advance every request by about one token; return those that finished."""
 
     def abort(self, ids: list[str]) -> None: ...

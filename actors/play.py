@@ -21,6 +21,7 @@ the engine computes together.
 from __future__ import annotations
 
 import logging
+import random
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -31,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from actors.engine import Completion, Request
+from actors.engine import Completion, Request, Scored
 from actors.players import Cast, EndpointSeat, PolicySeat, stable_seed
 from actors.settings import RolloutSettings
 from envs.chat import EndpointError
@@ -247,7 +248,7 @@ class Play:
         seat, turn = live.seats[name], live.spoken.get(name, 0)
         seed = stable_seed(live.ticket.seed, live.ticket.number, name, turn)
         if isinstance(seat, PolicySeat):
-            seat.see(live.observation)
+            seat.see(live.observation, live.actions if self.settings.choose_listed else ())
             room = seat.room(self.settings.engine.max_context)
             if room < 1:
                 if not live.turns:
@@ -265,6 +266,7 @@ class Play:
                     live.temperature,
                     seed,
                     seat.policy.dialogue.end_ids,
+                    seat.listed,
                 )
             )
             return None
@@ -274,9 +276,16 @@ class Play:
         with self._failing_as("player_error", live.ticket):
             return seat.reply(live.observation, live.actions), None
 
-    def _completed(self, live: Live, completion: Completion) -> None:
+    def _completed(self, live: Live, answer: Completion | Scored) -> None:
         live.request = None
-        self._go_on(live, live.seats[live.game.seat].said(completion))
+        name = live.game.seat
+        seat, turn = live.seats[name], live.spoken.get(name, 0)
+        if isinstance(answer, Completion):
+            self._go_on(live, seat.said(answer))
+            return
+        draw = random.Random(stable_seed(live.ticket.seed, live.ticket.number, name, turn)).random()
+        said = seat.chose(live.actions, answer, self.settings.choice_length, live.temperature, draw)
+        self._go_on(live, said)
 
     def _answered(self, live: Live, seat: EndpointSeat, answer: str) -> None:
         seat.said(answer)

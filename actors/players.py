@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from actors.engine import Completion, Engine
+from actors import choice
+from actors.engine import Completion, Engine, Scored
 from envs.chat import ChatClient
 from envs.dialogue import Dialogue
 from envs.episode import TurnTokens
@@ -53,9 +54,11 @@ class PolicySeat:
     briefing: str
     prompt: list[int] = field(default_factory=list)
     new_ids: tuple[int, ...] = ()
+    listed: tuple[tuple[int, ...], ...] = ()  # what may be said next; empty where speech is free
 
-    def see(self, observation: str) -> None:
+    def see(self, observation: str, listed: tuple[str, ...] = ()) -> None:
         self.new_ids = self.would_see(observation)
+        self.listed = tuple(self.policy.dialogue.utterance(action) for action in listed)
 
     def would_see(self, observation: str) -> tuple[int, ...]:
         dialogue = self.policy.dialogue
@@ -64,8 +67,10 @@ class PolicySeat:
         return dialogue.opening(self.briefing, observation)
 
     def room(self, max_context: int) -> int:
-        """Tokens left for an utterance after what was just seen."""
-        return max_context - len(self.prompt) - len(self.new_ids)
+        """Tokens left for an utterance after what was just seen; 0 if not all that is listed fits."""
+        left = max_context - len(self.prompt) - len(self.new_ids)
+        longest = max((len(ids) for ids in self.listed), default=0)
+        return left if longest < left else 0  # vLLM makes a token after what it scores
 
     def asked(self) -> tuple[int, ...]:
         """The whole prompt, with what was just seen."""
@@ -79,9 +84,27 @@ class PolicySeat:
             versions=completion.versions,
             finish=completion.finish,
         )
+        return self._spoken(self.policy.dialogue.text(completion.token_ids), tokens)
+
+    def chose(
+        self, actions: tuple[str, ...], scored: Scored, counted: str, temperature: float, draw: float
+    ) -> tuple[str, TurnTokens | None]:
+        """`draw`: a uniform number in [0, 1)."""
+        chosen, logprob = choice.drawn(actions, self.listed, scored.logprobs, counted, temperature, draw)
+        said = np.asarray(self.listed[chosen.chosen], np.int32)
+        tokens = TurnTokens(
+            observation_ids=np.asarray(self.new_ids, np.int32),
+            utterance_ids=said,
+            logprobs=np.where(np.arange(len(said)) == 0, logprob, 0.0).astype(np.float32),
+            versions=np.full(len(said), scored.version, np.int32),
+            choice=chosen,
+        )
+        return self._spoken(actions[chosen.chosen], tokens)
+
+    def _spoken(self, text: str, tokens: TurnTokens) -> tuple[str, TurnTokens | None]:
         self.prompt += self.new_ids
-        self.prompt += completion.token_ids.tolist()
-        return self.policy.dialogue.text(completion.token_ids), tokens if self.policy.trained else None
+        self.prompt += tokens.utterance_ids.tolist()
+        return text, tokens if self.policy.trained else None
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from envs.settings import EndpointSettings, Settings
 
@@ -42,6 +42,14 @@ class RolloutSettings(Settings):
     episodes_in_flight: int = Field(256, ge=1, description="episodes one worker plays at once")
     temperature: float = Field(1.0, gt=0, description="sampling temperature; applied in training too")
     max_utterance_tokens: int = Field(64, ge=1, description="longest utterance, in tokens")
+    choose_listed: bool = Field(
+        False,
+        description="where a game lists actions, draw one of them by the log-probs of their tokens, instead of "
+        "sampling text",
+    )
+    choice_length: Literal["words", "tokens", "none"] = Field(
+        "words", description="choose_listed: what the log-prob of an action's tokens is divided by"
+    )
     episode_seconds: float = Field(
         120.0, gt=0, description="time limit of one episode; past it the ticket is issued again"
     )
@@ -58,3 +66,9 @@ class RolloutSettings(Settings):
     frozen: dict[str, str] = Field(
         default_factory=dict, description="frozen policies by name -> model folder, for players 'frozen:NAME'"
     )
+
+    @model_validator(mode="after")
+    def lengths_are_those_of_choices(self) -> RolloutSettings:
+        if self.choice_length != "words" and not self.choose_listed:
+            raise ValueError(f"choice_length={self.choice_length} is read only with choose_listed=true")
+        return self

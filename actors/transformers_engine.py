@@ -23,7 +23,8 @@ import numpy as np
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from actors.engine import Completion, Request
+from actors.branches import Feed, feed, passes
+from actors.engine import Completion, Request, Scored
 from actors.settings import EngineSettings
 from actors.slot_cache import SlotCache
 from actors.transport.adapter import AdapterReceiver
@@ -103,11 +104,12 @@ class TransformersEngine:
         self.counters = {"prompt_tokens": 0, "cached_tokens": 0, "generated_tokens": 0, "requests": 0, "steps": 0}
 
     def submit(self, request: Request) -> None:
+        longest = max([request.max_tokens, *(len(ids) for ids in request.listed)])
         if not request.prompt_ids or request.max_tokens < 1 or len(request.stop_ids) > STOP_IDS:
             raise ValueError(f"request {request.id}: needs a prompt, room for a token, at most {STOP_IDS} stop ids")
-        if len(request.prompt_ids) + request.max_tokens > self.settings.max_context:
+        if len(request.prompt_ids) + longest > self.settings.max_context:
             raise ValueError(
-                f"request {request.id}: {len(request.prompt_ids)} prompt tokens and {request.max_tokens} more exceed "
+                f"request {request.id}: {len(request.prompt_ids)} prompt tokens and {longest} more exceed "
                 f"rollout.engine.max_context={self.settings.max_context}"
             )
         self.waiting.append(request)
@@ -121,36 +123,36 @@ class TransformersEngine:
         for name in gone & self.row_of.keys():
             self._release(self.row_of[name], keep=False)
 
-    def step(self) -> list[Completion]:
+    def step(self) -> list[Completion | Scored]:
         if self.updating or self.unusable:
             raise RuntimeError(f"no token can be made: {self.unusable or 'a weight update is under way'}")
+        admitted = []
         while self.waiting and (self.cold or self.warm):
-            self._admit(self.waiting.popleft())
+            admitted.append(self._admit(self.waiting.popleft()))
+        scored = self._score_listed([row for row in admitted if self.requests[row].listed])
         rows = np.flatnonzero(self.playing)
-        if not len(rows):
-            return []
-        self.counters["steps"] += 1
+        self.counters["steps"] += len(rows) > 0 or len(scored) > 0
         fresh = self.known[rows] - self.computed[rows]
         decoding = rows[fresh == 1]
         if len(decoding):
             self._advance(decoding)
         filling = rows[fresh > 1]
-        for batch in self._batches(filling[np.argsort(fresh[fresh > 1], kind="stable")]):
+        filling = filling[np.argsort(fresh[fresh > 1], kind="stable")]
+        for batch in self._batches(filling, self.known[filling] - self.computed[filling]):
             self._advance(batch)
         over = rows[~self.playing[rows]]
-        return [self._completion(row) for row in over]
+        return scored + [self._completion(row) for row in over]
 
-    def _batches(self, rows: np.ndarray) -> list[np.ndarray]:
+    def _batches(self, rows: np.ndarray, fresh: np.ndarray) -> list[np.ndarray]:
         """Rows in order of their new tokens, cut so that a padded batch stays within the step's tokens."""
         batches, start = [], 0
-        for index, row in enumerate(rows):
-            longest = self.known[row] - self.computed[row]
+        for index, longest in enumerate(fresh):
             if index > start and (index + 1 - start) * longest > self.settings.max_batched_tokens:
                 batches.append(rows[start:index])
                 start = index
         return [*batches, rows[start:]] if len(rows) else []
 
-    def _admit(self, request: Request) -> None:
+    def _admit(self, request: Request) -> int:
         prompt = np.asarray(request.prompt_ids, np.int64)
         row, computed = self._row_for(prompt)
         name = len(prompt)
@@ -164,9 +166,10 @@ class TransformersEngine:
         self.draws[row, name : self.end[row]] = torch.rand(request.max_tokens, generator=generator, dtype=torch.float64)
         self.stops[row] = -1
         self.stops[row, : len(request.stop_ids)] = request.stop_ids
-        self.playing[row] = True
+        self.playing[row] = not request.listed
         self.counters["prompt_tokens"] += name
         self.counters["cached_tokens"] += computed
+        return row
 
     def _row_for(self, prompt: np.ndarray) -> tuple[int, int]:
         """A row for a prompt and how much of it the row holds already: the warm row with the
@@ -221,20 +224,53 @@ class TransformersEngine:
         aim.served = slice(0, len(served)) if in_place else self._tensor(rows)
         position = self._tensor(place)
         visible = torch.arange(aim.length, device=self.device) <= position[:, None, :, None]
-        logits = (
-            self.model(
-                input_ids=self._tensor(ids),
-                attention_mask=visible,
-                position_ids=position,
-                past_key_values=self.cache,
-                use_cache=True,
-                logits_to_keep=1,
-            )
-            .logits[:, -1]
-            .float()
-        )
+        logits = self._logits(ids, position, visible, 1)[:, -1]
         self.computed[rows] = self.known[rows]
         self._sample(rows, logits[self._tensor(rows)] if in_place else logits)
+
+    def _logits(self, ids: np.ndarray, position: torch.Tensor, visible: torch.Tensor, last: int) -> torch.Tensor:
+        """float32 [rows, last, vocabulary]: of the last queries, which the cache's aim says how to place."""
+        return self.model(
+            input_ids=self._tensor(ids),
+            attention_mask=visible,
+            position_ids=position,
+            past_key_values=self.cache,
+            use_cache=True,
+            logits_to_keep=last,
+        ).logits.float()
+
+    def _score_listed(self, rows: list[int]) -> list[Scored]:
+        """All at once, so that every log-prob of a request is by the same weights."""
+        listed = {row: self.requests[row].listed for row in rows}
+        found = {row: [np.empty(len(ids), np.float32) for ids in listed[row]] for row in rows}
+        prompts = {row: self.tokens[row, : self.known[row]] for row in rows}
+        todo = {row: passes(prompts[row], self.computed[row], listed[row], self.cache.positions) for row in rows}
+        while now := sorted(((row, todo[row].pop(0)) for row in rows if todo[row]), key=lambda each: len(each[1])):
+            for part in self._batches(np.arange(len(now)), np.array([len(fed) for _, fed in now])):
+                fed = feed([now[index] for index in part], listed, self.cache.rows)
+                fed.hand_out(self._branch(fed), found)
+        scored = [Scored(self.requests[row].id, found[row], self.version) for row in rows]
+        self.counters["requests"] += len(rows)
+        for row in rows:
+            self._release(row, keep=True)
+        return scored
+
+    @torch.inference_mode()
+    def _branch(self, fed: Feed) -> np.ndarray:
+        """float32: the log-probs that are read off one forward pass."""
+        aim, places = self.cache.aim, self._tensor(fed.places)
+        aim.places = self._tensor((fed.owners * self.cache.positions + fed.places).reshape(-1))
+        aim.length = int(fed.places.max()) + 1
+        aim.served = self._tensor(fed.rows)
+        seen = torch.arange(aim.length, device=self.device)
+        prompt = seen < self._tensor(self.known[fed.rows])[:, None, None, None]
+        own = seen >= self._tensor(fed.begins)[:, None, :, None]
+        visible = (seen <= places[:, None, :, None]) & (prompt | own)
+        last = int(fed.back.max()) + 1
+        logp = self._logits(fed.ids, self._tensor(fed.positions), visible, last).log_softmax(-1)
+        self.computed[fed.rows] = self.known[fed.rows]
+        line, column, target = (self._tensor(array) for array in (fed.line, last - 1 - fed.back, fed.target))
+        return logp[line, column, target].cpu().numpy()
 
     def _sample(self, rows: np.ndarray, logits: torch.Tensor) -> None:
         """By inverting the cumulative distribution; temperature 0 takes the likeliest token."""

@@ -15,11 +15,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from actors.engine import Completion, Request
+from actors.engine import Completion, Request, Scored
 from actors.settings import EngineSettings
 from actors.transport.adapter import AdapterReceiver
 
@@ -37,12 +38,22 @@ def prepare_environment() -> None:
     os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")  # workers share cores: the scheduler places them
 
 
-def prompt_logprobs(output) -> np.ndarray:
-    """Log-prob of each prompt token after the first."""
-    found = output.prompt_logprobs
-    if [found.token_ids[start] for start in found.start_indices[1:]] != list(output.prompt_token_ids[1:]):
+def prompt_logprobs(output, first: int = 1) -> np.ndarray:
+    """Log-prob of each prompt token from place `first` on."""
+    found, ids = output.prompt_logprobs, list(output.prompt_token_ids[first:])
+    starts = found.start_indices[first:]
+    if [found.token_ids[start] for start in starts] != ids:
         raise RuntimeError(f"request {output.request_id}: vLLM scored other tokens than the prompt's")
-    return np.asarray([found.logprobs[start] for start in found.start_indices[1:]], np.float32)
+    return np.asarray([found.logprobs[start] for start in starts], np.float32)
+
+
+@dataclass(slots=True)
+class Listing:
+    """A request whose listed utterances are being scored, each in a vLLM request of its own."""
+
+    request: Request
+    logprobs: list[np.ndarray | None]
+    versions: list[int]
 
 
 class VllmEngine:
@@ -137,6 +148,8 @@ class VllmEngine:
         self.live: set[str] = set()
         self.held: list[Completion] = []  # finished while scoring
         self.scored: dict[str, np.ndarray] = {}
+        self.listings: dict[str, Listing] = {}
+        self.parts: dict[str, tuple[Listing, int]] = {}  # vLLM's request -> which utterance it scores
         self.scores_made = 0
         self.counters = {"prompt_tokens": 0, "cached_tokens": 0, "generated_tokens": 0, "requests": 0, "steps": 0}
 
@@ -147,6 +160,12 @@ class VllmEngine:
         self.engine.add_lora(LoRARequest(*ADAPTER, str(self.adapter.folder), load_inplace=True))
 
     def submit(self, request: Request) -> None:
+        if request.listed:
+            count = len(request.listed)
+            self.listings[request.id] = Listing(request, [None] * count, [-1] * count)
+            for index in range(count):
+                self._score_listed(self.listings[request.id], index, read_cache=True)
+            return
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
@@ -185,6 +204,8 @@ class VllmEngine:
             if output.request_id in self.live:
                 self.live.discard(output.request_id)
                 done.append(self.completion(output))
+            elif output.request_id in self.parts:
+                done += self._listed_scored(output)
             else:
                 self.scored[output.request_id] = prompt_logprobs(output)
         return done
@@ -206,10 +227,40 @@ class VllmEngine:
         self.counters["generated_tokens"] += len(ids)
         return Completion(output.request_id, ids, logprobs, versions, made.finish_reason)
 
+    def _score_listed(self, listing: Listing, index: int, read_cache: bool) -> None:
+        ids = [*listing.request.prompt_ids, *listing.request.listed[index]]
+        self.parts[self._add_score(ids, priority=0, read_cache=read_cache)] = listing, index
+
+    def _listed_scored(self, output) -> list[Scored]:
+        """One utterance's log-probs have come; answers the request when all have, of one version.
+        Where the cache held a part of the utterance itself, what predicts it was not computed."""
+        listing, index = self.parts.pop(output.request_id)
+        request, (made,) = listing.request, output.outputs
+        if (output.num_cached_tokens or 0) >= len(request.prompt_ids):
+            self._score_listed(listing, index, read_cache=False)
+            return []
+        listing.logprobs[index] = prompt_logprobs(output, len(request.prompt_ids))
+        listing.versions[index] = int(made.weight_versions[0].version)
+        if any(logprobs is None for logprobs in listing.logprobs):
+            return []
+        newest = max(listing.versions)
+        older = [place for place, version in enumerate(listing.versions) if version < newest]
+        for place in older:  # a sync came in between
+            listing.logprobs[place] = None
+            self._score_listed(listing, place, read_cache=True)
+        if older:
+            return []
+        del self.listings[request.id]
+        self.counters["requests"] += 1
+        return [Scored(request.id, listing.logprobs, newest)]
+
     def abort(self, ids: list[str]) -> None:
         known = [request for request in ids if request in self.live]
-        self.engine.abort_request(known)
+        scoring = [name for name, (listing, _) in self.parts.items() if listing.request.id in ids]
+        self.engine.abort_request(known + scoring)
         self.live.difference_update(known)
+        for name in scoring:
+            self.listings.pop(self.parts.pop(name)[0].request.id, None)
         self.held = [completion for completion in self.held if completion.id not in ids]
 
     def busy(self) -> bool:
@@ -220,29 +271,32 @@ class VllmEngine:
         steps this takes; what finishes meanwhile is returned by the next `step`."""
         if self.updating or self.unusable:
             raise RuntimeError(f"nothing can be scored: {self.unusable or 'a weight update is under way'}")
-        from vllm import SamplingParams
-        from vllm.sampling_params import RequestOutputKind
-
-        names = []
-        for ids in sequences:
-            self.scores_made += 1
-            names.append(f"score-{self.scores_made}")
-            params = SamplingParams(
-                temperature=1.0,
-                max_tokens=1,
-                prompt_logprobs=0,
-                flat_logprobs=True,
-                detokenize=False,
-                ignore_eos=True,
-                skip_reading_prefix_cache=True,
-                output_kind=RequestOutputKind.FINAL_ONLY,
-            )
-            self.engine.add_request(
-                names[-1], {"prompt_token_ids": list(ids)}, params, lora_request=self.lora, priority=SCORE_FIRST
-            )
+        names = [self._add_score(ids, SCORE_FIRST, read_cache=False) for ids in sequences]
         while not all(name in self.scored for name in names):
             self.held += self.advance()
         return [self.scored.pop(name) for name in names]
+
+    def _add_score(self, ids: list[int], priority: int, read_cache: bool) -> str:
+        """Ask vLLM for these tokens' log-probs; those of tokens it has cached are not computed."""
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        self.scores_made += 1
+        name = f"score-{self.scores_made}"
+        params = SamplingParams(
+            temperature=1.0,
+            max_tokens=1,
+            prompt_logprobs=0,
+            flat_logprobs=True,
+            detokenize=False,
+            ignore_eos=True,
+            skip_reading_prefix_cache=not read_cache,
+            output_kind=RequestOutputKind.FINAL_ONLY,
+        )
+        self.engine.add_request(
+            name, {"prompt_token_ids": list(ids)}, params, lora_request=self.lora, priority=priority
+        )
+        return name
 
     def metrics(self) -> dict[str, float]:
         prompt = self.counters["prompt_tokens"]

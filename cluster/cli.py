@@ -15,9 +15,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from cluster import checkpoints, game_commands, placement
+from cluster import checkpoints, game_commands, placement, reward_commands, serving_commands
 from cluster.config import RunConfig
 from cluster.errors import CheckpointError, ConfigError, ParleyError
+from cluster.offline import commands as offline
 from cluster.recipe import dotted_fields, load_recipe, to_yaml
 from cluster.run_folder import RunFolder, existing, installed, read_config
 
@@ -46,6 +47,7 @@ examples:
   parley train recipes/demo.yaml --dry-run            show what would run, start nothing
   parley resume runs/demo-20260101-120000             go on after a stop
   parley evaluate runs/demo-20260101-120000           win rate on held-out games
+  parley report runs/demo-20260101-120000             one page about it: curves, intentions, games
   parley games                                        what can be played; then: parley play GAME
   parley config learner                               every setting, with its meaning
 """
@@ -66,6 +68,12 @@ examples:
   parley evaluate embedded --recipe recipes/demo.yaml
   parley evaluate runs/bargaining-20260101-120000 --trials
   parley evaluate Qwen/Qwen3-0.6B game.name=bargaining --trials 'alice vs *' --episodes 240
+"""
+
+REPORT = """\
+examples:
+  parley report runs/demo-20260101-120000
+  parley report runs/plain-* runs/aria-* --output compared.html
 """
 
 
@@ -214,6 +222,14 @@ def evaluated_run(run: Path, asked: argparse.Namespace) -> tuple[RunConfig, str]
     return config, str((chosen / "policy").resolve())
 
 
+def report(asked: argparse.Namespace) -> None:
+    from cluster.report.page import write_report
+    from cluster.show import display_path
+
+    made = write_report(asked.runs, asked.output)
+    print(f"report in {display_path(made)}: open it in a browser; it needs no network")
+
+
 def doctor(asked: argparse.Namespace) -> int:
     from cluster.doctor import examine
 
@@ -304,6 +320,18 @@ def parser() -> argparse.ArgumentParser:
         help="the game's own evaluation: every task, opponent and role, or those whose names match",
     )
     made.add_argument("--episodes", type=positive, metavar="N", help="of each trial, instead of the game's own number")
+
+    about = "answer chats with a model or a run's newest policy, as other programs ask them"
+    made = command("serve-model", serving_commands.serve_model, about, serving_commands.SERVE_MODEL)
+    serving_commands.add_arguments(made, overrides)
+
+    made = command("rewards", reward_commands.rewards, "serve rewards to other training", reward_commands.EXAMPLES)
+    reward_commands.arguments(made, overrides)
+    offline.register(command("offline", None, "train on recorded games: ARIA from files to files", offline.EXAMPLES))
+
+    made = command("report", report, "make one page about a run, or comparing several", REPORT)
+    made.add_argument("runs", nargs="+", metavar="RUN", help="run folders; seeds of the same recipe are taken together")
+    made.add_argument("--output", type=Path, metavar="FILE", help="default: report.html in the first run's folder")
 
     command("doctor", doctor, "check this machine and say how to mend what is wrong")
     made = command("games", game_commands.games, "list the games, or everything about one")

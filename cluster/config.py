@@ -9,13 +9,14 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from actors.settings import RolloutSettings
+from cluster.offline.settings import OfflineSettings
 from envs.settings import GameSettings, Settings
 from learners.credit import METHODS, needs
 from learners.settings import EmbeddedSettings, LearnerSettings
 from reward_service.settings import RewardSettings
 
 # What credit methods may ask of the learner, beside the rewards.
-LEARNER_READS = frozenset({"behaviour", "values", "bootstrap", "logprobs"})
+LEARNER_READS = frozenset({"behaviour", "values", "bootstrap", "logprobs", "reference", "group", "anchor"})
 
 
 class ModelSettings(Settings):
@@ -41,6 +42,11 @@ class CheckpointSettings(Settings):
     keep: int = Field(2, ge=1, description="newest checkpoints kept, beside the best")
 
 
+class SampleSettings(Settings):
+    updates: int = Field(100, ge=1, description="updates, evenly over the run, whose games samples.jsonl keeps some of")
+    episodes: int = Field(8, ge=0, description="games kept of each of these updates, for `parley report`; 0: none")
+
+
 class RunConfig(Settings):
     name: str = Field(
         "run", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="name of the run; part of its folder's name"
@@ -49,6 +55,12 @@ class RunConfig(Settings):
     seed: int = Field(0, ge=0, description="seed of the games, of sampling and of the batches")
     updates: int = Field(60, ge=0, description="learner updates in the whole run")
     batch_episodes: int = Field(128, ge=1, description="episodes that one update consumes")
+    group_size: int = Field(
+        1,
+        ge=1,
+        description="episodes of a batch that play one task, the same game each in its own way: what rloo, grpo and "
+        "gigpo compare",
+    )
     max_staleness: int = Field(
         1,
         ge=0,
@@ -62,6 +74,8 @@ class RunConfig(Settings):
     reward: RewardSettings = Field(default_factory=RewardSettings)
     evaluation: EvaluationSettings = Field(default_factory=EvaluationSettings)
     checkpoint: CheckpointSettings = Field(default_factory=CheckpointSettings)
+    samples: SampleSettings = Field(default_factory=SampleSettings)
+    offline: OfflineSettings = Field(default_factory=OfflineSettings)
 
     @model_validator(mode="after")
     def settings_fit_together(self) -> RunConfig:
@@ -69,6 +83,11 @@ class RunConfig(Settings):
             raise ValueError(
                 f"batch_episodes={self.batch_episodes} is smaller than learner.ranks={self.learner.ranks}: "
                 "every rank needs an episode"
+            )
+        if self.batch_episodes % self.group_size:
+            raise ValueError(
+                f"batch_episodes={self.batch_episodes} is not a multiple of group_size={self.group_size}: a batch is "
+                "whole groups"
             )
         transport, rank = self.learner.sync.transport, self.learner.lora.rank
         if transport == "adapter" and rank == 0:
@@ -100,24 +119,76 @@ class RunConfig(Settings):
         if self.learner.offload_optimizer and self.learner.zero == 0:
             raise ValueError("learner.offload_optimizer needs learner.zero of 1, 2 or 3")
         credit = self.learner.credit
-        if self.reward.shaper == "aria" and credit.method != "reinforce":
+        labelled = self.reward.shaper == "aria" and self.reward.intentions.gives == "outcome"
+        if self.reward.shaper == "aria" and not labelled and credit.method != "reinforce":
             raise ValueError(
                 f"reward.shaper=aria gives advantages, which learner.credit.method={credit.method} would have to make "
-                "of rewards; it goes with learner.credit.method=reinforce"
+                "of rewards; it goes with learner.credit.method=reinforce, or with reward.intentions.gives=outcome"
+            )
+        if credit.anchor == "labels" and not labelled:
+            raise ValueError(
+                "learner.credit.anchor=labels needs reward.shaper=aria with reward.intentions.gives=outcome, which "
+                "label what was voiced"
             )
         if credit.method == "reinforce" and credit.baseline == "leave_one_out" and self.batch_episodes < 2:
             raise ValueError("learner.credit.baseline=leave_one_out needs batch_episodes of at least 2")
-        if credit.method == "twosome":
+        if "group" in needs(credit) and self.group_size < 2:
+            raise ValueError(f"learner.credit.method={credit.method} needs group_size of at least 2")
+        if credit.method == "twosome" and not self.rollout.choose_listed:
             raise ValueError(
-                "learner.credit.method=twosome trains a choice among listed actions, but engines sample free text: "
-                "learner.credit.method=gae is the same credit for what is sampled"
+                "learner.credit.method=twosome trains a choice among listed actions, which rollout.choose_listed=true "
+                "makes; learner.credit.method=gae is the same credit for free text"
+            )
+        attention = self.learner.attention
+        if self.rollout.choose_listed and attention != "sdpa" and (attention != "auto" or self.learner.gpus_per_rank):
+            raise ValueError(
+                "rollout.choose_listed=true needs learner.attention=sdpa: no other kernel keeps listed actions apart"
             )
         if unread := [name for name in needs(credit) if name not in LEARNER_READS]:
             raise ValueError(
                 f"learner.credit.method={credit.method} needs {', '.join(unread)}, which the learner does not read off "
                 "its model; methods that it can train with: "
-                + ", ".join(
-                    method for method, wanted in METHODS.items() if set(wanted) <= LEARNER_READS and method != "twosome"
-                )
+                + ", ".join(method for method, wanted in METHODS.items() if set(wanted) <= LEARNER_READS)
             )
+        return self
+
+    @model_validator(mode="after")
+    def learner_fits_the_run(self) -> RunConfig:
+        learner, context = self.learner, self.rollout.engine.max_context
+        if learner.tokens_per_micro_batch < context:
+            raise ValueError(
+                f"learner.tokens_per_micro_batch={learner.tokens_per_micro_batch} is less than "
+                f"rollout.engine.max_context={context}: a game that long could not be trained"
+            )
+        if learner.minibatches * learner.ranks > self.batch_episodes:
+            raise ValueError(
+                f"learner.minibatches={learner.minibatches} of batch_episodes={self.batch_episodes} are too small for "
+                f"learner.ranks={learner.ranks}: every rank needs an episode in each"
+            )
+        for name, part in (("learner", learner), ("learner.critic", learner.critic)):
+            if part.schedule_updates is not None and part.schedule_updates < self.updates:
+                raise ValueError(
+                    f"{name}.schedule_updates={part.schedule_updates} is less than updates={self.updates}: the last "
+                    "ones would change nothing"
+                )
+        if learner.warmup_updates and learner.schedule != "constant" and self.updates:
+            end = learner.schedule_updates or self.updates
+            if end <= learner.warmup_updates:
+                raise ValueError(
+                    f"learner.warmup_updates={learner.warmup_updates} leaves nothing of updates={self.updates} for "
+                    f"learner.schedule={learner.schedule}"
+                )
+        if self.reward.shaper == "aria" and learner.credit.kl_penalty:
+            raise ValueError(
+                f"reward.shaper=aria gives advantages, so learner.credit.kl_penalty={learner.credit.kl_penalty:g} is "
+                "paid to nobody; learner.loss.kl does not need rewards"
+            )
+        if "values" not in needs(learner.credit):
+            for name, field in type(learner.critic).model_fields.items():
+                if getattr(learner.critic, name) != field.default:
+                    raise ValueError(
+                        f"learner.critic.{name}={getattr(learner.critic, name)} is of a critic, and "
+                        f"learner.credit.method={learner.credit.method} has none"
+                    )
+        learner.end_with(self.updates)
         return self

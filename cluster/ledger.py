@@ -10,6 +10,12 @@ b - max_staleness. That bounds staleness by construction: no episode is ever thr
 for being old. The price is that the slowest episode of a batch holds the batch up, which
 the time limit of an episode bounds in turn.
 
+Tickets n with the same n // group are one task: they have one seed and thus one game, and
+their numbers make them play it in different ways. A batch is whole groups, so the games of
+a task are trained on together, also after a restart. A group never waits for a member that
+was dropped: its batch goes on with the others, and one that is left alone is used like any
+other (credit that compares games finds nobody to compare it with).
+
 At every moment, counting every issue of a ticket:
 
     issued = consumed + in_flight + reissued + sum(dropped.values())
@@ -35,8 +41,9 @@ from envs.episode import Ticket
 TRAINING_SEEDS = 1_000_000  # training games are seeded below this, held-out games from it on
 
 
-def training_seed(run_seed: int, number: int) -> int:
-    digest = hashlib.blake2b(f"{run_seed}/{number}".encode(), digest_size=8).digest()
+def training_seed(run_seed: int, task: int) -> int:
+    """Of the run's task number `task`, counted from 0."""
+    digest = hashlib.blake2b(f"{run_seed}/{task}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") % TRAINING_SEEDS
 
 
@@ -60,9 +67,13 @@ class Ledger:
         batch: int,
         max_staleness: int,
         max_attempts: int,
+        group: int = 1,
     ):
+        if batch % group:
+            raise ValueError(f"a batch of {batch} episodes is not made of whole groups of {group}")
         self.run, self.game, self.players, self.seed = run, game, players, seed
         self.batch, self.max_staleness, self.max_attempts = batch, max_staleness, max_attempts
+        self.group = group
         self.counts = LedgerCounts()
         self.next_number = 0  # first ticket never issued
         self.next_batch = 0  # first batch not consumed
@@ -80,12 +91,16 @@ class Ledger:
             limit = min(limit, until_batch * self.batch)
         while self.next_number < limit:
             number = self.next_number
-            tickets.append(Ticket(self.run, self.game, number, training_seed(self.seed, number), self.players))
+            tickets.append(self._ticket(number))
             self.next_number += 1
         for ticket in tickets:
             self.playing[ticket.number] = ticket
         self.counts.issued += len(tickets)
         return tickets
+
+    def _ticket(self, number: int) -> Ticket:
+        seed = training_seed(self.seed, number // self.group)
+        return Ticket(self.run, self.game, number, seed, self.players)
 
     def is_live(self, ticket: Ticket) -> bool:
         return self.playing.get(ticket.number) == ticket
@@ -178,6 +193,4 @@ class Ledger:
         self.gone = {int(number): reason for number, reason in state["gone"].items()}
         self.playing, self.waiting = {}, {}
         self.counts.reissued = self.counts.issued - self.counts.consumed - sum(self.counts.dropped.values())
-        self.to_reissue = [
-            Ticket(self.run, self.game, n, training_seed(self.seed, n), self.players) for n in state["open"]
-        ]
+        self.to_reissue = [self._ticket(number) for number in state["open"]]

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ValidationError
 from cluster.config import RunConfig
 from cluster.errors import ConfigError
 from cluster.plain_yaml import read_yaml
+from envs.game import Game
 from envs.registry import game_class, game_names, make_game
 
 COMMAND_LINE = "command line"
@@ -216,10 +217,20 @@ def _check_game(config: RunConfig) -> None:
         game = make_game(name, options)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"game.options: {name} refuses {options}: {error}") from error
+    if config.rollout.choose_listed and not _lists_actions(game):
+        raise ConfigError(f"rollout.choose_listed: {name} lists no actions to choose from, at least not at its opening")
     for seat, player in players.items():
         if seat not in game.seats:
             raise ConfigError(f"game.players.{seat}: {name} has no such seat; its seats: {', '.join(game.seats)}")
         _check_player(f"game.players.{seat}", player, type(game).players(), config)
+
+
+def _lists_actions(game: Game) -> bool:
+    try:
+        game.reset(0)
+        return bool(game.actions())
+    except Exception as error:  # of whoever wrote the game
+        raise ConfigError(f"game.name: {game.name} cannot be set up: {type(error).__name__}: {error}") from error
 
 
 def _check_player(key: str, player: str, scripted: Mapping[str, type], config: RunConfig) -> None:

@@ -208,6 +208,7 @@ def _ledger(config: RunConfig, run: str, players: tuple[tuple[str, str], ...]):
         batch=config.batch_episodes,
         max_staleness=config.max_staleness,
         max_attempts=config.rollout.max_attempts,
+        group=config.group_size,
     )
 
 

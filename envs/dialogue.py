@@ -29,6 +29,7 @@ class Dialogue:
         # Longest first, so that none is left behind as part of another.
         self.markers = sorted({*tokenizer.all_special_tokens, *tokenizer.get_added_vocab()}, key=len, reverse=True)
         self.end_ids = self._end_ids()
+        self.utterance = lru_cache(maxsize=65536)(self._utterance)
         self.opening = lru_cache(maxsize=4096)(self._opening)
         self.reply = lru_cache(maxsize=65536)(self._reply)
 
@@ -82,6 +83,12 @@ class Dialogue:
         if last_id in self.end_ids and ids and ids[0] in self.end_ids:
             ids = ids[1:]
         return tuple(ids)
+
+    def _utterance(self, text: str) -> tuple[int, ...]:
+        """Ids of a whole answer that says `text`, with the token that ends it."""
+        closing = self.tokenizer.encode(self._after_answer("x"), add_special_tokens=False)[:1]
+        end = closing[0] if closing and closing[0] in self.end_ids else self.end_ids[0]
+        return (*self.tokenizer.encode(self._plain(text), add_special_tokens=False), end)
 
     def text(self, utterance_ids) -> str:
         return self.tokenizer.decode(list(utterance_ids), skip_special_tokens=True).strip()

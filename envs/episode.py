@@ -31,16 +31,32 @@ class Ticket:
 
 
 @dataclass(slots=True)
+class Choice:
+    """A turn in which the policy chose among the actions that the game listed, with
+
+        P(a) = softmax over the listed a of (sum of the log-probs of a's tokens) / divisor of a
+
+    where the log-probs are at temperature 1, after everything the seat has seen."""
+
+    ids: np.ndarray  # int32: the tokens of all listed actions, end to end
+    tokens: np.ndarray  # int32 [actions]: how many each has
+    divisors: np.ndarray  # float64 [actions]
+    chosen: int
+
+
+@dataclass(slots=True)
 class TurnTokens:
-    """Token ids of one policy turn. The last three arrays are one entry per
-    utterance token: log-prob under the distribution it was sampled from, and the
-    version of the weights that made it."""
+    """Token ids of one policy turn. `logprobs` and `versions` are one entry per utterance
+    token: log-prob under the distribution it was sampled from, and the version of the
+    weights that made it. An utterance that was chosen from a list is one decision: its
+    log-prob stands at its first token, and the others have 0."""
 
     observation_ids: np.ndarray  # int32: what is new before this utterance
     utterance_ids: np.ndarray  # int32
     logprobs: np.ndarray  # float32
     versions: np.ndarray  # int32
     finish: str = "stop"  # "stop" or "length"
+    choice: Choice | None = None  # None: sampled token by token
 
 
 @dataclass(slots=True)
@@ -59,14 +75,16 @@ class Turn:
 @dataclass(slots=True)
 class SeatSequence:
     """One seat's whole game as one token sequence. `mask` is 1 on tokens the policy
-    sampled; the float arrays are zero elsewhere; `turn` is the index into the seat's
-    own turns (its observation and its utterance share it)."""
+    sampled, and of an utterance chosen from a list on the first alone; the float arrays are
+    zero elsewhere; `turn` is the index into the seat's own turns (its observation and its
+    utterance share it)."""
 
     ids: np.ndarray  # int32 [n]
     mask: np.ndarray  # bool [n]
     logprobs: np.ndarray  # float32 [n]
     versions: np.ndarray  # int32 [n], -1 where not sampled
     turn: np.ndarray  # int32 [n]
+    choices: dict[int, Choice] = field(default_factory=dict)  # by the place of the chosen one's first token
 
 
 @dataclass(slots=True)
@@ -90,10 +108,16 @@ class Episode:
     def sequence(self, seat: str) -> SeatSequence:
         turns = [turn for turn in self.turns_of(seat) if turn.tokens is not None]
         ids, mask, logprobs, versions, index = [], [], [], [], []
+        choices, place = {}, 0
         for number, turn in enumerate(turns):
             seen, said = turn.tokens.observation_ids, turn.tokens.utterance_ids
+            decided = np.ones(len(said), bool)
+            if turn.tokens.choice is not None:
+                choices[place + len(seen)] = turn.tokens.choice
+                decided[1:] = False
+            place += len(seen) + len(said)
             ids += [seen, said]
-            mask += [np.zeros(len(seen), bool), np.ones(len(said), bool)]
+            mask += [np.zeros(len(seen), bool), decided]
             logprobs += [np.zeros(len(seen), np.float32), turn.tokens.logprobs]
             versions += [np.full(len(seen), -1, np.int32), turn.tokens.versions]
             index.append(np.full(len(seen) + len(said), number, np.int32))
@@ -105,4 +129,5 @@ class Episode:
             logprobs=np.concatenate(logprobs).astype(np.float32),
             versions=np.concatenate(versions).astype(np.int32),
             turn=np.concatenate(index),
+            choices=choices,
         )

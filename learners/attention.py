@@ -27,12 +27,17 @@ class Layout:
 
     groups: list[torch.Tensor]
     restore: torch.Tensor
+    masks: list[torch.Tensor | None]  # bool [rows, 1, longest, longest] where a row has branches
 
 
-def layout(lengths: np.ndarray, device: torch.device) -> Layout:
+def layout(
+    lengths: np.ndarray, device: torch.device, until: np.ndarray | None = None, begin: np.ndarray | None = None
+) -> Layout:
+    """With `until` and `begin`, int64 [tokens], a token sees of what is before it in its sequence
+    the places before `until` and those from `begin` on: a branch, as learners/choices.py makes them."""
     starts = np.cumsum(lengths) - lengths
     order = np.argsort(-lengths, kind="stable")
-    groups, restore, filled = [], np.empty(int(lengths.sum()), np.int64), 0
+    groups, restore, filled, masks = [], np.empty(int(lengths.sum()), np.int64), 0, []
     while len(order):
         longest = lengths[order[0]]
         rows = order[lengths[order] * 2 > longest]
@@ -44,7 +49,11 @@ def layout(lengths: np.ndarray, device: torch.device) -> Layout:
         restore[index[own]] = filled + np.flatnonzero(own)
         filled += index.size
         groups.append(torch.from_numpy(index).to(device))
-    return Layout(groups, torch.from_numpy(restore).to(device))
+        masks.append(None)
+        if begin is not None and begin[index].any():
+            seen = (column < until[index][..., None]) | (column >= begin[index][..., None])
+            masks[-1] = torch.from_numpy(seen & (column <= column[:, None]))[:, None].to(device)
+    return Layout(groups, torch.from_numpy(restore).to(device), masks)
 
 
 def packed_attention(
@@ -66,11 +75,12 @@ def packed_attention(
         raise ValueError(f"{type(module).__name__} {reason}; set learner.attention=eager for this model")
     query, key, value = (tensor[0].transpose(0, 1) for tensor in (query, key, value))  # [tokens, heads, width]
     parts = []
-    for index in packed.groups:
+    for index, mask in zip(packed.groups, packed.masks, strict=True):
         rows, longest = index.shape
         q, k, v = (t[index.reshape(-1)].view(rows, longest, *t.shape[1:]).transpose(1, 2) for t in (query, key, value))
-        mask = None
         if sliding_window is not None and longest > sliding_window:
+            if mask is not None:
+                raise ValueError(f"choices among listed actions do not fit a sliding window of {sliding_window} tokens")
             place = torch.arange(longest, device=q.device)
             behind = place[:, None] - place[None, :]
             mask = (behind >= 0) & (behind < sliding_window)

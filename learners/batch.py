@@ -8,31 +8,36 @@ does not match is an error that names the episode.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from envs.episode import Episode, SeatSequence
+from learners.choices import branch_tokens
 from reward_service.shaper import ShapedRewards
 
 
 @dataclass(slots=True)
 class Trajectory:
-    """`turn_tokens` counts each turn's sampled tokens; they are the trained ones, and in
-    sequence order they are exactly the tokens where `sequence.mask` is set."""
+    """`turn_tokens` counts each turn's trained tokens: those that were sampled, or of an
+    utterance that was chosen from a list the first. In sequence order they are exactly the
+    tokens where `sequence.mask` is set."""
 
     number: int
     seat: str
+    task: int  # the seed of its game: seats of one task are comparable
     sequence: SeatSequence
     rewards: np.ndarray  # float64 [turns]
     turn_tokens: np.ndarray  # int64 [turns]
     kind: str  # of the rewards: "reward" or "advantage"
     terminated: bool
     closing_ids: np.ndarray  # int32: what the seat would have been shown next, where it was cut off
+    anchors: np.ndarray | None = None  # int64 [turns]: turns of equal label histories share a number
 
     def __len__(self) -> int:
-        return len(self.sequence.ids)
+        """Tokens of its forward pass."""
+        return len(self.sequence.ids) + branch_tokens(self.sequence)
 
 
 def collect(episodes: Iterable[Episode], rewards: Iterable[ShapedRewards]) -> list[Trajectory]:
@@ -83,5 +88,18 @@ def _trajectory(episode: Episode, seat: str, shaped: ShapedRewards) -> Trajector
         raise ValueError(f"{where} starts with a sampled token: there is no prompt to predict it from")
     turn_tokens = np.bincount(sequence.turn[sequence.mask], minlength=len(turns))
     closing = np.empty(0, np.int32) if episode.terminated else episode.closing_ids.get(seat, np.empty(0, np.int32))
-    number, ended = episode.ticket.number, episode.terminated
-    return Trajectory(number, seat, sequence, values, turn_tokens, shaped.kind, ended, closing)
+    if shaped.anchors is not None and len(shaped.anchors) != len(turns):
+        raise ValueError(f"{where} has {len(turns)} turns but {len(shaped.anchors)} anchors")
+    number, task, ended = episode.ticket.number, episode.ticket.seed, episode.terminated
+    return Trajectory(number, seat, task, sequence, values, turn_tokens, shaped.kind, ended, closing, shaped.anchors)
+
+
+def label_anchors(trajectories: Sequence[Trajectory]) -> np.ndarray:
+    """int64 [turns], as the reward shaper numbered them."""
+    for each in trajectories:
+        if each.anchors is None:
+            raise ValueError(
+                f"episode {each.number}: seat {each.seat!r} has no anchors; learner.credit.anchor=labels needs rewards "
+                "that know label histories, such as reward.shaper=aria's"
+            )
+    return np.concatenate([each.anchors for each in trajectories])

@@ -72,22 +72,33 @@ class Critic:
         with torch.no_grad():
             return self.net(states.hidden.float()).squeeze(-1).double().cpu().numpy()
 
-    def learn(self, batch: list[States], targets: list[np.ndarray], valued: list[np.ndarray]) -> dict[str, float]:
+    def learn(
+        self,
+        batch: list[States],
+        targets: list[np.ndarray],
+        valued: list[np.ndarray],
+        rate: float | None = None,
+    ) -> dict[str, float]:
         """`epochs` steps of mean squared error over the whole batch: one entry of each list for
-        each micro-batch of this rank, and as many of them on every rank."""
+        each micro-batch of this rank, and as many of them on every rank. `rate` is this update's
+        step size."""
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.settings.learning_rate if rate is None else rate
         placed = [
             (states.hidden[: states.tokens], *(torch.from_numpy(each).to(self.device) for each in (target, use)))
             for states, target, use in zip(batch, targets, valued, strict=True)
         ]
+        with torch.no_grad():
+            before = [self.net(hidden.float()).squeeze(-1)[use] for hidden, _, use in placed]
         count = torch.tensor(float(sum(use.sum() for _, _, use in placed)), device=self.device, dtype=torch.float64)
         dist.all_reduce(count)
         losses = []
         for _ in range(self.settings.epochs):
             self.optimiser.zero_grad(set_to_none=False)
             total = torch.zeros((), dtype=torch.float64, device=self.device)
-            for hidden, target, use in placed:
-                error = (self.net(hidden.float()).squeeze(-1) - target.float())[use]
-                loss = error.square().sum() / count
+            for (hidden, target, use), start in zip(placed, before, strict=True):
+                values = self.net(hidden.float()).squeeze(-1)[use]
+                loss = value_losses(values, target.float()[use], start, self.settings.value_clip).sum() / count
                 loss.backward()
                 total += loss.detach().double()
             for parameter in self.net.parameters():
@@ -106,6 +117,17 @@ class Critic:
     def restore(self, state: dict[str, Any]) -> None:
         self.net.load_state_dict(state["net"])
         self.optimiser.load_state_dict(state["optimiser"])
+
+
+def value_losses(values: torch.Tensor, targets: torch.Tensor, before: torch.Tensor, clip: float | None) -> torch.Tensor:
+    """Squared errors. With `clip` the larger of the error and that of the value moved at most so
+    far from `before`, its value at the start of the update: a value that has moved further
+    towards its target gains nothing more by it (Schulman et al. 2017)."""
+    errors = (values - targets).square()
+    if clip is None:
+        return errors
+    held = before + (values - before).clamp(-clip, clip)
+    return torch.maximum(errors, (held - targets).square())
 
 
 def explained(values: np.ndarray, targets: np.ndarray) -> float:

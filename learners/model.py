@@ -8,11 +8,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers.pytorch_utils import Conv1D
 
 from learners import attention
-from learners.loss import target_logprobs
+from learners.decisions import decided
+from learners.loss import entropies, target_logprobs
 from learners.optimiser import half_precision
 from learners.packing import Pack
 from learners.settings import LearnerSettings
@@ -50,17 +53,33 @@ def load_model(
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     if settings.lora.rank:
         model = _with_adapter(model, settings, seed)
+    if settings.compile:
+        compile_feed_forward(model)
     return model
+
+
+def compile_feed_forward(model: torch.nn.Module) -> None:
+    """Of each layer: its work depends on the number of tokens alone, so one dynamic shape serves
+    all packs. Attention is fused already, and its shapes change with every pack."""
+    parts = [module for name, module in model.named_modules() if name.rpartition(".")[2] == "mlp"]
+    if not parts:
+        raise ValueError(f"learner.compile: the layers of {type(model).__name__} have no part named mlp")
+    for part in parts:
+        part.compile(dynamic=True)
 
 
 def _with_adapter(model: PreTrainedModel, settings: LearnerSettings, seed: int) -> torch.nn.Module:
     from peft import LoraConfig, get_peft_model
 
     lora = settings.lora
-    suffixes = {name.rpartition(".")[2] for name, _ in model.named_modules()}
-    missing = sorted(set(lora.targets) - suffixes)
+    kinds = torch.nn.Linear, torch.nn.Embedding, Conv1D
+    able = {name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, kinds)}
+    missing = sorted(set(lora.targets) - able)
     if missing:
-        raise ValueError(f"learner.lora.targets: the model has no module named {', '.join(missing)}")
+        raise ValueError(
+            f"learner.lora.targets: the model has no layer named {', '.join(missing)}; those that can have an "
+            f"adapter: {', '.join(sorted(able))}"
+        )
     if settings.gradient_checkpointing:
         model.enable_input_require_grads()
     torch.manual_seed(seed)
@@ -77,24 +96,56 @@ def fingerprint(module: torch.nn.Module) -> str:
 
 
 def pack_logprobs(model: torch.nn.Module, pack: Pack, temperature: float, device: torch.device) -> torch.Tensor:
-    """Log-probs of the pack's predicted tokens, in one forward pass. Only positions that
-    predict one get logits: the rest of a [tokens, vocabulary] matrix is never made."""
+    """Log-probs of the pack's predicted tokens, and of what was chosen from a list, in one
+    forward pass."""
+    return _read(_logits(model, pack, device), pack, temperature)[0]
+
+
+def pack_logprobs_and_entropies(
+    model: torch.nn.Module, pack: Pack, temperature: float, device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Also the entropy of the whole distribution at each of these tokens."""
+    logits = _logits(model, pack, device)
+    logprobs, of_choices = _read(logits, pack, temperature)
+    entropy = entropies(logits[: len(pack.keep)], temperature)
+    if pack.listed is not None:
+        entropy = entropy.index_copy(0, torch.from_numpy(pack.listed.decision).to(device), of_choices)
+    return logprobs, entropy
+
+
+def _read(logits: torch.Tensor, pack: Pack, temperature: float) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Log-probs, and the entropy of each choice."""
+    own = target_logprobs(logits[: len(pack.keep)], torch.from_numpy(pack.targets).to(logits.device), temperature)
+    if pack.listed is None:
+        return own, None
+    targets = torch.from_numpy(pack.listed.targets).to(logits.device)
+    return decided(own, target_logprobs(logits[len(pack.keep) :], targets, 1.0), pack.listed)
+
+
+def _logits(model: torch.nn.Module, pack: Pack, device: torch.device) -> torch.Tensor:
+    """Only of positions that predict a token: the rest of a [tokens, vocabulary] matrix is
+    never made."""
     ends = torch.from_numpy(pack.lengths).cumsum(0).to(torch.int32)
     bounds = torch.cat([torch.zeros(1, dtype=torch.int32), ends]).to(device)
     longest = int(pack.lengths.max())
+    if pack.listed is None:
+        keep, layout = pack.keep, attention.layout(pack.lengths, device)
+    else:
+        keep = np.concatenate([pack.keep, pack.listed.keep])
+        layout = attention.layout(pack.lengths, device, pack.listed.until, pack.listed.begin)
     output = model(
         input_ids=torch.from_numpy(pack.ids)[None].to(device),
         position_ids=torch.from_numpy(pack.positions)[None].to(device),
         use_cache=False,
-        logits_to_keep=torch.from_numpy(pack.keep).to(device),
-        packed=attention.layout(pack.lengths, device),
+        logits_to_keep=torch.from_numpy(keep).to(device),
+        packed=layout,
         # flash attention's own words for the same boundaries
         cu_seq_lens_q=bounds,
         cu_seq_lens_k=bounds,
         max_length_q=longest,
         max_length_k=longest,
     )
-    return target_logprobs(output.logits[0], torch.from_numpy(pack.targets).to(device), temperature)
+    return output.logits[0]
 
 
 def adapter_config(module: torch.nn.Module) -> dict[str, Any]:

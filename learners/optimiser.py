@@ -1,4 +1,4 @@
-"""AdamW under DeepSpeed ZeRO: its configuration, its step size, and the guard of its step."""
+"""AdamW under DeepSpeed ZeRO: its configuration, and the guard of its step."""
 
 from __future__ import annotations
 
@@ -53,11 +53,6 @@ def half_precision(settings: LearnerSettings) -> bool:
 
 def _deepspeed_clips(settings: LearnerSettings) -> bool:
     return settings.zero > 0 or half_precision(settings)
-
-
-def learning_rate(settings: LearnerSettings, updates: int) -> float:
-    """Of the update that follows `updates` applied ones: a function of the count alone."""
-    return settings.learning_rate * min(1.0, (updates + 1) / (settings.warmup_updates + 1))
 
 
 def deepspeed_config(settings: LearnerSettings) -> dict[str, Any]:

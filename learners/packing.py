@@ -3,9 +3,10 @@
     plan[rank][micro_batch] = trajectory indices
 
 Every trajectory is in the plan exactly once; no micro-batch holds more tokens than the
-budget; every rank has the same number of micro-batches (ZeRO-3 gathers weights in every
-forward pass, so ranks must run in lockstep). A rank with less work has empty ones at
-the end, which it runs on some sequence with all loss weights zero.
+budget, but for a game alone in one, whose listed actions go beyond it; every rank has the
+same number of micro-batches (ZeRO-3 gathers weights in every forward pass, so ranks must
+run in lockstep). A rank with less work has empty ones at the end, which it runs on some
+sequence with all loss weights zero.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from envs.episode import Choice
 from learners.batch import Trajectory
+from learners.choices import Listed, listed_behind
 
 Plan = list[list[list[int]]]
 
@@ -48,11 +51,12 @@ def fill(lengths: Sequence[int], share: Sequence[int], budget: int) -> list[list
 
 def plan(trajectories: Sequence[Trajectory], ranks: int, budget: int) -> Plan:
     lengths = [len(trajectory) for trajectory in trajectories]
-    longest = int(np.argmax(lengths))
-    if lengths[longest] > budget:
+    own = [len(trajectory.sequence.ids) for trajectory in trajectories]
+    longest = int(np.argmax(own))
+    if own[longest] > budget:
         long = trajectories[longest]
         raise ValueError(
-            f"episode {long.number}: seat {long.seat!r} has {lengths[longest]} tokens, more than "
+            f"episode {long.number}: seat {long.seat!r} has {own[longest]} tokens, more than "
             f"learner.tokens_per_micro_batch={budget}; raise it, or lower rollout.engine.max_context"
         )
     packs = [fill(lengths, share, budget) for share in balance(lengths, ranks)]
@@ -62,7 +66,7 @@ def plan(trajectories: Sequence[Trajectory], ranks: int, budget: int) -> Plan:
 
 @dataclass(slots=True)
 class Pack:
-    """One forward pass: sequences end to end. The last five arrays have one entry per
+    """One forward pass: sequences end to end. From `keep` on, arrays have one entry per
     predicted token; `keep` is the position whose logits predict it."""
 
     ids: np.ndarray  # int64 [tokens]
@@ -73,11 +77,22 @@ class Pack:
     advantages: np.ndarray  # float32 [predicted]
     behaviour: np.ndarray  # float32 [predicted]: log-prob when it was sampled
     fresh: np.ndarray  # bool [predicted]: sampled by the very weights being updated
+    start: np.ndarray | None = None  # float32 [predicted]: log-prob by the weights at the start of the update
+    reference: np.ndarray | None = None  # float32 [predicted]: log-prob by the weights the run started from
+    rows: np.ndarray | None = None  # int64 [sequences]: predicted tokens of each
+    listed: Listed | None = None  # where choices were made; what is listed is fed behind its sequence
 
 
-def pack_sequences(sequences: Sequence[np.ndarray], predicted: Sequence[np.ndarray]) -> Pack:
-    """Sequences of ids, and for each which of its tokens are predicted (never the first).
-    Advantages and behaviour log-probs are zero, so the pack alone has no loss."""
+def pack_sequences(
+    sequences: Sequence[np.ndarray],
+    predicted: Sequence[np.ndarray],
+    choices: Sequence[dict[int, Choice]] = (),
+) -> Pack:
+    """Sequences of ids, for each which of its tokens are predicted (never the first), and the
+    choices made in it, by place. Advantages and behaviour log-probs are zero, so the pack alone
+    has no loss."""
+    if any(choices):
+        return _with_listed(sequences, predicted, choices)
     lengths = np.array([len(ids) for ids in sequences], np.int64)
     ids = np.concatenate(sequences).astype(np.int64)
     positions = np.arange(len(ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -86,20 +101,49 @@ def pack_sequences(sequences: Sequence[np.ndarray], predicted: Sequence[np.ndarr
     return Pack(ids, positions, lengths, token - 1, ids[token], zeros, zeros, np.ones(len(token), bool))
 
 
-def pack_trajectories(
-    trajectories: Sequence[Trajectory], advantages: Sequence[np.ndarray], version: int | None
+def _with_listed(
+    sequences: Sequence[np.ndarray], predicted: Sequence[np.ndarray], choices: Sequence[dict[int, Choice]]
 ) -> Pack:
-    """`advantages` per trajectory, one per trained token; `version` is that of the weights
-    being updated, None if no engine has them."""
+    behind, listed = listed_behind(sequences, choices)
+    pack = pack_sequences(
+        [np.concatenate([ids, branch.ids]) for ids, branch in zip(sequences, behind, strict=True)],
+        [np.append(own, np.zeros(len(branch.ids), bool)) for own, branch in zip(predicted, behind, strict=True)],
+    )
+    pack.positions[listed.begin > 0] = np.concatenate([branch.positions for branch in behind])
+    listed.decision = np.searchsorted(pack.keep, listed.decision - 1)
+    pack.listed = listed
+    return pack
+
+
+def pack_trajectories(
+    trajectories: Sequence[Trajectory],
+    advantages: Sequence[np.ndarray],
+    version: int | None,
+    start: Sequence[np.ndarray] | None = None,
+    reference: Sequence[np.ndarray] | None = None,
+) -> Pack:
+    """`advantages`, and log-probs that have been read, per trajectory, one per trained token;
+    `version` is that of the weights being updated, None if no engine has them."""
     pack = pack_sequences(
         [trajectory.sequence.ids for trajectory in trajectories],
         [trajectory.sequence.mask for trajectory in trajectories],
+        [trajectory.sequence.choices for trajectory in trajectories],
     )
     pack.advantages = np.concatenate(advantages).astype(np.float32)
     pack.behaviour = np.concatenate([t.sequence.logprobs[t.sequence.mask] for t in trajectories])
     versions = np.concatenate([t.sequence.versions[t.sequence.mask] for t in trajectories])
     pack.fresh = np.zeros(len(versions), bool) if version is None else versions == version
+    pack.rows = np.array([int(trajectory.turn_tokens.sum()) for trajectory in trajectories], np.int64)
+    if start is not None:
+        pack.start = np.concatenate(start).astype(np.float32)
+    if reference is not None:
+        pack.reference = np.concatenate(reference).astype(np.float32)
     return pack
+
+
+def by_trajectory(values: np.ndarray, trajectories: Sequence[Trajectory]) -> list[np.ndarray]:
+    """What has an entry for each trained token of a batch, cut at the trajectories' ends."""
+    return np.split(values, np.cumsum([int(trajectory.turn_tokens.sum()) for trajectory in trajectories])[:-1])
 
 
 def pack_to_read(trajectories: Sequence[Trajectory]) -> Pack:
@@ -108,8 +152,9 @@ def pack_to_read(trajectories: Sequence[Trajectory]) -> Pack:
     games, with no target."""
     whole = [np.concatenate([t.sequence.ids, t.closing_ids]) for t in trajectories]
     predicted = [np.concatenate([t.sequence.mask, np.zeros(len(t.closing_ids), bool)]) for t in trajectories]
-    pack = pack_sequences(whole, predicted)
-    ends = np.cumsum(pack.lengths)[[not t.terminated for t in trajectories]] - 1
+    pack = pack_sequences(whole, predicted, [t.sequence.choices for t in trajectories])
+    starts, sizes = np.cumsum(pack.lengths) - pack.lengths, np.array([len(ids) for ids in whole])
+    ends = (starts + sizes)[[not t.terminated for t in trajectories]] - 1
     pack.keep = np.concatenate([pack.keep, ends])
     pack.targets = np.concatenate([pack.targets, np.zeros(len(ends), np.int64)])
     return pack

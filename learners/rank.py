@@ -1,6 +1,6 @@
 """One DeepSpeed rank: a plain class, wrapped in an actor by learners.group.
 
-    episodes -> trajectories -> credit -> this rank's packs -> forward, backward -> step
+    episodes -> trajectories -> what is read off the model -> credit -> optimiser steps -> critic
 
 Every rank sees the whole batch and plans it in the same way; it then trains its own
 share. All ranks run the same collectives in the same order, also when one of them fails
@@ -28,14 +28,17 @@ from transformers import AutoTokenizer
 
 from envs.episode import Episode
 from learners import checkpoint
-from learners.batch import Trajectory, collect
+from learners.batch import Trajectory, collect, label_anchors
 from learners.credit import Credit, assign_credit, needs
-from learners.critic import Critic, States, explained, head_inputs
-from learners.loss import batch_scale, importance_weights, policy_loss
-from learners.measures import Measures
+from learners.critic import Critic, States, explained
+from learners.minibatches import shares
 from learners.model import fingerprint, load_model, pack_logprobs, write_adapter
-from learners.optimiser import deepspeed_config, learning_rate, make_optimiser
-from learners.packing import Pack, fill, pack_sequences, pack_to_read, pack_trajectories, plan
+from learners.optimiser import deepspeed_config, make_optimiser
+from learners.packing import by_trajectory, fill, pack_sequences, plan
+from learners.policy_steps import Batch, PolicySteps
+from learners.reading import Reader
+from learners.reference import Reference, reads_base
+from learners.schedule import critic_learning_rate, learning_rate
 from learners.settings import LearnerSettings
 from reward_service.shaper import ShapedRewards
 
@@ -98,6 +101,13 @@ class LearnerRank:
         if "values" in needs(settings.credit):
             width = self.engine.module.get_output_embeddings().in_features
             self.critic = Critic(settings.critic, width, self.device, self.seed)
+        reference = None
+        if reads_base(settings):
+            source = self.model_path, self.revision, self.trust_remote_code
+            reference = Reference(self.engine, settings, self.device, *source)
+        asked = self.engine, settings, self.temperature, self.device
+        self.reader = Reader(*asked, self.critic, reference)
+        self.steps = PolicySteps(*asked, self.optimiser, self.rank)
 
     def _forget_shared_names(self, address: str, port: int) -> None:
         """DeepSpeed's shared-memory all-reduce leaves a 64 MiB segment under its name for
@@ -110,74 +120,61 @@ class LearnerRank:
     # training
 
     def update(self, episodes: Sequence[Any], rewards: Sequence[ShapedRewards]) -> dict[str, float]:
-        """One optimiser step on a batch. A step whose gradient is not finite is left out:
+        """The optimiser steps on a batch. A step whose gradient is not finite is left out:
         weights and optimiser stay as they were, bit for bit."""
         clock = [time.monotonic()]
         trajectories = collect(self._fetch(episodes), rewards)
         clock.append(time.monotonic())
         mine = plan(trajectories, self.settings.ranks, self.settings.tokens_per_micro_batch)[self.rank]
-        readings, states = self._read(trajectories, mine)
+        readings, states = self.reader.read(trajectories, mine)
+        if self.settings.credit.anchor == "labels":
+            readings["anchor"] = label_anchors(trajectories)
         credit = assign_credit(trajectories, self.settings.credit, self.credit_state, **readings)
-        if self.critic is not None and self.updates < self.settings.critic.warmup_updates:
-            credit.advantages[:] = 0.0
-        packs = self._packs(trajectories, credit.advantages, mine)
-        scale = batch_scale(trajectories, self.settings.loss_aggregation)
+        batch = self._batch(trajectories, credit, readings)
         clock.append(time.monotonic())
         torch.manual_seed(hash((self.seed, self.updates, self.bad_updates, self.rank)) & 0x7FFF_FFFF)
-        self.engine.train()
-        measures = Measures(self.device)
-        for pack, weight in packs:
-            advantages, behaviour, fresh = (
-                torch.from_numpy(array).to(self.device) for array in (pack.advantages, pack.behaviour, pack.fresh)
-            )
-            logprobs = pack_logprobs(self.engine, pack, self.temperature, self.device)
-            importance = importance_weights(logprobs, behaviour, fresh, self.settings.importance_cap)
-            loss = weight * policy_loss(logprobs, advantages, importance, scale)
-            # DeepSpeed takes the mean over ranks; the loss is a sum over them
-            self.engine.backward(loss * self.settings.ranks)
-            if weight:
-                measures.add(loss, logprobs, behaviour, fresh, importance)
-        clock.append(time.monotonic())
-        rate = learning_rate(self.settings, self.updates)
-        for group in self.engine.optimizer.param_groups:
-            group["lr"] = rate
-        self.engine.step()
-        applied = self.engine.was_step_applied()
-        totals = measures.over_ranks()
-        clock.append(time.monotonic())
-        criticised = self._criticise(trajectories, mine, states, credit, readings) if applied else {}
-        if applied:
+        still = self.critic is not None and self.updates < self.settings.critic.warmup_updates
+        rate = 0.0 if still else learning_rate(self.settings, self.updates)
+        steps = shares(len(trajectories), self.settings, self.seed, self.updates + self.bad_updates)
+        taken = self.steps.take(batch, steps, rate, still)
+        criticised = self._criticise(trajectories, mine, states, credit, readings) if taken.applied else {}
+        if taken.applied:
             self.updates += 1
             self.version = None
             self.credit_state = credit.state
-        else:
+        if taken.bad:
             self._count_bad_update()
         tokens = sum(len(trajectory) for trajectory in trajectories)
-        fetch, prepare, train, step = (later - earlier for earlier, later in pairwise(clock))
+        fetch, prepare = (later - earlier for earlier, later in pairwise(clock))
         first = np.cumsum([0, *(len(trajectory.rewards) for trajectory in trajectories)])[:-1]
-        norm = self.optimiser.norm if self.optimiser.clip else self.engine.get_global_grad_norm()
         return (
-            totals
+            taken.figures(self.settings)
             | criticised
             | {
-                "grad_norm": float(norm) if norm is not None and applied else float("nan"),
                 "learning_rate": rate,
-                "applied": float(applied),
+                "applied": float(taken.applied > 0),
                 "bad_updates": float(self.bad_updates),
                 "trajectories": float(len(trajectories)),
-                "micro_batches": float(len(packs)),
                 "tokens": float(tokens),
                 "trained_tokens": float(len(credit.advantages)),
-                "tokens_per_second": tokens / max(train + step, 1e-9),
+                "alone": float(credit.alone),
+                "tokens_per_second": tokens / max(sum(taken.seconds), 1e-9),
                 "return_mean": float(credit.returns[first].mean()),
                 "advantage_mean": float(credit.advantages.mean()),
                 "advantage_std": float(credit.advantages.std()),
                 "fetch_seconds": fetch,
                 "prepare_seconds": prepare,
-                "forward_backward_seconds": train,
-                "step_seconds": step,
             }
         )
+
+    def _batch(self, trajectories: list[Trajectory], credit: Credit, readings: dict[str, np.ndarray]) -> Batch:
+        advantages = by_trajectory(credit.advantages, trajectories)
+        batch = Batch(trajectories, advantages, self.version)
+        if self.settings.minibatches > 1:  # else the first step finds its own, exactly
+            batch.start = dict(enumerate(by_trajectory(readings["logprobs"], trajectories)))
+        if self.settings.loss.kl or self.settings.credit.kl_penalty:
+            batch.reference = by_trajectory(readings["reference"], trajectories)
+        return batch
 
     def _fetch(self, episodes: Sequence[Any]) -> list[Episode]:
         """Each entry is an episode, a list of them, or a reference to either."""
@@ -188,38 +185,6 @@ class LearnerRank:
             value = next(values) if isinstance(entry, ray.ObjectRef) else entry
             found += value if isinstance(value, list) else [value]
         return found
-
-    def _read(self, trajectories: list[Trajectory], mine: list[list[int]]) -> tuple[dict, list[States]]:
-        """What the credit method needs of the model as it is before the update, for the whole
-        batch: each rank reads its own share. Also the states of this share, for the critic."""
-        if self.critic is None:
-            return {}, []
-        read: dict[int, tuple[np.ndarray, np.ndarray, float]] = {}  # trajectory -> values, log-probs, what follows
-        kept: list[States] = []
-        self.engine.eval()
-        with torch.no_grad():
-            for indices in mine:
-                chosen = [trajectories[i] for i in indices or [0]]
-                with head_inputs(self.engine.module) as caught:
-                    logprobs = pack_logprobs(self.engine, pack_to_read(chosen), self.temperature, self.device)
-                sizes = [int(trajectory.turn_tokens.sum()) for trajectory in chosen] if indices else []
-                kept.append(States(caught[0][0], tokens=sum(sizes)))
-                values = self.critic.read(kept[-1])
-                ends = iter(values[sum(sizes) :])
-                cuts = np.cumsum(sizes)
-                said = np.split(logprobs.double().cpu().numpy()[: sum(sizes)], cuts[:-1])
-                for index, value, logprob in zip(
-                    indices, np.split(values[: sum(sizes)], cuts[:-1]), said, strict=False
-                ):
-                    read[index] = value, logprob, 0.0 if trajectories[index].terminated else float(next(ends))
-        shares: list[dict] = [{}] * self.settings.ranks
-        dist.all_gather_object(shares, read)
-        whole = [found for _, found in sorted(item for share in shares for item in share.items())]
-        values, logprobs, following = zip(*whole, strict=True)
-        readings = {"values": np.concatenate(values), "bootstrap": np.array(following)}
-        if "logprobs" in needs(self.settings.credit):
-            readings["logprobs"] = np.concatenate(logprobs)
-        return readings, kept
 
     def _criticise(
         self,
@@ -232,33 +197,20 @@ class LearnerRank:
         """Train the critic on what credit says it should have read."""
         if self.critic is None:
             return {}
-        cuts = np.cumsum([int(trajectory.turn_tokens.sum()) for trajectory in trajectories])[:-1]
         used = np.ones(len(credit.targets), bool) if credit.valued is None else credit.valued
-        targets, valued = np.split(credit.targets, cuts), np.split(used, cuts)
+        targets, valued = by_trajectory(credit.targets, trajectories), by_trajectory(used, trajectories)
         none, nowhere = np.empty(0, np.float32), np.empty(0, bool)
         learned = self.critic.learn(
             states,
             [np.concatenate([none, *(targets[i] for i in indices)]) for indices in mine],
             [np.concatenate([nowhere, *(valued[i] for i in indices)]) for indices in mine],
+            critic_learning_rate(self.settings, self.updates),
         )
         read = readings["values"]
         return learned | {
             "value_mean": float(read.mean()),
             "value_explained": explained(read[used], credit.targets[used]),
         }
-
-    def _packs(
-        self, trajectories: list[Trajectory], advantages: np.ndarray, mine: list[list[int]]
-    ) -> list[tuple[Pack, float]]:
-        """This rank's micro-batches, each with the weight of its loss: 0 on those that only
-        keep the ranks in lockstep."""
-        each = np.split(advantages, np.cumsum([int(t.turn_tokens.sum()) for t in trajectories])[:-1])
-        packs = []
-        for indices in mine:
-            chosen = indices or [0]
-            pack = pack_trajectories([trajectories[i] for i in chosen], [each[i] for i in chosen], self.version)
-            packs.append((pack, 1.0 if indices else 0.0))
-        return packs
 
     def _count_bad_update(self) -> None:
         self.bad_updates += 1
@@ -345,7 +297,7 @@ class LearnerRank:
             "lora.rank": settings.lora.rank,
             "lora.targets": sorted(settings.lora.targets) if settings.lora.rank else [],
             "credit.method": settings.credit.method,
-        }
+        } | ({"critic.states": settings.critic.states} if self.critic is not None else {})
 
     def _counters(self) -> dict[str, Any]:
         return {

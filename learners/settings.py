@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from envs.settings import Settings
+
+Schedule = Literal["constant", "linear", "cosine"]
 
 
 class LoraSettings(Settings):
@@ -87,12 +89,67 @@ class CreditSettings(Settings):
         return self
 
 
+class LossSettings(Settings):
+    """docs/learner.md has the equations. A field that the chosen loss never reads has to stay at
+    its default, as with credit methods."""
+
+    kind: Literal["policy_gradient", "ppo", "decoupled"] = Field(
+        "policy_gradient",
+        description="policy_gradient: old tokens weighted by truncated pi/pi_behaviour; ppo: clipped against the "
+        "weights at the start of the update; decoupled: ppo, old tokens weighted too",
+    )
+    clip_low: float = Field(0.2, gt=0, lt=1, description="ppo, decoupled: the ratio counts down to 1 - clip_low")
+    clip_high: float = Field(0.2, gt=0, description="ppo, decoupled: the ratio counts up to 1 + clip_high")
+    dual_clip: float | None = Field(
+        None, gt=1, description="ppo, decoupled: ratio up to which a token of negative advantage counts; default: any"
+    )
+    token_mask: tuple[float, float] | None = Field(
+        None, description="[low, high]: tokens of older weights whose pi/pi_behaviour lies outside are dropped"
+    )
+    sequence_mask: tuple[float, float] | None = Field(
+        None, description="[low, high]: so are games of one seat by the geometric mean of that ratio over their tokens"
+    )
+    kl: float = Field(0.0, ge=0, description="coefficient of the distance to the policy that the run started from")
+    kl_estimator: Literal["k1", "k2", "k3"] = Field("k3", description="how that distance is estimated at a token")
+    entropy: float = Field(0.0, ge=0, description="coefficient of the entropy bonus")
+    kl_guard: float | None = Field(
+        None,
+        gt=0,
+        description="distance from the weights at the start of the update past which the rest of its steps are "
+        "left out; POAD's authors ran 0.02; default: none",
+    )
+
+    @model_validator(mode="after")
+    def kind_reads_what_is_set(self) -> LossSettings:
+        defaults = type(self).model_fields
+        for name in ("clip_low", "clip_high", "dual_clip"):
+            if self.kind == "policy_gradient" and getattr(self, name) != defaults[name].default:
+                raise ValueError(f"kind=policy_gradient does not read {name}={getattr(self, name)}")
+        if self.kl == 0 and self.kl_estimator != defaults["kl_estimator"].default:
+            raise ValueError(f"kl=0 does not read kl_estimator={self.kl_estimator}")
+        for name in ("token_mask", "sequence_mask"):
+            bounds = getattr(self, name)
+            if bounds is not None and not 0 <= bounds[0] <= 1 <= bounds[1]:
+                raise ValueError(f"{name}={list(bounds)} has to lie around 1, the ratio of fresh tokens")
+        return self
+
+
 class CriticSettings(Settings):
     """The critic of credit methods that need values; the others make none."""
 
+    states: Literal["policy", "base"] = Field(
+        "policy", description="whose hidden states it reads: the policy's, or those of the weights the run started from"
+    )
     learning_rate: float = Field(1e-3, gt=0, description="AdamW step size of the critic")
+    schedule: Schedule = Field("constant", description="how its step size falls")
+    schedule_updates: int | None = Field(
+        None, ge=1, description="updates by which its step size has fallen to 0; default: all of the run's"
+    )
     epochs: int = Field(4, ge=1, description="critic steps on each batch")
     gradient_clip: float = Field(1.0, gt=0, description="largest gradient norm of the critic")
+    value_clip: float | None = Field(
+        None, gt=0, description="how far one update may profit from moving a value; POAD's authors ran 0.2"
+    )
     warmup_updates: int = Field(
         0, ge=0, description="first updates in which only the critic learns and the policy stays as it is"
     )
@@ -125,6 +182,14 @@ class LearnerSettings(Settings):
     betas: tuple[float, float] = Field((0.9, 0.999), description="AdamW moment decays")
     weight_decay: float = Field(0.0, ge=0, description="AdamW weight decay")
     warmup_updates: int = Field(0, ge=0, description="updates over which the step size rises from 0")
+    schedule: Schedule = Field("constant", description="how the step size falls after that")
+    schedule_updates: int | None = Field(
+        None, ge=1, description="updates by which the step size has fallen to 0; default: all of the run's"
+    )
+    epochs: int = Field(1, ge=1, description="times that an update goes through its batch")
+    minibatches: int = Field(
+        1, ge=1, description="optimiser steps in each epoch, every one on a share of the batch's whole games"
+    )
     gradient_clip: float = Field(1.0, gt=0, description="largest gradient norm")
     tokens_per_micro_batch: int = Field(
         4096, ge=16, description="tokens packed into one forward pass; bounds activation memory"
@@ -137,17 +202,63 @@ class LearnerSettings(Settings):
         "episode", description="what is averaged: tokens, turns or episodes"
     )
     importance_cap: float = Field(
-        2.0, gt=0, description="cap of the weight pi/pi_behaviour on tokens from older weights"
+        2.0, ge=1, description="cap of the weight pi/pi_behaviour on tokens from older weights"
+    )
+    logprob_gap_warn: float | None = Field(
+        None,
+        gt=0,
+        description="mean |log-prob of the trainer - stored| on tokens of the present weights that is warned of; "
+        "default: 1e-3 in float32, 0.1 in half precision",
+    )
+    logprob_gap_stop: float | None = Field(
+        None, gt=0, description="the same, that stops the run; default: 0.1 in float32, 1 in half precision"
     )
     max_bad_updates: int = Field(
-        5, ge=1, description="updates with a non-finite loss or gradient that are skipped before the run stops"
+        5, ge=1, description="updates with a non-finite loss or gradient, whose step is skipped, before the run stops"
     )
     start_seconds: float = Field(600.0, gt=0, description="time limit for all ranks to start")
     update_seconds: float = Field(1800.0, gt=0, description="time limit of one update")
+    compile: bool = Field(False, description="compile the model's layers; docs/learner.md says when it pays")
     lora: LoraSettings = Field(default_factory=LoraSettings)
+    loss: LossSettings = Field(default_factory=LossSettings)
     credit: CreditSettings = Field(default_factory=CreditSettings)
     critic: CriticSettings = Field(default_factory=CriticSettings)
     sync: SyncSettings = Field(default_factory=SyncSettings)
+    _run_updates: int | None = PrivateAttr(None)
+
+    @model_validator(mode="after")
+    def settings_fit_together(self) -> LearnerSettings:
+        steps = f"epochs={self.epochs} and minibatches={self.minibatches}"
+        if self.loss.kl_guard is not None and self.steps == 1:
+            raise ValueError(f"loss.kl_guard={self.loss.kl_guard} has no later steps to leave out with {steps}")
+        if self.loss.kind == "ppo" and self.importance_cap != type(self).model_fields["importance_cap"].default:
+            raise ValueError(f"loss.kind=ppo does not read importance_cap={self.importance_cap}; decoupled does")
+        for name, part, first in (("", self, self.warmup_updates), ("critic.", self.critic, 0)):
+            end = part.schedule_updates
+            if part.schedule == "constant" and end is not None:
+                raise ValueError(f"{name}schedule=constant does not read {name}schedule_updates={end}")
+            if end is not None and end <= first:
+                raise ValueError(f"{name}schedule_updates={end} leaves nothing after warmup_updates={first}")
+        low, high = self.logprob_gap_warn, self.logprob_gap_stop
+        if low is not None and high is not None and low > high:
+            raise ValueError(f"logprob_gap_warn={low} is above logprob_gap_stop={high}")
+        return self
+
+    @property
+    def steps(self) -> int:
+        """Optimiser steps of an update."""
+        return self.epochs * self.minibatches
+
+    def end_with(self, updates: int) -> None:
+        """Schedules without an end of their own end with the run."""
+        self._run_updates = updates
+
+    def end(self, part: LearnerSettings | CriticSettings) -> int:
+        """How many updates the schedule of `part` has."""
+        end = part.schedule_updates or self._run_updates
+        if end is None:
+            raise ValueError(f"schedule={part.schedule} outside a run needs schedule_updates")
+        return end
 
 
 class EmbeddedSettings(Settings):

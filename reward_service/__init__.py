@@ -10,8 +10,12 @@ from reward_service.shaper import Shaper
 
 SHAPERS = {
     "aria": "reward_service.aria:AriaShaper",
+    "aria_rm": "reward_service.aria_rm:AriaRmShaper",
     "game": "reward_service.paid:PaidShaper",
+    "oni": "reward_service.oni.shaper:OniShaper",
     "outcome": "reward_service.outcome:OutcomeShaper",
+    "regressed": "reward_service.regressed.shaper:RegressedShaper",
+    "spa": "reward_service.spa:SpaShaper",
 }
 
 

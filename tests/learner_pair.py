@@ -8,6 +8,7 @@ import numpy as np
 
 from learners.group import environment
 from learners.settings import LearnerSettings
+from tests.learner_batches import MADE_UP
 
 
 class Learners:
@@ -36,7 +37,14 @@ class Learners:
 
                 rank = self.rank
                 mine = plan(trajectories, rank.settings.ranks, rank.settings.tokens_per_micro_batch)[rank.rank]
-                return rank._read(trajectories, mine)[0]
+                return rank.reader.read(trajectories, mine)[0]
+
+            def hidden(self, trajectories):
+                """The states that the critic reads of this rank's share."""
+                from learners.packing import plan
+
+                mine = plan(trajectories, self.rank.settings.ranks, 4096)[self.rank.rank]
+                return [states.hidden for states in self.rank.reader.read(trajectories, mine)[1]]
 
             def mapped(self, name):
                 """Whether this process has memory of that name mapped."""
@@ -51,7 +59,8 @@ class Learners:
         self.meet = ray.get(self.processes[0].meeting_point.remote(), timeout=120)
 
     def become(self, **changes) -> None:
-        settings = LearnerSettings(**({"ranks": 2, "learning_rate": 1e-3, "tokens_per_micro_batch": 96} | changes))
+        usual = MADE_UP | {"ranks": 2, "learning_rate": 1e-3, "tokens_per_micro_batch": 96}
+        settings = LearnerSettings(**(usual | changes))
         arguments = {
             "settings": settings,
             "model_path": self.model,
@@ -70,6 +79,11 @@ class Learners:
 
     def readings(self, trajectories) -> list[dict[str, np.ndarray]]:
         return self.ray.get([p.read_all.remote(trajectories) for p in self.processes], timeout=120)
+
+    def hidden(self, trajectories) -> list:
+        """Tensors, one for each rank."""
+        found = self.ray.get([p.hidden.remote(trajectories) for p in self.processes], timeout=120)
+        return [states for rank in found for states in rank]
 
     def elements(self) -> int:
         return self.ray.get(self.processes[0].elements.remote(), timeout=60)

@@ -11,12 +11,16 @@ import torch
 
 from learners.group import LearnerError, LearnerGroup
 from learners.settings import LearnerSettings
-from tests.learner_batches import VOCABULARY, make_batch
+from tests.learner_batches import MADE_UP, VOCABULARY, make_batch
 
 
 def settings_of(**changes) -> LearnerSettings:
     return LearnerSettings(
-        **({"cpus_per_rank": 1, "learning_rate": 1e-3, "tokens_per_micro_batch": 128, "start_seconds": 180} | changes)
+        **(
+            {"cpus_per_rank": 1, "learning_rate": 1e-3, "tokens_per_micro_batch": 128, "start_seconds": 180}
+            | MADE_UP
+            | changes
+        )
     )
 
 

@@ -124,9 +124,27 @@ def test_every_method_with_a_critic_trains_and_goes_on_from_a_checkpoint(learner
     assert all(np.array_equal(whole[name], again[name]) for name in whole)
 
 
-def test_while_the_critic_warms_up_the_policy_stays(learners):
+@pytest.mark.parametrize("lora", [0, 4])
+def test_the_critic_may_read_the_weights_that_the_run_started_from(learners, tiny_model, lora):
+    trajectories = collect(*cut_off(make_batch(6, seed=71)))
+    chosen = {"zero": 3 if lora else 2, "lora": {"rank": lora}, "learning_rate": 1e-2}
+    learners.become(**chosen, credit=POAD, critic={"states": "base"})
+    start = torch.cat(learners.hidden(trajectories))
+    for seed in (72, 73):
+        assert learners.call("update", *make_batch(8, seed=seed))["critic_loss"] > 0
+    torch.testing.assert_close(torch.cat(learners.hidden(trajectories)), start, atol=1e-6, rtol=0)
+    learners.become(**chosen, credit=POAD)
+    torch.testing.assert_close(torch.cat(learners.hidden(trajectories)), start, atol=1e-6, rtol=0)
+    learners.call("update", *make_batch(8, seed=72))
+    assert (torch.cat(learners.hidden(trajectories)) - start).abs().max() > 1e-3, "by default they are the policy's"
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_while_the_critic_warms_up_the_policy_stays(learners, weight_decay):
+    """Whatever else would move it: decay, the KL and the entropy of later steps."""
     batch = make_batch(8, seed=61)
-    learners.become(credit=POAD, critic={"warmup_updates": 1})
+    also = {"loss": {"entropy": 0.1}, "epochs": 2} if weight_decay else {}
+    learners.become(credit=POAD, critic={"warmup_updates": 1}, weight_decay=weight_decay, **also)
     before = learners.call("parameters")
     learners.call("update", *batch)
     after = learners.call("parameters")

@@ -16,7 +16,7 @@ from learners.group import LearnerError, LearnerGroup, environment, resolve_tran
 from learners.settings import LearnerSettings
 from learners.transport.bucket import Bucket, layout
 from learners.transport.source import ModuleWeights, buckets
-from tests.learner_batches import make_batch
+from tests.learner_batches import MADE_UP, make_batch
 
 
 def receivers(ray, count: int) -> list:
@@ -90,7 +90,9 @@ def model(tiny_model, tmp_path_factory):
 
 def learner(model, name: str, **changes) -> LearnerGroup:
     sync = {"bucket_mib": 1, "timeout_seconds": 60} | changes.pop("sync", {})
-    settings = LearnerSettings(**({"cpus_per_rank": 1, "zero": 3, "sync": sync, "learning_rate": 1e-3} | changes))
+    settings = LearnerSettings(
+        **({"cpus_per_rank": 1, "zero": 3, "sync": sync, "learning_rate": 1e-3} | MADE_UP | changes)
+    )
     group = LearnerGroup(settings, str(model), 1.0, 0, name)
     group.start()
     return group

@@ -13,21 +13,24 @@ from cluster.ledger import TRAINING_SEEDS, Ledger, training_seed
 PLAYERS = (("guesser", "policy"),)
 
 
-def new_ledger(batch=4, max_staleness=1, max_attempts=3) -> Ledger:
-    return Ledger("run", "game", PLAYERS, seed=5, batch=batch, max_staleness=max_staleness, max_attempts=max_attempts)
+def new_ledger(batch=4, max_staleness=1, max_attempts=3, group=1) -> Ledger:
+    bounds = {"batch": batch, "max_staleness": max_staleness, "max_attempts": max_attempts, "group": group}
+    return Ledger("run", "game", PLAYERS, seed=5, **bounds)
 
 
 @given(
     moves=st.lists(
         st.tuples(st.sampled_from(["finish", "fail", "late", "admit", "restart"]), st.integers(0, 99)), max_size=200
     ),
-    batch=st.integers(1, 5),
+    groups=st.integers(1, 5),
+    group=st.integers(1, 4),
     max_staleness=st.integers(0, 3),
 )
 @settings(max_examples=200, deadline=None)
-def test_any_history_balances_and_uses_every_episode_once(moves, batch, max_staleness):
-    ledger = new_ledger(batch, max_staleness)
-    trained, dropped = [], set()
+def test_any_history_balances_and_uses_every_episode_once(moves, groups, group, max_staleness):
+    batch = groups * group
+    ledger = new_ledger(batch, max_staleness, group=group)
+    trained, dropped, seeds = [], set(), {}
     live = ledger.admit()
     finished_before = []
     for move, pick in moves:
@@ -35,7 +38,7 @@ def test_any_history_balances_and_uses_every_episode_once(moves, batch, max_stal
             live += ledger.admit()
         elif move == "restart":
             saved = json.loads(json.dumps(ledger.state()))
-            ledger = new_ledger(batch, max_staleness)
+            ledger = new_ledger(batch, max_staleness, group=group)
             ledger.restore(saved)
             live = ledger.admit()
         elif move == "late" and finished_before:
@@ -46,6 +49,7 @@ def test_any_history_balances_and_uses_every_episode_once(moves, batch, max_stal
                 assert (ledger.in_flight, ledger.counts.consumed) == before
         elif live and move in ("finish", "fail"):
             ticket = live.pop(pick % len(live))
+            seeds[ticket.number] = ticket.seed
             if move == "finish":
                 ledger.finish(ticket, ticket.number)
                 finished_before.append(ticket)
@@ -56,13 +60,19 @@ def test_any_history_balances_and_uses_every_episode_once(moves, batch, max_stal
         while not ledger.missing():
             # Everything in this batch was issued when at most max_staleness batches were unconsumed before it.
             assert ledger.next_number <= (ledger.next_batch + max_staleness + 1) * batch
-            trained += ledger.next_results()
+            results = ledger.next_results()
+            tasks = {number // group for number in results}
+            mates = {number for task in tasks for number in range(task * group, (task + 1) * group)}
+            assert mates <= {*results, *dropped}, "a group was taken apart"
+            trained += results
             ledger.consume()
         ledger.check()
     assert len(trained) == len(set(trained)), "an episode was trained on twice"
     complete = set(range(ledger.next_batch * batch))
     assert set(trained) | dropped >= complete, "an episode of a consumed batch was lost"
     assert ledger.counts.consumed == len(trained)
+    for number, seed in seeds.items():
+        assert seed == training_seed(5, number // group), "a group's games are one game, restarted or not"
 
 
 def test_admission_is_bounded_by_staleness():
@@ -108,3 +118,25 @@ def test_an_unbalanced_ledger_is_an_error():
 def test_training_seeds_stay_below_the_held_out_ones():
     seeds = [training_seed(run, n) for run in range(3) for n in range(2000)]
     assert max(seeds) < TRAINING_SEEDS and len(set(seeds)) > 5900
+
+
+def test_a_batch_is_whole_groups():
+    tickets = new_ledger(batch=6, max_staleness=1, group=3).admit()
+    assert [ticket.number for ticket in tickets] == list(range(12))
+    tasks = [{ticket.seed for ticket in tickets[start : start + 3]} for start in range(0, 12, 3)]
+    assert [len(task) for task in tasks] == [1, 1, 1, 1] and len(set.union(*tasks)) == 4
+    assert [ticket.seed for ticket in new_ledger(batch=4, max_staleness=0).admit()] == [s for t in tasks for s in t]
+    with pytest.raises(ValueError, match="a batch of 6 episodes is not made of whole groups of 4"):
+        new_ledger(batch=6, group=4)
+
+
+def test_a_group_whose_members_are_dropped_holds_nobody_up():
+    ledger = new_ledger(batch=4, max_staleness=0, max_attempts=1, group=2)
+    tickets = ledger.admit()
+    ledger.fail(tickets[0], "timeout")
+    for ticket in tickets[1:]:
+        ledger.finish(ticket, ticket.number)
+    assert ledger.missing() == [] and ledger.next_results() == [1, 2, 3]
+    ledger.consume()
+    ledger.check()
+    assert [ticket.number for ticket in ledger.admit()] == [4, 5, 6, 7]

@@ -8,9 +8,10 @@ import torch
 
 from learners.batch import Trajectory, collect
 from learners.credit import assign_credit
-from learners.loss import batch_scale, importance_weights, policy_loss, target_logprobs
-from learners.model import load_model, pack_logprobs
-from learners.packing import pack_trajectories, plan
+from learners.loss import batch_scale, importance_weights, target_logprobs
+from learners.model import load_model
+from learners.packing import by_trajectory, pack_trajectories, plan
+from learners.policy_steps import Batch, pack_outcome
 from learners.settings import LearnerSettings
 from tests.learner_batches import make_batch
 
@@ -20,17 +21,12 @@ CPU = torch.device("cpu")
 def fast_gradient(model, trajectories: list[Trajectory], settings: LearnerSettings, ranks: int, temperature: float):
     """Summed over ranks, by the learner's own pieces."""
     credit = assign_credit(trajectories, settings.credit, {})
-    each = np.split(credit.advantages, np.cumsum([int(t.turn_tokens.sum()) for t in trajectories])[:-1])
+    batch = Batch(trajectories, by_trajectory(credit.advantages, trajectories), version=1)
     scale = batch_scale(trajectories, settings.loss_aggregation)
     model.zero_grad()
     for rank in plan(trajectories, ranks, settings.tokens_per_micro_batch):
         for chosen in filter(None, rank):
-            pack = pack_trajectories([trajectories[i] for i in chosen], [each[i] for i in chosen], version=1)
-            logprobs = pack_logprobs(model, pack, temperature, CPU)
-            weights = importance_weights(
-                logprobs, torch.from_numpy(pack.behaviour), torch.from_numpy(pack.fresh), settings.importance_cap
-            )
-            policy_loss(logprobs, torch.from_numpy(pack.advantages), weights, scale).backward()
+            pack_outcome(model, batch.pack(chosen), settings, temperature, scale, CPU)[0].loss.backward()
     return {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
 
 
@@ -102,7 +98,7 @@ def test_observations_are_never_trained(tiny_model):
     model = load_model(str(tiny_model), settings, 0)
     said = {int(i) for t in trajectories for i in t.sequence.ids[t.sequence.mask]}
     credit = assign_credit(trajectories, settings.credit, {})
-    each = np.split(credit.advantages, np.cumsum([int(t.turn_tokens.sum()) for t in trajectories])[:-1])
+    each = by_trajectory(credit.advantages, trajectories)
     assert set(pack_trajectories(trajectories, each, 1).targets.tolist()) == said
     before = fast_gradient(model, trajectories, settings, 1, 1.0)
     for trajectory in trajectories:

@@ -185,8 +185,8 @@ def test_every_setting_says_what_it_means():
 
 
 def test_a_credit_method_whose_readings_nobody_gives_is_refused():
-    with pytest.raises(ConfigError, match="learner.credit.method=grpo needs group.*train with: reinforce, gae, poad"):
-        load_recipe(None, ["learner.credit.method=grpo"])
+    with pytest.raises(ConfigError, match="archer needs turn_values, action_values.*train with: reinforce, rloo, grpo"):
+        load_recipe(None, ["learner.credit.method=archer"])
     with pytest.raises(ConfigError, match="learner.credit.method=twosome trains a choice among listed actions"):
         load_recipe(None, ["learner.credit.method=twosome"])
     with pytest.raises(ConfigError, match="reward.shaper=aria gives advantages"):

@@ -36,7 +36,7 @@ from importlib import import_module
 import numpy as np
 
 from learners.batch import Trajectory
-from learners.credit.anchors import observation_anchors
+from learners.credit.anchors import observation_anchors, task_groups
 from learners.credit.ragged import segment_sums
 from learners.credit.soft import token_penalties
 from learners.settings import CreditSettings
@@ -144,6 +144,7 @@ class Credit:
     state: dict[str, float] = field(default_factory=dict)
     targets: np.ndarray | None = None  # float32 [trained tokens]: what the critic should have said
     valued: np.ndarray | None = None  # bool [trained tokens]: where it is trained on them; None: everywhere
+    alone: int = 0  # trajectories that had nobody in their group to be compared with
 
 
 Method = Callable[[Turns, CreditSettings, dict[str, float]], Credit]
@@ -151,7 +152,7 @@ Method = Callable[[Turns, CreditSettings, dict[str, float]], Credit]
 
 def needs(settings: CreditSettings) -> tuple[str, ...]:
     """The optional fields of Turns that the method cannot do without. `assign_credit` itself
-    reads `behaviour` and anchors that are observations off the trajectories."""
+    reads `behaviour`, `group` and anchors that are observations off the trajectories."""
     return METHODS[settings.method] + (("logprobs", "reference") if settings.kl_penalty else ())
 
 
@@ -186,6 +187,8 @@ def assign_credit(
     needed = needs(settings)
     if "behaviour" in needed and readings.get("behaviour") is None:
         readings["behaviour"] = np.concatenate([t.sequence.logprobs[t.sequence.mask] for t in trajectories])
+    if "group" in needed and readings.get("group") is None:
+        readings["group"] = task_groups(trajectories)
     if "anchor" in needed and settings.anchor == "observation" and readings.get("anchor") is None:
         readings["anchor"] = observation_anchors(trajectories)
     turns = turns_of(trajectories, **readings)
@@ -196,7 +199,10 @@ def assign_credit(
     if settings.kl_penalty:
         turns.token_rewards = token_penalties(turns.logprobs, turns.reference, settings.kl_penalty)
     method: Method = getattr(import_module(f"learners.credit.{settings.method}"), settings.method)
-    return whitened(method(turns, settings, state), settings)
+    credit = whitened(method(turns, settings, state), settings)
+    if "group" in needed:
+        credit.alone = int((np.unique(turns.group, return_counts=True)[1] == 1).sum())
+    return credit
 
 
 def whitened(credit: Credit, settings: CreditSettings) -> Credit:

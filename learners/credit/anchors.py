@@ -1,8 +1,8 @@
 """Which games and which turns are comparable: ids for the groups of GRPO, RLOO and GiGPO.
 
-`numbered` turns any keys into ids: equal keys, equal ids. A group's key is the task and the
-seat, e.g. (game, seed, seat). A turn's anchor says which state it stands in; it is compared
-only within its group.
+`numbered` turns any keys into ids: equal keys, equal ids. A group's key is the task, which is
+the seed of the game, and the seat. A turn's anchor says which state it stands in; it is
+compared only within its group.
 """
 
 from __future__ import annotations
@@ -21,12 +21,17 @@ def numbered(keys: Iterable[Hashable]) -> np.ndarray:
     return np.array([ids.setdefault(key, len(ids)) for key in keys], np.int64)
 
 
+def task_groups(trajectories: Sequence[Trajectory]) -> np.ndarray:
+    """int64 [trajectories]: games of one task share a number, each seat's apart."""
+    return numbered((trajectory.task, trajectory.seat) for trajectory in trajectories)
+
+
 def observation_anchors(trajectories: Sequence[Trajectory]) -> np.ndarray:
     """int64 [turns]: turns that were shown the same tokens share a number."""
-    shown = np.concatenate([~trajectory.sequence.mask for trajectory in trajectories])
+    shown = np.concatenate([trajectory.sequence.versions == -1 for trajectory in trajectories])
     ids = np.concatenate([trajectory.sequence.ids for trajectory in trajectories])[shown].astype(np.int32)
     played = [len(trajectory.rewards) for trajectory in trajectories]
-    sizes = [len(trajectory) for trajectory in trajectories]
+    sizes = [len(trajectory.sequence.ids) for trajectory in trajectories]
     first = np.repeat(np.cumsum(played) - played, sizes)
     turn = (first + np.concatenate([trajectory.sequence.turn for trajectory in trajectories]))[shown]
     ends = ids.itemsize * np.cumsum(np.bincount(turn, minlength=sum(played)))

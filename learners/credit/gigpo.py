@@ -6,8 +6,9 @@
     G[i, t]        = r[i, t] + gamma * G[i, t + 1]
 
 F is the deviation of what is compared + 1e-6, or 1 with group_std off. A turn in a state that no
-other turn of the task was in has A_step = 0. Anchors are exact observations, or the intentions
-voiced so far, which free dialogue repeats where it never repeats a text.
+other turn of the task was in has A_step = 0, a game alone in its group A_episode = 0. Anchors are
+exact observations, or the intentions voiced so far, which free dialogue repeats where it never
+repeats a text.
 """
 
 from __future__ import annotations
@@ -15,13 +16,12 @@ from __future__ import annotations
 import numpy as np
 
 from learners.credit import Credit, Turns
-from learners.credit.groups import compared, episode_returns, refuse_the_lonely
+from learners.credit.groups import compared, episode_returns
 from learners.credit.steps import rewards_to_go
 from learners.settings import CreditSettings
 
 
 def gigpo(turns: Turns, settings: CreditSettings, state: dict[str, float]) -> Credit:
-    refuse_the_lonely(turns, "gigpo")
     returns = rewards_to_go(turns, settings.gamma)
     game = compared(episode_returns(turns, 1.0), turns.group, settings.group_std)
     step = compared(returns, step_groups(turns), settings.group_std)

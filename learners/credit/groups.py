@@ -1,7 +1,9 @@
 """Comparing what belongs together: scores within groups.
 
 A group's deviation is the sample one (n - 1), as in the common implementations of GRPO; the
-small number added to it keeps a group whose members are all alike at 0.
+small number added to it keeps a group whose members are all alike at 0. What is alone in its
+group, because the others were dropped or never spoke, gets 0 and is counted: it says nothing
+about what would have been better.
 """
 
 from __future__ import annotations
@@ -34,21 +36,11 @@ def compared(scores: np.ndarray, group: np.ndarray, divide: bool) -> np.ndarray:
     return gap
 
 
-def left_out_means(scores: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """float64: the mean score of the others in the group, none of which is alone."""
+def above_the_others(scores: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """float64: each score minus the mean of the others in its group; 0 where there are none."""
     _, group = np.unique(group, return_inverse=True)
-    total, count = np.bincount(group, scores), np.bincount(group)
-    return (total[group] - scores) / (count[group] - 1)
-
-
-def refuse_the_lonely(turns: Turns, method: str) -> None:
-    _, group, count = np.unique(turns.group, return_inverse=True, return_counts=True)
-    lonely = np.flatnonzero(count[group] == 1)
-    if len(lonely):
-        raise ValueError(
-            f"credit method {method!r} compares games of one task, but episode {turns.episode[lonely[0]]} is alone "
-            "in its group"
-        )
+    total, others = np.bincount(group, scores)[group] - scores, np.bincount(group)[group] - 1
+    return np.where(others > 0, scores - total / np.maximum(others, 1), 0.0)
 
 
 def per_token(turns: Turns, of_trajectories: np.ndarray) -> np.ndarray:

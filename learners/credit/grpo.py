@@ -4,19 +4,18 @@
 
 F is the group's deviation + 1e-6, or 1 with group_std off (Liu et al. 2025), which does not
 blow up tasks that nearly always end alike. Every token of a game has the game's advantage. A
-group all of whose games end alike teaches nothing: 0. A game cut off by the horizon counts
-what it was paid until then.
+group all of whose games end alike teaches nothing: 0, as does a game alone in its group. A
+game cut off by the horizon counts what it was paid until then.
 """
 
 from __future__ import annotations
 
 from learners.credit import Credit, Turns
-from learners.credit.groups import compared, episode_returns, per_token, refuse_the_lonely
+from learners.credit.groups import compared, episode_returns, per_token
 from learners.credit.steps import rewards_to_go
 from learners.settings import CreditSettings
 
 
 def grpo(turns: Turns, settings: CreditSettings, state: dict[str, float]) -> Credit:
-    refuse_the_lonely(turns, "grpo")
     advantages = compared(episode_returns(turns, settings.gamma), turns.group, settings.group_std)
     return Credit(per_token(turns, advantages), rewards_to_go(turns, settings.gamma), dict(state))

@@ -2,22 +2,20 @@
 
     R[i] = discounted return of the whole game          A[i] = R[i] - mean of R over the others of its group
 
-Every token of a game has the game's advantage. The baseline knows nothing of the game it is
-subtracted from, so the gradient stays unbiased. `reinforce` with baseline=leave_one_out is
-its neighbour for games without groups: rewards-to-go, and all other episodes as the others.
-A game cut off by the horizon counts what it was paid until then.
+Every token of a game has the game's advantage, 0 if it is alone in its group. The baseline
+knows nothing of the game it is subtracted from, so the gradient stays unbiased. `reinforce`
+with baseline=leave_one_out is its neighbour for games without groups: rewards-to-go, and all
+other episodes as the others. A game cut off by the horizon counts what it was paid until then.
 """
 
 from __future__ import annotations
 
 from learners.credit import Credit, Turns
-from learners.credit.groups import episode_returns, left_out_means, per_token, refuse_the_lonely
+from learners.credit.groups import above_the_others, episode_returns, per_token
 from learners.credit.steps import rewards_to_go
 from learners.settings import CreditSettings
 
 
 def rloo(turns: Turns, settings: CreditSettings, state: dict[str, float]) -> Credit:
-    refuse_the_lonely(turns, "rloo")
-    returns = episode_returns(turns, settings.gamma)
-    advantages = returns - left_out_means(returns, turns.group)
+    advantages = above_the_others(episode_returns(turns, settings.gamma), turns.group)
     return Credit(per_token(turns, advantages), rewards_to_go(turns, settings.gamma), dict(state))

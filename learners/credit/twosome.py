@@ -3,9 +3,9 @@
     score(a) = sum of the log-probs of a's tokens / number of words of a
     log P(a) = score(a) - log sum over the listed b of exp(score(b))
 
-P is one categorical decision a turn, with turn-level GAE for its advantage; all tokens of the
-turn carry it. It is the sampled distribution and the trained one, so whoever chooses the action
-and whoever computes the loss have to score every listed action, chosen or not:
+P is one categorical decision a turn, with turn-level GAE for its advantage. It is the sampled
+distribution (actors/choice.py) and the trained one (learners/decisions.py), so whoever chooses
+the action and whoever computes the loss have to score every listed action, chosen or not:
 
     d log P(chosen) / d log-prob of a token of a = ((a is chosen) - P(a)) / words of a
 

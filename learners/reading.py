@@ -1,0 +1,102 @@
+"""What the model is asked before an update changes it.
+
+    the policy    log-probs at the start of the update; the critic's states
+    the base      log-probs of the reference; the critic's states, if they are to be its
+
+Each is one forward pass over the batch without a gradient, made only if something reads it:
+each rank reads its own share, and all ranks exchange what they read, so that each of them
+can compute the credit of the whole batch and train any share of it.
+"""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from learners.batch import Trajectory
+from learners.credit import needs
+from learners.critic import Critic, States, head_inputs
+from learners.model import pack_logprobs
+from learners.packing import pack_to_read
+from learners.reference import Reference, reads_reference
+from learners.settings import LearnerSettings
+
+Share = dict[int, dict[str, np.ndarray | float]]  # trajectory -> what was read of it
+
+
+class Reader:
+    def __init__(
+        self,
+        engine: Any,
+        settings: LearnerSettings,
+        temperature: float,
+        device: torch.device,
+        critic: Critic | None,
+        reference: Reference | None,
+    ):
+        self.engine, self.settings, self.temperature, self.device = engine, settings, temperature, device
+        self.critic, self.reference = critic, reference
+        wanted = needs(settings.credit)
+        # with one minibatch the first step finds the log-probs of the start by itself
+        self.wants_start = "logprobs" in wanted or settings.minibatches > 1
+        self.wants_reference = reads_reference(settings)
+
+    def read(self, trajectories: list[Trajectory], mine: list[list[int]]) -> tuple[dict[str, np.ndarray], list[States]]:
+        """Of the whole batch, by the names that credit knows them by; and the critic's states of
+        this rank's share."""
+        share: Share = {index: {} for indices in mine for index in indices}
+        states: list[States] = []
+        values_of = None if self.critic is None else self.settings.critic.states
+        self.engine.eval()
+        with torch.no_grad():
+            if self.wants_start or values_of == "policy":
+                name = "logprobs" if self.wants_start else None
+                states = self._ask(self.engine, trajectories, mine, share, name, values_of == "policy")
+            if self.wants_reference or values_of == "base":
+                name = "reference" if self.wants_reference else None
+                with self.reference.model() as model:
+                    found = self._ask(model, trajectories, mine, share, name, values_of == "base")
+                states = states or found
+        return self._gathered(share), states
+
+    def _ask(
+        self,
+        model: Any,
+        trajectories: list[Trajectory],
+        mine: list[list[int]],
+        share: Share,
+        name: str | None,
+        valued: bool,
+    ) -> list[States]:
+        """One forward pass over this rank's share. Puts the log-probs there under `name`, and if
+        `valued` what the critic says of the states, which are the answer."""
+        states = []
+        for indices in mine:
+            chosen = [trajectories[i] for i in indices or [0]]  # an empty one keeps the ranks in lockstep
+            with head_inputs(getattr(model, "module", model)) as caught:
+                logprobs = pack_logprobs(model, pack_to_read(chosen), self.temperature, self.device)
+            sizes = [int(trajectory.turn_tokens.sum()) for trajectory in chosen] if indices else []
+            cuts, count = np.cumsum(sizes)[:-1], sum(sizes)
+            if name is not None:
+                for index, said in zip(indices, np.split(logprobs.double().cpu().numpy()[:count], cuts), strict=False):
+                    share[index][name] = said
+            if valued:
+                states.append(States(caught[0][0], tokens=count))
+                values = self.critic.read(states[-1])
+                ends = iter(values[count:])
+                for index, value in zip(indices, np.split(values[:count], cuts), strict=False):
+                    share[index]["values"] = value
+                    share[index]["bootstrap"] = 0.0 if trajectories[index].terminated else float(next(ends))
+        return states
+
+    def _gathered(self, share: Share) -> dict[str, np.ndarray]:
+        if not any((self.wants_start, self.wants_reference, self.critic is not None)):
+            return {}
+        shares: list[Share] = [{}] * self.settings.ranks
+        dist.all_gather_object(shares, share)
+        whole = [found for _, found in sorted((item for each in shares for item in each.items()), key=itemgetter(0))]
+        return {name: np.hstack([found[name] for found in whole]) for name in whole[0]}

@@ -1,0 +1,77 @@
+"""Settings of the update that clash are one line that names both, before anything starts."""
+
+from __future__ import annotations
+
+import pytest
+
+from cluster.errors import ConfigError
+from cluster.recipe import load_recipe, to_yaml
+from learners.model import load_model
+from learners.settings import LearnerSettings
+
+
+@pytest.mark.parametrize(
+    ("overrides", "names"),
+    [
+        (
+            ["learner.tokens_per_micro_batch=512"],
+            "tokens_per_micro_batch=512 is less than rollout.engine.max_context=1024",
+        ),
+        (
+            ["learner.minibatches=65", "learner.ranks=2"],
+            "minibatches=65 of batch_episodes=128 are too small for learner.r",
+        ),
+        (
+            ["learner.critic.value_clip=0.2"],
+            "critic.value_clip=0.2 is of a critic, and learner.credit.method=reinforce",
+        ),
+        (["learner.critic.states=base"], "critic.states=base is of a critic, and learner.credit.method=reinforce"),
+        (
+            ["learner.loss.kl_guard=0.02"],
+            "kl_guard=0.02 has no later steps to leave out with epochs=1 and minibatches=1",
+        ),
+        (["learner.loss.kind=ppo", "learner.importance_cap=3"], "kind=ppo does not read importance_cap=3.0; decoupled"),
+        (["learner.loss.clip_low=0.1"], "kind=policy_gradient does not read clip_low=0.1"),
+        (["learner.loss.dual_clip=3"], "kind=policy_gradient does not read dual_clip=3.0"),
+        (["learner.loss.kl_estimator=k2"], "kl=0 does not read kl_estimator=k2"),
+        (["learner.loss.token_mask=[1.5,2]"], "token_mask=[1.5, 2.0] has to lie around 1"),
+        (
+            ["learner.logprob_gap_warn=1", "learner.logprob_gap_stop=.5"],
+            "logprob_gap_warn=1.0 is above logprob_gap_stop",
+        ),
+        (["learner.schedule_updates=60"], "schedule=constant does not read schedule_updates=60"),
+        (["learner.schedule=linear", "learner.schedule_updates=20"], "schedule_updates=20 is less than updates=60"),
+        (["learner.schedule=linear", "learner.warmup_updates=60"], "warmup_updates=60 leaves nothing of updates=60"),
+        (["reward.shaper=aria", "learner.credit.kl_penalty=0.1"], "reward.shaper=aria gives advantages"),
+    ],
+)
+def test_what_clashes_is_one_line(overrides, names):
+    with pytest.raises(ConfigError) as caught:
+        load_recipe(None, overrides)
+    assert names in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_what_fits_is_taken_and_read_back_the_same(tmp_path):
+    config = load_recipe(
+        None,
+        [
+            "learner.loss={kind: decoupled, token_mask: [0.5, 2], kl: 0.01, entropy: 0.01, kl_guard: 0.02}",
+            "learner.credit={method: poad, kl_penalty: 0.01}",
+            "learner.critic={states: base, value_clip: 0.2, schedule: linear}",
+            "learner.epochs=2",
+            "learner.minibatches=4",
+            "learner.schedule=cosine",
+        ],
+    )
+    assert config.learner.steps == 8
+    assert config.learner.end(config.learner) == config.learner.end(config.learner.critic) == config.updates == 60
+    (tmp_path / "config.yaml").write_text(to_yaml(config))
+    assert load_recipe(tmp_path / "config.yaml") == config
+    longer = load_recipe(tmp_path / "config.yaml", ["updates=90"])
+    assert longer.learner.end(longer.learner) == 90, "a longer run has a longer schedule"
+
+
+def test_layers_that_cannot_have_an_adapter_are_named_with_those_that_can(tiny_model):
+    for target in ("q_porj", "self_attn"):
+        with pytest.raises(ValueError, match=rf"no layer named {target}; .*: .*gate_proj.*k_proj.*v_proj"):
+            load_model(str(tiny_model), LearnerSettings(lora={"rank": 4, "targets": ["v_proj", target]}), 0)

@@ -1,0 +1,163 @@
+"""Updates of several steps on real DeepSpeed: ranks and ZeRO stages agree, steps that must not be taken leave no trace.
+
+Two processes host one learner after another, so that DeepSpeed starts only once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from learners.settings import LearnerSettings
+from tests.learner_batches import make_batch
+from tests.learner_pair import Learners, distance
+
+TOLERANCE = 2e-3  # of the way that the weights went: test_learner_zero says why it is not smaller
+BATCHES = [make_batch(8, seed=seed) for seed in range(81, 86)]
+PPO = {"loss": {"kind": "ppo", "clip_low": 0.1, "clip_high": 0.1, "dual_clip": 3.0}, "epochs": 2, "minibatches": 2}
+
+
+@pytest.fixture(scope="module")
+def learners(ray_cluster, tiny_model):
+    pair = Learners(ray_cluster, str(tiny_model))
+    yield pair
+    for process in pair.processes:
+        ray_cluster.kill(process)
+
+
+@pytest.fixture(scope="module")
+def expected(tiny_model) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Five updates of four steps by the bare pieces: one process, no DeepSpeed. Weights before and after."""
+    from learners.batch import collect
+    from learners.credit import assign_credit
+    from learners.loss import ppo_loss
+    from learners.minibatches import shares
+    from learners.model import load_model, pack_logprobs
+    from learners.packing import by_trajectory, pack_trajectories
+
+    settings = LearnerSettings(**PPO)
+    model = load_model(str(tiny_model), settings, 0)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=settings.betas, weight_decay=0.0)
+    before = {name: p.detach().numpy().copy() for name, p in model.named_parameters()}
+    for update, batch in enumerate(BATCHES):
+        trajectories = collect(*batch)
+        advantages = by_trajectory(assign_credit(trajectories, settings.credit, {}).advantages, trajectories)
+
+        def logprobs(share, trajectories=trajectories, advantages=advantages):
+            pack = pack_trajectories([trajectories[i] for i in share], [advantages[i] for i in share], None)
+            return pack_logprobs(model, pack, 1.0, torch.device("cpu")), torch.from_numpy(pack.advantages)
+
+        steps = shares(len(trajectories), settings, 0, update)
+        with torch.no_grad():
+            start = [logprobs(share)[0] for share in steps]
+        for share, at_start in zip(steps, start, strict=True):
+            now, paid = logprobs(share)
+            ppo_loss(now, at_start, paid, torch.ones_like(paid), 1 / len(share), 0.1, 0.1, 3.0).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), settings.gradient_clip)
+            optimiser.step()
+            optimiser.zero_grad()
+    return before, {name: p.detach().numpy() for name, p in model.named_parameters()}
+
+
+@pytest.mark.parametrize("zero", [0, 1, 2, 3])
+def test_two_ranks_of_every_stage_take_the_steps_of_one_bare_process(learners, expected, zero):
+    learners.become(zero=zero, **PPO)
+    found = [learners.call("update", *batch) for batch in BATCHES]
+    before, after = expected
+    assert all(each["steps"] == 4 and each["applied"] == 1 and each["bad_steps"] == 0 for each in found)
+    assert max(each["clipped_share"] for each in found) > 0.01, "clipping has to be in play"
+    mine, other = learners.each("parameters")
+    assert all(np.array_equal(mine[name], other[name]) for name in mine)
+    assert distance(mine, after) < TOLERANCE * distance(before, after)
+
+
+@pytest.mark.parametrize("zero", [0, 2, 3])
+def test_the_kl_guard_ends_the_steps_and_the_one_it_stops_leaves_no_trace(learners, zero):
+    poad = {"zero": zero, "credit": {"method": "poad"}}
+    learners.become(**poad)
+    single = [learners.call("update", *batch) for batch in BATCHES[:2]]
+    wanted = learners.call("parameters")
+    learners.become(**poad, epochs=3, loss={"kl_guard": 1e-9})
+    found = [learners.call("update", *batch) for batch in BATCHES[:2]]
+    stopped = learners.call("parameters")
+    for each, once in zip(found, single, strict=True):
+        assert (each["steps"], each["guarded_steps"], each["bad_steps"], each["applied"]) == (1, 2, 0, 1)
+        assert each["update_kl"] > 1e-9 and each["critic_loss_after"] == once["critic_loss_after"] < each["critic_loss"]
+    assert all(np.array_equal(wanted[name], stopped[name]) for name in wanted), "neither weights nor moments"
+    learners.become(**poad, epochs=3, loss={"kl_guard": 1e9})
+    free = learners.call("update", *BATCHES[0])
+    assert (free["steps"], free["guarded_steps"]) == (3, 0)
+
+
+def test_a_broken_step_is_skipped_and_the_others_are_taken(learners):
+    episodes, rewards = make_batch(8, seed=91)
+    for turn in episodes[3].turns:
+        turn.tokens.versions[:] = -7
+        turn.tokens.logprobs[:] = np.nan
+    for loss in ({}, {"kind": "decoupled"}, {"token_mask": [0.5, 2.0]}):
+        learners.become(zero=2, epochs=2, minibatches=2, loss=loss)
+        before = learners.call("parameters")
+        found = learners.each("update", episodes, rewards)
+        assert [(each["steps"], each["bad_steps"], each["bad_updates"]) for each in found] == [(2, 2, 1)] * 2
+        assert np.isfinite([found[0]["loss"], found[0]["grad_norm"]]).all()
+        after = learners.call("parameters")
+        assert all(np.isfinite(each).all() for each in after.values()) and distance(before, after) > 0
+        assert learners.call("update", *BATCHES[0])["bad_steps"] == 0
+
+
+def test_steps_go_on_from_a_checkpoint(learners, tmp_path):
+    ends = {"schedule": "cosine", "schedule_updates": 4, "loss": {"kind": "decoupled", "kl": 0.1}}
+    learners.become(zero=3, **PPO | ends)
+    rates = [learners.call("update", *batch)["learning_rate"] for batch in BATCHES[:2]]
+    learners.call("save", str(tmp_path))
+    rates.append(learners.call("update", *BATCHES[2])["learning_rate"])
+    whole = learners.call("parameters")
+    learners.become(zero=3, **PPO | ends)
+    learners.call("load", str(tmp_path))
+    assert learners.call("update", *BATCHES[2])["learning_rate"] == rates[2] < rates[1] < rates[0] == 1e-3
+    again = learners.call("parameters")
+    assert all(np.array_equal(whole[name], again[name]) for name in whole)
+
+
+@pytest.mark.parametrize(("zero", "lora"), [(0, 4), (3, 4), (2, 0), (3, 0)])
+def test_the_reference_stays_what_the_run_started_from(learners, zero, lora):
+    from learners.batch import collect
+
+    trajectories = collect(*BATCHES[0])
+    chosen = {"zero": zero, "lora": {"rank": lora}, "learning_rate": 1e-2 if lora else 1e-3}
+    learners.become(**chosen, credit={"kl_penalty": 0.01}, loss={"kl": 0.01, "kl_estimator": "k2"})
+    at_start = learners.readings(trajectories)
+    distances = [learners.call("update", *batch)["reference_kl"] for batch in BATCHES[:3]]
+    later = learners.readings(trajectories)
+    assert distances[0] < 1e-12 and distances[2] > 1e-5
+    for each in (*at_start, *later):
+        assert np.allclose(each["reference"], at_start[0]["logprobs"], atol=1e-5, rtol=0)
+    assert np.abs(later[0]["logprobs"] - later[0]["reference"]).max() > 1e-2
+    assert all(".lora_" in name for name in learners.call("parameters")) == bool(lora), "the adapter is trained again"
+
+
+def test_the_kl_loss_leads_back_to_the_reference(learners):
+    learners.become(zero=2, loss={"kl": 1.0, "kl_estimator": "k2"})
+    for batch in BATCHES[:3]:
+        learners.call("update", *batch)
+    episodes, rewards = make_batch(8, seed=95)
+    for each in rewards:
+        each.rewards[:] = 0.0
+    found = [learners.call("update", episodes, rewards)["reference_kl"] for _ in range(6)]
+    assert found[-1] < 0.7 * found[0]
+
+
+@pytest.mark.parametrize("minibatches", [1, 2])
+def test_log_probs_that_are_not_the_engines_stop_the_run_before_they_move_it(learners, minibatches):
+    learners.become(zero=2, minibatches=minibatches)
+    assert learners.call("update", *BATCHES[0])["logprob_gap_warned"] == 1
+    learners.become(zero=2, minibatches=minibatches, logprob_gap_stop=None)
+    before = learners.call("parameters")
+    with pytest.raises(Exception, match=r"LogprobGapError.*learner\.logprob_gap_stop=0\.1\): look at sync/parity_gap"):
+        learners.call("update", *BATCHES[0])
+    after = learners.call("parameters")
+    assert all(np.array_equal(before[name], after[name]) for name in before)
+    learners.become(zero=2, minibatches=minibatches, logprob_gap_stop=None)
+    old = learners.call("update", *make_batch(8, seed=96, version=-3))
+    assert old["logprob_gap_warned"] == 0 and old["applied"] == 1, "tokens of older weights have no gap"
