@@ -14,7 +14,18 @@ from typing import Any
 from benchmarks.report import FAILURE, FOLDER, load, machine, stamp, write
 from cluster.show import page
 
-NAMES = ("turns", "rollout", "learner", "credit_speed", "intentions", "sync", "stages")
+NAMES = (
+    "turns",
+    "rollout",
+    "learner",
+    "losses",
+    "credit_speed",
+    "intentions",
+    "reward_models",
+    "reward_service",
+    "sync",
+    "stages",
+)
 TIME_LIMIT_SECONDS = 1800  # of each
 
 

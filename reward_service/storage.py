@@ -18,7 +18,7 @@ def write_state(folder: Path, state: dict[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     arrays: dict[str, np.ndarray] = {}
     plain = _without_arrays(state, arrays)
-    (folder / STATE).write_text(json.dumps(plain, indent=1, allow_nan=False))
+    (folder / STATE).write_text(json.dumps(plain, allow_nan=False))
     np.savez(folder / ARRAYS, **arrays)
 
 
