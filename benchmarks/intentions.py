@@ -139,13 +139,13 @@ def labelling() -> int:
     return _rate(LABELLED, lambda: space.labels(space.features(rows, gists)))
 
 
-def _rate(amount: float, work: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> int:
-    """Per second, the median of three."""
+def _rate(amount: float, work: Callable[[], Any]) -> int:
+    """Per second of CPU time, the median of three."""
     rates = []
     for _ in range(3):
-        started = clock()
+        started = time.process_time()
         work()
-        rates.append(amount / (clock() - started))
+        rates.append(amount / (time.process_time() - started))
     return round(sorted(rates)[1])
 
 
@@ -182,7 +182,7 @@ def aggregating(options: dict[str, Any]) -> int:
             window.values(window.add([(("run", first + number, 0), each) for number, each in enumerate(batch)]))
             window.expire(max(len(window) - WINDOW, 0))
 
-    return _rate(STREAM * LENGTH, work, time.process_time)
+    return _rate(STREAM * LENGTH, work)
 
 
 def full_shaper(window: int, method: str = "ward") -> tuple[AriaShaper, Iterator[Episode]]:
@@ -302,7 +302,7 @@ def tables(found: dict[str, Any]) -> list[Table]:
     for row in found["fits"]:
         kind, method, count, *figures = row.values()
         fits.add_row(kind, method, f"{count:,}", *(str(figure) for figure in figures))
-    rates = Table("with the traffic", "per second (aggregated: of CPU time)")
+    rates = Table("with the traffic", "per second of CPU time")
     rates.add_row("embedded utterances labelled", f"{found['labelled_per_second']:,}")
     for name, rate in found["aggregated_per_second"].items():
         rates.add_row(f"turns aggregated: {name}", f"{rate:,}")

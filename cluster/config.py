@@ -120,10 +120,11 @@ class RunConfig(Settings):
             raise ValueError("learner.offload_optimizer needs learner.zero of 1, 2 or 3")
         credit = self.learner.credit
         labelled = self.reward.shaper == "aria" and self.reward.intentions.gives == "outcome"
-        if self.reward.shaper == "aria" and not labelled and credit.method != "reinforce":
+        if self.reward.gives_advantages and credit.method != "reinforce":
+            otherwise = ", or with reward.intentions.gives=outcome" if self.reward.shaper == "aria" else ""
             raise ValueError(
-                f"reward.shaper=aria gives advantages, which learner.credit.method={credit.method} would have to make "
-                "of rewards; it goes with learner.credit.method=reinforce, or with reward.intentions.gives=outcome"
+                f"reward.shaper={self.reward.shaper} gives advantages, which learner.credit.method={credit.method} "
+                f"would have to make of rewards; it goes with learner.credit.method=reinforce{otherwise}"
             )
         if credit.anchor == "labels" and not labelled:
             raise ValueError(
@@ -178,10 +179,10 @@ class RunConfig(Settings):
                     f"learner.warmup_updates={learner.warmup_updates} leaves nothing of updates={self.updates} for "
                     f"learner.schedule={learner.schedule}"
                 )
-        if self.reward.shaper == "aria" and learner.credit.kl_penalty:
+        if self.reward.gives_advantages and learner.credit.kl_penalty:
             raise ValueError(
-                f"reward.shaper=aria gives advantages, so learner.credit.kl_penalty={learner.credit.kl_penalty:g} is "
-                "paid to nobody; learner.loss.kl does not need rewards"
+                f"reward.shaper={self.reward.shaper} gives advantages, so learner.credit.kl_penalty="
+                f"{learner.credit.kl_penalty:g} is paid to nobody; learner.loss.kl does not need rewards"
             )
         if "values" not in needs(learner.credit):
             for name, field in type(learner.critic).model_fields.items():

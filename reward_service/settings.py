@@ -35,6 +35,13 @@ class RewardSettings(Settings):
     oni: OniSettings = Field(default_factory=OniSettings)
     regressed: RegressedSettings = Field(default_factory=RegressedSettings)
 
+    @property
+    def gives_advantages(self) -> bool:
+        """Credit has nothing left to make of them."""
+        if self.shaper == "aria":
+            return self.intentions.gives == "advantage"
+        return self.shaper in ("aria_rm", "regressed")
+
     @model_validator(mode="after")
     def a_reward_model_learns_advantages(self) -> RewardSettings:
         if self.shaper == "aria_rm" and self.intentions.gives == "outcome":

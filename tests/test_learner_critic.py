@@ -146,7 +146,8 @@ def test_while_the_critic_warms_up_the_policy_stays(learners, weight_decay):
     also = {"loss": {"entropy": 0.1}, "epochs": 2} if weight_decay else {}
     learners.become(credit=POAD, critic={"warmup_updates": 1}, weight_decay=weight_decay, **also)
     before = learners.call("parameters")
-    learners.call("update", *batch)
+    warming = learners.call("update", *batch)
+    assert warming["grad_norm"] == warming["learning_rate"] == 0.0, "moments stay as they were, too"
     after = learners.call("parameters")
     assert all(np.array_equal(before[name], after[name]) for name in before)
     learners.call("update", *batch)

@@ -106,6 +106,17 @@ def test_a_broken_step_is_skipped_and_the_others_are_taken(learners):
         assert learners.call("update", *BATCHES[0])["bad_steps"] == 0
 
 
+def test_a_rank_without_work_breaks_no_step(learners):
+    """Each step is of one game, which the idle rank runs too, for the lockstep: not a broken one of another step."""
+    episodes, rewards = make_batch(3, seed=92)
+    for turn in episodes[0].turns:
+        turn.tokens.versions[:] = -7
+        turn.tokens.logprobs[:] = np.nan
+    learners.become(zero=2, minibatches=3)
+    found = learners.call("update", episodes, rewards)
+    assert (found["steps"], found["bad_steps"]) == (2, 1)
+
+
 def test_steps_go_on_from_a_checkpoint(learners, tmp_path):
     ends = {"schedule": "cosine", "schedule_updates": 4, "loss": {"kind": "decoupled", "kl": 0.1}}
     learners.become(zero=3, **PPO | ends)

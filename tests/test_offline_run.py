@@ -17,13 +17,14 @@ from cluster.offline.account import Account
 from cluster.offline.commands import checked
 from cluster.offline.examples import Sequences, Speech
 from cluster.offline.recording import tokenizer_name
+from cluster.offline.stages import STAGES, settings_of
 from cluster.offline.train import batches
 from cluster.recipe import load_recipe
 from cluster.run_folder import RunFolder
 from envs.settings import GameSettings
 from learners.embedded.cloning import ScriptedGames
 from tests.engines import model_logprobs, model_of
-from tests.offline_games import QUESTIONS, ROOT, lone, offline, one_hot, rows, write
+from tests.offline_games import QUESTIONS, ROOT, lone, offline, one_hot, rows, work_of, write
 
 SMALL = (
     "rollout.engine.kind=transformers", "rollout.cpus_per_worker=0.5", "learner.cpus_per_rank=0.5",
@@ -164,10 +165,17 @@ def test_a_setting_makes_stale_what_depends_on_it_and_says_which(work):
     assert found["embed"] == "done"
     assert found["cluster"] == 'to be done again: reward.intentions.space.method was "ward", is "average"'
     assert found["choose"] == "done, and again if cluster comes out different"
-    assert state(work, "learner.cpus_per_rank=2", "rollout.workers=3")["aggregate"] == "done", "speed changes nothing"
     assert state(work, "reward.intentions.aggregate.baseline=history")["label"] == "done"
     again = state(work, "reward.intentions.aggregate.gamma=0.5")
     assert again["choose"].endswith("reward.intentions.aggregate.gamma was 0.95, is 0.5")
+
+
+def test_where_and_how_fast_changes_no_stage(work):
+    fast = ("learner.cpus_per_rank=2", "rollout.workers=3", "rollout.engine.max_sequences=7")
+    assert all(settings_of(work_of(work), stage) == settings_of(work_of(work, 1, fast), stage) for stage in STAGES)
+    other = ("learner.learning_rate=0.5", "rollout.temperature=0.7", "offline.context=99")
+    changed = [s.name for s in STAGES if settings_of(work_of(work), s) != settings_of(work_of(work, 1, other), s)]
+    assert changed == ["collect", "tokenize", "train", "evaluate"]
 
 
 def test_an_input_that_changed_and_an_output_that_is_damaged_are_done_again(work):

@@ -235,6 +235,18 @@ def test_the_same_games_pay_the_same_bytes_whatever_came_first_and_across_a_rest
     assert json.loads(states[0][0])["shaper"]["version"] > 3
 
 
+def test_a_caption_is_embedded_alike_in_whatever_company():
+    """In one batch with longer texts its row would differ by rounding, and with it rewards from run to run."""
+    from envs.embedding import embed, embedder
+
+    shaper, rows = OniShaper(OniSettings(), GAME), []
+    for company in ((), ("the agent looks around " * 9, BAD, "a word"), (BAD, BAD + ", which cannot be done")):
+        embedder(None).rows.clear()
+        shaper.prepare(telling(0, GOOD, *company))
+        rows.append(embed([GOOD]).tobytes())
+    assert rows[0] == rows[1] == rows[2]
+
+
 def test_a_state_of_another_model_is_refused():
     shaper = shaper_with(Answering())
     with pytest.raises(ValueError, match="of reward.oni.model=ranking, not of retrieval"):

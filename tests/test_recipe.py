@@ -189,5 +189,6 @@ def test_a_credit_method_whose_readings_nobody_gives_is_refused():
         load_recipe(None, ["learner.credit.method=archer"])
     with pytest.raises(ConfigError, match="learner.credit.method=twosome trains a choice among listed actions"):
         load_recipe(None, ["learner.credit.method=twosome"])
-    with pytest.raises(ConfigError, match="reward.shaper=aria gives advantages"):
-        load_recipe(None, ["learner.credit.method=poad", "reward.shaper=aria"])
+    for shaper in ("aria", "aria_rm", "regressed"):
+        with pytest.raises(ConfigError, match=f"reward.shaper={shaper} gives advantages"):
+            load_recipe(None, ["learner.credit.method=poad", f"reward.shaper={shaper}"])

@@ -125,8 +125,8 @@ class Entry(NamedTuple):
 
 class Aggregates:
     """Tables side by side, fine to coarse. `tables`: (level, length) of each; length: how many of
-    the latest turns a history remembers, None: all. `histories`: groups H of every table are
-    wanted, not only the first one's; `by_turn`: and groups of a player's turns of the same index.
+    the latest turns a history remembers, None: all. `histories`: groups H are wanted too; `by_turn`:
+    and groups of a player's turns of the same index.
 
     The rows of an entry are kinds of groups: `actions` and `histories` name those of each table's A
     and H, `turn` the one by turn."""
@@ -139,10 +139,10 @@ class Aggregates:
         self.chains = {level: _chain(lengths) for level, lengths in asked.items()}
         made = [(level, length) for level, lengths in self.chains.items() for length in lengths]
         self.action = {table: row for row, table in enumerate(made)}
-        self.history = {table: len(made) + row for row, table in enumerate(made if histories else tables[:1])}
+        self.history = {table: len(made) + row for row, table in enumerate(made)} if histories else {}
         self.turn = len(made) + len(self.history) if by_turn else None
         self.actions = [self.action[table] for table in tables]
-        self.histories = [self.history[table] for table in (tables if histories else tables[:1])]
+        self.histories = [self.history[table] for table in tables] if histories else []
         self.rows = len(made) + len(self.history) + by_turn
         self.groups = Groups(self.rows)
 
@@ -152,7 +152,7 @@ class Aggregates:
     def add(self, turns: Columns, labels: Callable[[int], Labels]) -> Entry:
         """`labels`: those of a level."""
         found = np.empty((self.rows, len(turns.index)), np.int64)
-        root = -1 - turns.player  # below 0: no group's number
+        root = _root(turns)
         if self.turn is not None:
             found[self.turn] = self.groups.find(self.turn, root << 32 | turns.index)
         for level, lengths in self.chains.items():
@@ -197,6 +197,11 @@ class Aggregates:
             found[turn] = self.groups.find(row, above[turn] << STEP_BITS | steps[turn])
         return above
 
+    def situations(self, entry: Entry, turns: Columns, heard: np.ndarray) -> np.ndarray:
+        """int64 [turns]: equal where the player and the first table's label histories are, whole ones."""
+        above = _earlier(entry.groups[self.actions[0]], 1, _root(turns), turns.index)
+        return above << LABEL_BITS | (heard - OTHER)
+
     def remove(self, entry: Entry) -> None:
         self.groups.remove(entry.groups, entry.returns)
 
@@ -217,6 +222,11 @@ def _chain(lengths: Sequence[int | None]) -> list[int | None]:
         made.add(length)
         missing |= ({length // 2, length - length // 2} if length > 1 else {0}) - made
     return ([None] if None in lengths else []) + sorted(made)
+
+
+def _root(turns: Columns) -> np.ndarray:
+    """The player in place of a group: below 0, no group's number."""
+    return -1 - turns.player
 
 
 def _earlier(groups: np.ndarray, turns: int, root: np.ndarray, index: np.ndarray) -> np.ndarray:

@@ -40,6 +40,7 @@ class Window:
         first: int = 0,
     ):
         self.settings, self.label, self.first = settings, label, first
+        self.level = tables[0][0] if tables else None  # the finest
         self.aggregates = aggregates_for(settings, tables)
         self.episodes: deque[Played] = deque()
 
@@ -116,10 +117,13 @@ class Window:
     def anchors(self, played: Sequence[Played]) -> list[list[np.ndarray]]:
         """int64: turns of equal label histories share a number, counted from 0 in order of appearance.
         Without labels nothing is equal."""
-        entry = self._joined(played)
-        if not self.aggregates.histories:
-            return _by_trajectory(played, np.arange(len(entry.returns)))
-        _, place, found = np.unique(entry.groups[self.aggregates.histories[0]], return_index=True, return_inverse=True)
+        seats = [seat for each in played for seat in each.trajectories]
+        turns = self._columns(seats)
+        if not self.aggregates.actions:
+            return _by_trajectory(played, np.arange(len(turns.index)))
+        heard = self.label(self.level, list(chain.from_iterable(seat.observations for seat in seats)))
+        situations = self.aggregates.situations(self._joined(played), turns, heard)
+        _, place, found = np.unique(situations, return_index=True, return_inverse=True)
         return _by_trajectory(played, np.argsort(np.argsort(place))[found])
 
     def _joined(self, played: Sequence[Played]) -> Entry:
