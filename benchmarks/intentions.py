@@ -40,6 +40,7 @@ from reward_service.intentions.window import Window
 DIMENSION, KINDS = 384, 60
 SIZES = (10_000, 30_000, 100_000, 300_000)
 LABELLED = 50_000  # utterances
+WHOSE = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)  # memory: hdbscan runs in a process of its own
 STREAM, LENGTH, WINDOW = 10_000, 10, 1024  # episodes; turns in each; episodes in the window
 BATCH, DISTINCT = 128, 2000  # episodes; utterances
 SMALL_BATCH, EPISODES_A_SECOND = 4, 200
@@ -124,7 +125,7 @@ def fitting(kind: str, method: str, count: int) -> dict[str, Any]:
         "method": method,
         "utterances": count,
         "seconds": round(seconds, 2),
-        "peak_gb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9, 2),
+        "peak_gb": round(sum(resource.getrusage(of).ru_maxrss for of in WHOSE) * 1024 / 1e9, 2),
         "microseconds_per_n_log_n": round(1e6 * seconds / (count * math.log2(count)), 2),
         "intentions": level,
         "agreement": round(compare(labels, truth, np.ones(count)).agreement, 3),

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from envs.registry import make_game
 from envs.settings import GameSettings
 from reward_service.desk import RewardDesk, name_of
-from reward_service.oni.annotator import Failed, RuleAnnotator
+from reward_service.oni.annotator import COMPARISON, HELPFULNESS, Failed, RuleAnnotator, verdict
 from reward_service.oni.settings import OniSettings
 from reward_service.oni.shaper import OniShaper
 from reward_service.shaper import ShapedRewards
@@ -84,6 +84,14 @@ def test_a_rule_that_cannot_answer_is_counted_and_a_game_without_one_is_named():
     with pytest.raises(ValueError, match="reward.oni.annotator=rule: game 'parrot' has no method `helpful`"):
         shaper.shape([telling(0, GOOD)])
     assert not shaper.queue.counts["seen"]
+
+
+def test_answers_are_read_strictly():
+    said = {"yes": 1.0, " Yes.\n": 1.0, '"no"': 0.0}
+    assert {text: verdict(text, HELPFULNESS) for text in said} == said
+    for text in ("", "yes, it does", "no no", "not at all", "maybe", "yes or no", "first", "1"):
+        assert verdict(text, HELPFULNESS) == Failed("unreadable"), text
+    assert [verdict(text, COMPARISON) for text in ("first", "Second.", "tie")] == [1, 0, 0.5]
 
 
 # Asked beside the traffic

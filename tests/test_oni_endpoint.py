@@ -171,7 +171,7 @@ def test_a_server_that_says_nothing_is_a_counted_failure():
         started = time.monotonic()
         annotator = EndpointAnnotator(settings, TWENTY)
         assert annotator.annotate([("a",), ("b",)]) == [Failed("ReadTimeout")] * 2
-        assert time.monotonic() - started < 20
+        assert time.monotonic() - started < 60
     elsewhere = EndpointAnnotator(AnnotatorEndpoint(url="nonsense", model="m", retries=0), TWENTY)
     assert elsewhere.annotate([("a",)]) == [Failed("UnsupportedProtocol")]
     assert "guess" in goal_of(TWENTY) and annotator.goal == goal_of(TWENTY)

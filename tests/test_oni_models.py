@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reward_service.oni.labels import Comparisons, Labels
@@ -17,8 +17,8 @@ from tests.oni_games import BAD, GAME, GOOD, Answering, telling
 @pytest.mark.parametrize("captions", [1, 2])
 def test_the_gradient_is_that_of_the_loss(captions):
     rng = np.random.default_rng(3)
-    settings = DistilSettings(hidden=7)
-    scorer = Scorer.fresh(5, settings)
+    distil = DistilSettings(hidden=7)
+    scorer = Scorer.fresh(5, distil)
     scorer = Scorer(tuple(w.astype(np.float64) for w in scorer.weights), scorer.means, scorer.squares)
     asked = rng.integers(0, 9, (20, captions))
     answers = Answers(rng.standard_normal((9, 5)).astype(np.float16), asked, rng.random(20).astype(np.float32))
@@ -37,9 +37,9 @@ def test_the_gradient_is_that_of_the_loss(captions):
 
 def test_ties_pull_scores_together_and_preferences_apart():
     rows = np.eye(3, 8, dtype=np.float16)
-    settings = DistilSettings(hidden=16, learning_rate=0.02)
+    distil = DistilSettings(hidden=16, learning_rate=0.02)
     answers = Answers(rows, np.array([[0, 1], [1, 2], [2, 1]]), np.array([1.0, 0.5, 0.5], np.float32))
-    scorer, loss = Scorer.fresh(8, settings).trained(answers, 300, settings)
+    scorer, loss = Scorer.fresh(8, distil).trained(answers, 300, distil)
     best, one, other = scorer.scores(rows)
     assert best - one > 3 and abs(one - other) < 0.2 and scorer.steps == 300
     tie = Answers(rows, np.array([[1, 1]]), np.array([0.5], np.float32))
@@ -67,6 +67,7 @@ def test_values_are_normalised_and_only_then_thresholded():
     assert (paid.rewards > 0).any(), "mean and deviation go back to earlier batches"
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.floats(-100, 100), max_size=8), max_size=8))
 def test_the_running_mean_and_deviation_are_those_of_all_values(batches):
     running, every = Running(10_000), np.array([value for each in batches for value in each])

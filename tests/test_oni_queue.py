@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reward_service.oni.queue import Queue
@@ -32,6 +32,7 @@ def balances(queue: Queue) -> None:
     assert all(failed < queue.attempts for failed in (*queue.queued.values(), *queue.pending.values()))
 
 
+@settings(deadline=None)
 @given(st.lists(ACTIONS, max_size=120), st.integers(1, 6), st.integers(1, 3), st.integers(1, 4))
 def test_whatever_happens_every_question_is_accounted_for(actions, backlog, attempts, rest):
     queue, taken = Queue(backlog, attempts, rest), []

@@ -44,6 +44,11 @@ class Failed:
 Verdict = float | Failed
 
 
+def verdict(said: str, choices: dict[str, float]) -> Verdict:
+    """Quotes around the answer and a full stop after it may be there, nothing else."""
+    return choices.get(said.strip().strip("\"'.").lower(), Failed("unreadable"))
+
+
 class Annotator(Protocol):
     def annotate(self, questions: Sequence[Question]) -> list[Verdict]: ...
 
@@ -102,8 +107,7 @@ class EndpointAnnotator:
             return self._failed(_kind(error, self.settings.url), error)
         except Exception as error:
             return self._failed(type(error).__name__, error)
-        answer = choices.get(said.strip().strip("\"'.").lower())
-        return Failed("unreadable") if answer is None else answer
+        return verdict(said, choices)
 
     def _failed(self, reason: str, error: Exception) -> Failed:
         self.told[reason] += 1
