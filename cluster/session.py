@@ -59,7 +59,7 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
     if "policy" not in dict(players).values():
         raise ConfigError("game.players leaves no seat to the policy: nothing would be trained")
     with ExitStack() as house:
-        house.enter_context(_interruptible())
+        house.enter_context(interruptible())
         show = house.enter_context(Show(config, folder))
         if "working_dir_files" in str(folder.path):  # Ray's copy of a submitted job's working directory
             show.line(f"warning: {folder.path} goes when the job's node does; give output=/a/shared/folder")
@@ -143,7 +143,7 @@ def _evaluating(config: RunConfig, model: str, folder: RunFolder, games: dict[st
     from cluster.play_through import Playing
 
     with ExitStack() as house:
-        house.enter_context(_interruptible())
+        house.enter_context(interruptible())
         show = house.enter_context(Show(config, folder))
         house.enter_context(ray_cluster(config, show, learners=False))
         with named_failures():
@@ -262,7 +262,7 @@ def named_failures() -> Iterator[None]:
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
     """SIGTERM (a job being stopped) unwinds like Ctrl-C, so that everything is closed."""
 
     def interrupt(signum, frame):

@@ -25,18 +25,23 @@ class EndpointError(RuntimeError):
     """A server did not answer a request, all tries used."""
 
 
+def client_with_key(name: str, key_variable: str, timeout_seconds: float) -> httpx.Client:
+    """`name`: of the section of settings; the key is the environment's, and never in a recipe."""
+    headers = {}
+    if key_variable:
+        key = os.environ.get(key_variable)
+        if not key:
+            raise ValueError(f"{name}.key_variable={key_variable}: that environment variable is not set")
+        headers["Authorization"] = f"Bearer {key}"
+    return httpx.Client(headers=headers, timeout=timeout_seconds)
+
+
 class ChatClient:
     """`name` is the setting it was made from, as messages call it."""
 
     def __init__(self, name: str, settings: EndpointSettings):
         self.name, self.settings = name, settings
-        headers = {}
-        if settings.key_variable:
-            key = os.environ.get(settings.key_variable)
-            if not key:
-                raise ValueError(f"{name}.key_variable={settings.key_variable}: that environment variable is not set")
-            headers["Authorization"] = f"Bearer {key}"
-        self.client = httpx.Client(headers=headers, timeout=settings.timeout_seconds)
+        self.client = client_with_key(name, settings.key_variable, settings.timeout_seconds)
         self.lock = threading.Lock()
         self.counters = dict.fromkeys(COUNTED, 0)
 

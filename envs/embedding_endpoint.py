@@ -12,7 +12,6 @@ an error that says so and names the server; then there are no rows at all, never
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections import Counter
 from typing import Any
@@ -20,7 +19,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from envs.chat import RETRY_SECONDS, WORTH_RETRYING, EndpointError
+from envs.chat import RETRY_SECONDS, WORTH_RETRYING, EndpointError, client_with_key
 from envs.embedding import EmbeddingEndpointSettings
 
 COUNTED = ("requests", "answers", "failures", "retries")
@@ -34,13 +33,7 @@ class EndpointEncoder:
         self.name, self.settings = name, settings
         self.dimension: int | None = None
         self.counts: Counter[str] = Counter()
-        headers = {}
-        if settings.key_variable:
-            key = os.environ.get(settings.key_variable)
-            if not key:
-                raise ValueError(f"{name}.key_variable={settings.key_variable}: that environment variable is not set")
-            headers["Authorization"] = f"Bearer {key}"
-        self.client = httpx.Client(headers=headers, timeout=settings.timeout_seconds)
+        self.client = client_with_key(name, settings.key_variable, settings.timeout_seconds)
 
     def encode(self, texts: list[str]) -> np.ndarray:
         size = self.settings.batch_texts

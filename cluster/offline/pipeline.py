@@ -8,9 +8,7 @@ change and nothing else, and a run that is done does nothing.
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 from rich.markup import escape
@@ -24,6 +22,7 @@ from cluster.offline.manifest import NOT_YET
 from cluster.offline.stages import NAMES, do, stages_of, why_again
 from cluster.offline.work import Work
 from cluster.run_folder import RunFolder
+from cluster.session import interruptible
 from cluster.show import display_path, page
 
 
@@ -31,7 +30,7 @@ def run(config: RunConfig, folder: RunFolder, until: str = "", account: Account 
     """All iterations; with `until` only the first one, up to that stage: a training set needs no policy
     to be measured before."""
     message = JobMessage()
-    with _interruptible(), account or Account() as account, House(config, folder, account) as house:
+    with interruptible(), account or Account() as account, House(config, folder, account) as house:
         account.line(f"[bold]parley offline[/bold] {escape(config.game.name)}, model {escape(config.model.path)}")
         account.line(f"work folder {escape(str(folder.path))}")
         if "working_dir_files" in str(folder.path):  # Ray's copy of a submitted job's working directory
@@ -59,7 +58,7 @@ def run(config: RunConfig, folder: RunFolder, until: str = "", account: Account 
 
 def run_stage(config: RunConfig, folder: RunFolder, name: str, number: int | None) -> None:
     """One stage, if it has to be done, of the iteration asked for, or of the first that is not finished."""
-    with _interruptible(), Account() as account, House(config, folder, account) as house:
+    with interruptible(), Account() as account, House(config, folder, account) as house:
         works = [Work(config, folder, each, house, account) for each in range(config.offline.iterations + 1)]
         if number is not None and number not in range(len(works)):
             raise ConfigError(f"--iteration {number}: this run has iterations 1 to {config.offline.iterations}")
@@ -144,17 +143,3 @@ def _win(evaluation: Mapping[str, Any]) -> str:
         return ""
     rate, low, high = (100 * evaluation[name] for name in ("win_rate", "win_low", "win_high"))
     return f"{rate:.1f} ({low:.0f}-{high:.0f})"
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """SIGTERM (a job being stopped) unwinds like Ctrl-C, so that everything is closed."""
-
-    def interrupt(signum, frame):
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
