@@ -89,13 +89,16 @@ def test_ctrl_c_leaves_one_line_and_no_process(parrot_model, tmp_path, moment):
     recipe.write_text(json.dumps(merged(SMALL, {"model": {"path": str(parrot_model)}})))
     run = command("train", str(recipe), "updates=1000", f"output={tmp_path}/runs")
     seen, started = [], []
-    for line in run.stdout:
-        seen.append(line)
-        if moment in line:
-            started = psutil.Process(run.pid).children(recursive=True)
-            run.send_signal(signal.SIGINT)
-            break
-    rest, _ = run.communicate(timeout=90)
+    try:
+        for line in run.stdout:
+            seen.append(line)
+            if moment in line:
+                started = psutil.Process(run.pid).children(recursive=True)
+                run.send_signal(signal.SIGINT)
+                break
+        rest, _ = run.communicate(timeout=90)
+    finally:
+        run.kill()  # nothing if it is over
     assert run.returncode == 130, "".join(seen) + rest
     assert rest.strip().splitlines()[-1].startswith("parley: stopped"), rest
     assert "Traceback" not in rest

@@ -184,6 +184,12 @@ def test_every_setting_says_what_it_means():
     assert ("learner.learning_rate", "0.0003", "AdamW step size") in fields
 
 
+def test_an_annotating_rule_is_the_games_own():
+    with pytest.raises(ConfigError, match="reward.oni.annotator=rule: bargaining has no rule `helpful`"):
+        load_recipe(None, ["reward.shaper=oni", "game.name=bargaining"])
+    load_recipe(None, ["reward.shaper=oni", "game.name=virtualhome"])
+
+
 def test_a_credit_method_whose_readings_nobody_gives_is_refused():
     with pytest.raises(ConfigError, match="archer needs turn_values, action_values.*train with: reinforce, rloo, grpo"):
         load_recipe(None, ["learner.credit.method=archer"])
