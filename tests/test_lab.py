@@ -73,6 +73,8 @@ def test_records_survive_a_kill_and_answer_for_their_own_trial_only(tmp_path):
     assert again.get(made).outcomes == [0.25, 0.25]
     assert again.missing([made, replace(made, seed=1)]) == [replace(made, seed=1)]
     assert again.get(replace(made, sizes=replace(TINY, batch=16))) is None
+    again.put(*record(1, PLAIN, 1e-3, 0.5))
+    assert not Store(path).missing([made, replace(made, seed=1)])
 
 
 def test_tables_show_every_method_with_its_seeds(tmp_path):

@@ -33,7 +33,11 @@ class Store:
         self.path = path
         self.records: dict[str, Record] = {}
         if path.is_file():
-            for line in path.read_text().splitlines():
+            text = path.read_text()
+            if text and not text.endswith("\n"):  # or the next record would be lost with the half one
+                with path.open("a") as file:
+                    file.write("\n")
+            for line in text.splitlines():
                 try:
                     found = Record(**json.loads(line))
                 except json.JSONDecodeError:
