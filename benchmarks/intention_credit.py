@@ -56,6 +56,7 @@ METHODS = (
     ),
     Method("regressed, not smoothed", ("reward.shaper=regressed", "reward.regressed.own=1")),
     Method("regressed", ("reward.shaper=regressed",)),
+    Method("regressed, hidden-state critic", ("reward.shaper=regressed", "reward.regressed.gives=outcome", *HIDDEN)),
 )
 
 CONTEST = Contest(

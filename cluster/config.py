@@ -121,7 +121,8 @@ class RunConfig(Settings):
         credit = self.learner.credit
         labelled = self.reward.shaper == "aria" and self.reward.intentions.gives == "outcome"
         if self.reward.gives_advantages and credit.method != "reinforce":
-            otherwise = ", or with reward.intentions.gives=outcome" if self.reward.shaper == "aria" else ""
+            choice = {"aria": "intentions", "regressed": "regressed"}.get(self.reward.shaper)
+            otherwise = f", or with reward.{choice}.gives=outcome" if choice else ""
             raise ValueError(
                 f"reward.shaper={self.reward.shaper} gives advantages, which learner.credit.method={credit.method} "
                 f"would have to make of rewards; it goes with learner.credit.method=reinforce{otherwise}"

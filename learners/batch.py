@@ -34,6 +34,7 @@ class Trajectory:
     terminated: bool
     closing_ids: np.ndarray  # int32: what the seat would have been shown next, where it was cut off
     anchors: np.ndarray | None = None  # int64 [turns]: turns of equal label histories share a number
+    foreseen: np.ndarray | None = None  # float32 [turns]: added to the advantages that credit makes of the rewards
 
     def __len__(self) -> int:
         """Tokens of its forward pass."""
@@ -68,6 +69,9 @@ def collect(episodes: Iterable[Episode], rewards: Iterable[ShapedRewards]) -> li
     kinds = sorted({trajectory.kind for trajectory in trajectories})
     if len(kinds) > 1 or kinds[0] not in ("reward", "advantage"):
         raise ValueError(f"rewards of one batch must all be 'reward' or all 'advantage', not {kinds}")
+    foreseen = {trajectory.foreseen is not None for trajectory in trajectories}
+    if len(foreseen) > 1 or (foreseen == {True} and kinds == ["advantage"]):
+        raise ValueError("what is foreseen goes on top of what credit makes of rewards, for all of a batch or for none")
     return sorted(trajectories, key=lambda trajectory: (trajectory.number, trajectory.seat))
 
 
@@ -88,10 +92,16 @@ def _trajectory(episode: Episode, seat: str, shaped: ShapedRewards) -> Trajector
         raise ValueError(f"{where} starts with a sampled token: there is no prompt to predict it from")
     turn_tokens = np.bincount(sequence.turn[sequence.mask], minlength=len(turns))
     closing = np.empty(0, np.int32) if episode.terminated else episode.closing_ids.get(seat, np.empty(0, np.int32))
-    if shaped.anchors is not None and len(shaped.anchors) != len(turns):
-        raise ValueError(f"{where} has {len(turns)} turns but {len(shaped.anchors)} anchors")
+    for name in ("anchors", "foreseen"):
+        given = getattr(shaped, name)
+        if given is not None and len(given) != len(turns):
+            raise ValueError(f"{where} has {len(turns)} turns but {len(given)} {name}")
+    if shaped.foreseen is not None and not np.isfinite(shaped.foreseen).all():
+        raise ValueError(f"{where} has a foreseen advantage that is not finite: {shaped.foreseen.tolist()}")
     number, task, ended = episode.ticket.number, episode.ticket.seed, episode.terminated
-    return Trajectory(number, seat, task, sequence, values, turn_tokens, shaped.kind, ended, closing, shaped.anchors)
+    return Trajectory(
+        number, seat, task, sequence, values, turn_tokens, shaped.kind, ended, closing, shaped.anchors, shaped.foreseen
+    )
 
 
 def label_anchors(trajectories: Sequence[Trajectory]) -> np.ndarray:

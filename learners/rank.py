@@ -1,11 +1,10 @@
 """One DeepSpeed rank: a plain class, wrapped in an actor by learners.group.
 
-    episodes -> trajectories -> what is read off the model -> credit -> optimiser steps -> critic
-
-Every rank sees the whole batch and plans it in the same way; it then trains its own
-share. All ranks run the same collectives in the same order, also when one of them fails
-at something of its own. `version` is that of the weights held here, as the engines know
-it; None between an update and the next sync, when no engine has them.
+It joins the other ranks, holds the model under ZeRO, takes batches in, sends weights out and
+keeps checkpoints. All ranks run the same collectives in the same order, also when one of them
+fails at something of its own. What an update does is in `learning`. `version` is that of the
+weights held here, as the engines know it; None between an update and the next sync, when no
+engine has them.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import os
 import time
 from collections.abc import Sequence
 from datetime import timedelta
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +26,14 @@ from transformers import AutoTokenizer
 
 from envs.episode import Episode
 from learners import checkpoint
-from learners.batch import Trajectory, collect, label_anchors
-from learners.credit import Credit, assign_credit, needs
-from learners.critic import Critic, States, explained
-from learners.minibatches import shares
+from learners.batch import collect
+from learners.credit import needs
+from learners.critic import Critic
+from learners.learning import Learning
 from learners.model import fingerprint, load_model, pack_logprobs, write_adapter
 from learners.optimiser import deepspeed_config, make_optimiser
-from learners.packing import by_trajectory, fill, pack_sequences, plan
-from learners.policy_steps import Batch, PolicySteps
-from learners.reading import Reader
+from learners.packing import fill, pack_sequences
 from learners.reference import Reference, reads_base
-from learners.schedule import critic_learning_rate, learning_rate
 from learners.settings import LearnerSettings
 from reward_service.shaper import ShapedRewards
 
@@ -60,12 +55,8 @@ class LearnerRank:
         self.rank, self.transport, self.ranks_per_worker = rank, transport, ranks_per_worker
         self.revision, self.trust_remote_code = revision, trust_remote_code
         self.device = torch.device("cuda", 0) if settings.gpus_per_rank else torch.device("cpu")
-        self.updates = 0  # applied
-        self.bad_updates = 0  # skipped
         self.version: int | None = 0
-        self.credit_state: dict[str, float] = {}
         self.sender = None
-        self.critic: Critic | None = None  # of credit methods that need values
 
     def start(self, address: str, port: int) -> None:
         """Join the other ranks, load the model, build the ZeRO engine."""
@@ -98,16 +89,15 @@ class LearnerRank:
             model=model, model_parameters=trained, optimizer=self.optimiser, config=deepspeed_config(settings)
         )
         self._forget_shared_names(address, port)
+        critic = reference = None
         if "values" in needs(settings.credit):
             width = self.engine.module.get_output_embeddings().in_features
-            self.critic = Critic(settings.critic, width, self.device, self.seed)
-        reference = None
+            critic = Critic(settings.critic, width, self.device, self.seed)
         if reads_base(settings):
             source = self.model_path, self.revision, self.trust_remote_code
             reference = Reference(self.engine, settings, self.device, *source)
-        asked = self.engine, settings, self.temperature, self.device
-        self.reader = Reader(*asked, self.critic, reference)
-        self.steps = PolicySteps(*asked, self.optimiser, self.rank)
+        made = self.engine, self.optimiser, settings, self.temperature, self.device, self.seed, self.rank
+        self.learning = Learning(*made, critic, reference)
 
     def _forget_shared_names(self, address: str, port: int) -> None:
         """DeepSpeed's shared-memory all-reduce leaves a 64 MiB segment under its name for
@@ -120,61 +110,14 @@ class LearnerRank:
     # training
 
     def update(self, episodes: Sequence[Any], rewards: Sequence[ShapedRewards]) -> dict[str, float]:
-        """The optimiser steps on a batch. A step whose gradient is not finite is left out:
-        weights and optimiser stay as they were, bit for bit."""
-        clock = [time.monotonic()]
+        """The optimiser steps on a batch; what they measured."""
+        began = time.monotonic()
         trajectories = collect(self._fetch(episodes), rewards)
-        clock.append(time.monotonic())
-        mine = plan(trajectories, self.settings.ranks, self.settings.tokens_per_micro_batch)[self.rank]
-        readings, states = self.reader.read(trajectories, mine)
-        if self.settings.credit.anchor == "labels":
-            readings["anchor"] = label_anchors(trajectories)
-        credit = assign_credit(trajectories, self.settings.credit, self.credit_state, **readings)
-        batch = self._batch(trajectories, credit, readings)
-        clock.append(time.monotonic())
-        torch.manual_seed(hash((self.seed, self.updates, self.bad_updates, self.rank)) & 0x7FFF_FFFF)
-        still = self.critic is not None and self.updates < self.settings.critic.warmup_updates
-        rate = 0.0 if still else learning_rate(self.settings, self.updates)
-        steps = shares(len(trajectories), self.settings, self.seed, self.updates + self.bad_updates)
-        taken = self.steps.take(batch, steps, rate, still)
-        criticised = self._criticise(trajectories, mine, states, credit, readings) if taken.applied else {}
-        if taken.applied:
-            self.updates += 1
+        fetch = time.monotonic() - began
+        figures = self.learning.update(trajectories, self.version)
+        if figures["applied"]:
             self.version = None
-            self.credit_state = credit.state
-        if taken.bad:
-            self._count_bad_update()
-        tokens = sum(len(trajectory) for trajectory in trajectories)
-        fetch, prepare = (later - earlier for earlier, later in pairwise(clock))
-        first = np.cumsum([0, *(len(trajectory.rewards) for trajectory in trajectories)])[:-1]
-        return (
-            taken.figures(self.settings)
-            | criticised
-            | {
-                "learning_rate": rate,
-                "applied": float(taken.applied > 0),
-                "bad_updates": float(self.bad_updates),
-                "trajectories": float(len(trajectories)),
-                "tokens": float(tokens),
-                "trained_tokens": float(len(credit.advantages)),
-                "alone": float(credit.alone),
-                "tokens_per_second": tokens / max(sum(taken.seconds), 1e-9),
-                "return_mean": float(credit.returns[first].mean()),
-                "advantage_mean": float(credit.advantages.mean()),
-                "advantage_std": float(credit.advantages.std()),
-                "fetch_seconds": fetch,
-                "prepare_seconds": prepare,
-            }
-        )
-
-    def _batch(self, trajectories: list[Trajectory], credit: Credit, readings: dict[str, np.ndarray]) -> Batch:
-        advantages = by_trajectory(credit.advantages, trajectories)
-        batch = Batch(trajectories, advantages, self.version)
-        if self.settings.minibatches > 1:  # else the first step finds its own, exactly
-            batch.start = dict(enumerate(by_trajectory(readings["logprobs"], trajectories)))
-        if self.settings.loss.kl or self.settings.credit.kl_penalty:
-            batch.reference = by_trajectory(readings["reference"], trajectories)
-        return batch
+        return figures | {"fetch_seconds": fetch}
 
     def _fetch(self, episodes: Sequence[Any]) -> list[Episode]:
         """Each entry is an episode, a list of them, or a reference to either."""
@@ -185,41 +128,6 @@ class LearnerRank:
             value = next(values) if isinstance(entry, ray.ObjectRef) else entry
             found += value if isinstance(value, list) else [value]
         return found
-
-    def _criticise(
-        self,
-        trajectories: list[Trajectory],
-        mine: list[list[int]],
-        states: list[States],
-        credit: Credit,
-        readings: dict,
-    ) -> dict[str, float]:
-        """Train the critic on what credit says it should have read."""
-        if self.critic is None:
-            return {}
-        used = np.ones(len(credit.targets), bool) if credit.valued is None else credit.valued
-        targets, valued = by_trajectory(credit.targets, trajectories), by_trajectory(used, trajectories)
-        none, nowhere = np.empty(0, np.float32), np.empty(0, bool)
-        learned = self.critic.learn(
-            states,
-            [np.concatenate([none, *(targets[i] for i in indices)]) for indices in mine],
-            [np.concatenate([nowhere, *(valued[i] for i in indices)]) for indices in mine],
-            critic_learning_rate(self.settings, self.updates),
-        )
-        read = readings["values"]
-        return learned | {
-            "value_mean": float(read.mean()),
-            "value_explained": explained(read[used], credit.targets[used]),
-        }
-
-    def _count_bad_update(self) -> None:
-        self.bad_updates += 1
-        if self.bad_updates >= self.settings.max_bad_updates:
-            raise FloatingPointError(
-                f"{self.bad_updates} updates had a loss or gradient that is not finite (learner.max_bad_updates="
-                f"{self.settings.max_bad_updates}): lower learner.learning_rate, and look at loss, grad_norm and "
-                "logprob_gap_max of the updates before, and at the rewards"
-            )
 
     def score(self, sequences: Sequence[Sequence[int]]) -> list[np.ndarray]:
         """Log-prob at temperature 1 of each token after the first, by the weights held now."""
@@ -279,12 +187,13 @@ class LearnerRank:
     # checkpoints
 
     def save(self, folder: str) -> None:
-        checkpoint.save(self.engine, self.critic, Path(folder), self._identity(), self._counters())
+        counters = self.learning.counters() | {"version": self.version}
+        checkpoint.save(self.engine, self.learning.critic, Path(folder), self._identity(), counters)
 
     def load(self, folder: str) -> None:
-        counters = checkpoint.load(self.engine, self.critic, Path(folder), self._identity())
-        self.updates, self.bad_updates = counters["updates"], counters["bad_updates"]
-        self.version, self.credit_state = counters["version"], counters["credit_state"]
+        counters = checkpoint.load(self.engine, self.learning.critic, Path(folder), self._identity())
+        self.learning.restore(counters)
+        self.version = counters["version"]
 
     def _identity(self) -> dict[str, Any]:
         """What has to be the same for a checkpoint to fit."""
@@ -297,15 +206,7 @@ class LearnerRank:
             "lora.rank": settings.lora.rank,
             "lora.targets": sorted(settings.lora.targets) if settings.lora.rank else [],
             "credit.method": settings.credit.method,
-        } | ({"critic.states": settings.critic.states} if self.critic is not None else {})
-
-    def _counters(self) -> dict[str, Any]:
-        return {
-            "updates": self.updates,
-            "bad_updates": self.bad_updates,
-            "version": self.version,
-            "credit_state": self.credit_state,
-        }
+        } | ({"critic.states": settings.critic.states} if self.learning.critic is not None else {})
 
     def parameters(self) -> dict[str, np.ndarray]:
         """The trained weights, whole, as float32: what tests and digests compare."""

@@ -40,7 +40,9 @@ class RewardSettings(Settings):
         """Credit has nothing left to make of them."""
         if self.shaper == "aria":
             return self.intentions.gives == "advantage"
-        return self.shaper in ("aria_rm", "regressed")
+        if self.shaper == "regressed":
+            return self.regressed.gives == "advantage"
+        return self.shaper == "aria_rm"
 
     @model_validator(mode="after")
     def a_reward_model_learns_advantages(self) -> RewardSettings:

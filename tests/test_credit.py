@@ -83,6 +83,39 @@ def test_ready_made_advantages_are_only_spread_over_tokens():
     assert np.array_equal(credit.advantages, expected)
 
 
+@pytest.mark.parametrize("settings", [CreditSettings(baseline="none"), CreditSettings(method="gae", gamma=0.9)])
+def test_what_is_foreseen_goes_on_top_of_every_token_of_its_turn(settings):
+    episodes, rewards = make_batch(4, seed=5, seats=("a", "b"))
+    plain = collect(episodes, rewards)
+    readings = readings_of(plain) if settings.method == "gae" else {}
+    chance = np.random.default_rng(0)
+    for reward in rewards:
+        reward.foreseen = chance.normal(size=len(reward.rewards)).astype(np.float32)
+    trajectories = collect(episodes, rewards)
+    before, after = (assign_credit(each, settings, {}, **readings) for each in (plain, trajectories))
+    expected = np.concatenate([np.repeat(t.foreseen, t.turn_tokens) for t in trajectories])
+    np.testing.assert_allclose(after.advantages - before.advantages, expected, atol=1e-5)
+    if settings.method == "gae":  # a critic learns of rewards, not of what was foreseen
+        np.testing.assert_array_equal(after.targets, before.targets)
+
+
+def test_what_is_foreseen_for_some_or_beside_advantages_is_refused():
+    episodes, rewards = make_batch(3, seed=5)
+    rewards[1].foreseen = np.zeros(len(rewards[1].rewards))
+    with pytest.raises(ValueError, match="on top of what credit makes of rewards, for all of a batch or for none"):
+        collect(episodes, rewards)
+    for reward in rewards:
+        reward.kind, reward.foreseen = "advantage", np.zeros(len(reward.rewards))
+    with pytest.raises(ValueError, match="on top of what credit makes of rewards"):
+        collect(episodes, rewards)
+    rewards[0].foreseen = np.zeros(1 + len(rewards[0].rewards))
+    with pytest.raises(ValueError, match=r"episode 0: seat 'guesser' has \d turns but \d foreseen"):
+        collect(episodes, rewards)
+    rewards[0].foreseen = np.full(len(rewards[0].rewards), np.inf)
+    with pytest.raises(ValueError, match="episode 0.* has a foreseen advantage that is not finite"):
+        collect(episodes, rewards)
+
+
 def test_leave_one_out_of_one_episode_is_refused():
     trajectories = collect(*make_batch(1, seed=0))
     with pytest.raises(ValueError, match="at least two episodes"):

@@ -101,13 +101,13 @@ def test_sampler_and_learner_share_the_weights():
     trainee.update()
     before = trainee.play(trainee.tickets(4, 0))
     trainee.update()
-    trajectories, credit, _ = trainee.credit(trainee.next_batch())
+    trajectories = trainee.shaped(trainee.next_batch())
     assert all((t.sequence.versions[t.sequence.mask] == 2).all() for t in trajectories)
     from learners.model import pack_logprobs
     from learners.packing import pack_trajectories
 
     pack = pack_trajectories(trajectories, [np.zeros(int(t.turn_tokens.sum())) for t in trajectories], 2)
-    found = pack_logprobs(trainee.model, pack, 1.0, trainee.engine.device).detach().numpy()
+    found = pack_logprobs(trainee.model, pack, 1.0, trainee.sampler.device).detach().numpy()
     np.testing.assert_allclose(found, pack.behaviour, atol=1e-4)
     assert before[0].turns[0].tokens.versions[0] == 1
 
@@ -118,8 +118,7 @@ def test_groups_play_one_task_in_different_ways():
     episodes = trainee.next_batch()
     tasks = [episode.ticket.seed for episode in episodes]
     assert tasks == [tasks[0]] * 4 + [tasks[4]] * 4 and tasks[0] != tasks[4]
-    _, credit, _ = trainee.credit(episodes)
-    assert np.isfinite(credit.advantages).all()
+    assert np.isfinite(trainee.gradient(episodes)).all()
 
 
 def test_a_large_sample_agrees_with_itself_more_than_a_batch_does(monkeypatch):

@@ -198,3 +198,6 @@ def test_a_credit_method_whose_readings_nobody_gives_is_refused():
     for shaper in ("aria", "aria_rm", "regressed"):
         with pytest.raises(ConfigError, match=f"reward.shaper={shaper} gives advantages"):
             load_recipe(None, ["learner.credit.method=poad", f"reward.shaper={shaper}"])
+    with pytest.raises(ConfigError, match="goes with .*=reinforce, or with reward.regressed.gives=outcome"):
+        load_recipe(None, ["learner.credit.method=poad", "reward.shaper=regressed"])
+    load_recipe(None, ["learner.credit.method=poad", "reward.shaper=regressed", "reward.regressed.gives=outcome"])

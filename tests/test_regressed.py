@@ -201,3 +201,24 @@ def test_a_refused_episode_changes_nothing_and_is_counted():
     assert shaper.metrics()["regressed/refused/bad_outcome"] == 1
     for one, two in zip(shaper.shape(batch(1)[0]), other.shape(batch(1)[0]), strict=True):
         np.testing.assert_array_equal(one.rewards, two.rewards)
+
+
+def test_beside_a_critic_of_the_learner_the_mixture_is_the_same():
+    """Its advantages put in the place of the shaper's own give what gives=advantage gives, over `own`."""
+    chosen = RegressedSettings(components=8, own=0.4)
+    mixed, alone, beside = (
+        RegressedShaper(chosen.model_copy(update=update), embed)
+        for update in ({}, {"own": 1.0}, {"gives": "outcome"})
+    )
+    for number in range(3):
+        episodes, _ = batch(number)
+        shaped = [shaper.shape(episodes) for shaper in (mixed, alone, beside)]
+        for episode, whole, own, paid in zip(episodes, *shaped, strict=True):
+            assert paid.kind == "reward" and whole.kind == "advantage" and whole.foreseen is None
+            assert paid.rewards.tolist() == [0.0] * 3 + [np.float32(episode.outcome["parrot0"])]
+            if number:
+                np.testing.assert_allclose(0.4 * (own.rewards + paid.foreseen), whole.rewards, atol=1e-5)
+            else:
+                assert not paid.foreseen.any()  # nothing is foreseen without a past
+    with pytest.raises(ValueError, match="own=0 leaves nothing of the advantages that gives=outcome"):
+        RegressedSettings(own=0.0, gives="outcome")

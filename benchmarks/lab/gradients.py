@@ -11,15 +11,12 @@ window, its intention space or its critic; then on each of `BATCHES` more its gr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from benchmarks.lab.trainee import Trainee
 from benchmarks.lab.trial import Method, Trial, warm_start
-from envs.episode import Episode
 
 WARM_UP, BATCHES, LARGE_BATCHES = 6, 12, 64
 LARGE_FIRST = 500_000  # tickets of the large sample: no task of theirs is met elsewhere
@@ -35,14 +32,6 @@ class Quality:
         return f"{self.cosine:.2f} ± {self.cosine_spread:.2f}, {self.noise:.0f}"
 
 
-def gradient(trainee: Trainee, episodes: Sequence[Episode]) -> np.ndarray:
-    trainee.clock.start()
-    trajectories, credit, _ = trainee.credit(episodes)
-    trainee.model.zero_grad(set_to_none=True)
-    trainee.backward(trajectories, credit.advantages)
-    return torch.cat([p.grad.flatten() for p in trainee.model.parameters() if p.grad is not None]).double().numpy()
-
-
 def true_gradient(trial: Trial) -> np.ndarray:
     """Of the game's warm start, whatever the trial's method."""
     plain = Method("true", ("learner.credit.baseline=leave_one_out",))
@@ -50,15 +39,15 @@ def true_gradient(trial: Trial) -> np.ndarray:
     trainee = Trainee(trial.config, warm_start(trial.config))
     size, total = trial.sizes.batch, 0.0
     for batch in range(LARGE_BATCHES):
-        total = total + gradient(trainee, trainee.play(trainee.tickets(size, LARGE_FIRST + batch * size)))
+        total = total + trainee.gradient(trainee.play(trainee.tickets(size, LARGE_FIRST + batch * size)))
     return total / LARGE_BATCHES
 
 
 def quality(trial: Trial, true: np.ndarray) -> Quality:
     trainee = Trainee(trial.config, warm_start(trial.config), trial.method.group_size)
     for _ in range(WARM_UP):
-        gradient(trainee, trainee.next_batch())
-    found = np.stack([gradient(trainee, trainee.next_batch()) for _ in range(BATCHES)])
+        trainee.gradient(trainee.next_batch())
+    found = np.stack([trainee.gradient(trainee.next_batch()) for _ in range(BATCHES)])
     cosines = found @ true / (np.linalg.norm(found, axis=1) * np.linalg.norm(true))
     mean = found.mean(axis=0)
     # the squared length of a mean of n is too large by trace / n

@@ -1,7 +1,7 @@
 """A policy that plays and learns in one process, on one thread.
 
     play(tickets) -> episodes        the project's sampler and games
-    update(episodes) -> figures      shaper -> credit -> loss -> AdamW, as a learner rank does it
+    update() -> figures              shaper -> credit -> loss -> AdamW: the learner's own, in one rank
 
 Sampler and learner share the weights, so a sync is to forget what was cached; the reward
 service's desk works without an actor around it, and waits for its refits.
@@ -26,11 +26,12 @@ from cluster.config import RunConfig
 from cluster.session import seats_and_players
 from envs.episode import Episode, Ticket
 from learners.batch import Trajectory, collect
-from learners.credit import Credit, assign_credit, needs
-from learners.critic import Critic, States, explained, head_inputs
-from learners.loss import batch_scale, importance_weights, policy_loss
-from learners.model import load_model, pack_logprobs
-from learners.packing import fill, pack_to_read, pack_trajectories
+from learners.credit import needs
+from learners.critic import Critic
+from learners.learning import Learning
+from learners.model import load_model
+from learners.optimiser import GuardedAdamW, make_optimiser
+from learners.reference import Reference, reads_base
 from reward_service import make_shaper
 from reward_service.desk import RewardDesk, name_of
 
@@ -40,7 +41,7 @@ DEVICE = torch.device("cpu")
 
 
 def alone() -> None:
-    """Join a process group of one, which is what the critic sums its gradients over."""
+    """Join a process group of one, which is what learners sum over."""
     if not dist.is_initialized():
         rendezvous = Path(tempfile.mkdtemp(prefix="parley-lab-")) / "group"
         dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=0, world_size=1)
@@ -62,6 +63,34 @@ class Clock:
         self.since = now
 
 
+class Driver:
+    """Moves the weights as DeepSpeed's engine does, in one process and without ZeRO."""
+
+    def __init__(self, module: torch.nn.Module, optimizer: GuardedAdamW):
+        self.module, self.optimizer = module, optimizer
+        self.held = False  # gradients stay to be looked at, and no step is made
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self.module(*arguments, **named)
+
+    def train(self) -> None:
+        self.module.train()
+
+    def eval(self) -> None:
+        self.module.eval()
+
+    def backward(self, loss: torch.Tensor) -> None:
+        loss.backward()
+
+    def step(self) -> None:
+        if not self.held:
+            self.optimizer.step()
+            self.optimizer.zero_grad(set_to_none=True)
+
+    def was_step_applied(self) -> bool:
+        return not self.optimizer.overflow
+
+
 class Trainee:
     def __init__(self, config: RunConfig, model: Path, group_size: int = 1):
         alone()
@@ -69,21 +98,21 @@ class Trainee:
         torch.manual_seed(config.seed)
         self.config, self.group_size = config, group_size
         self.players = seats_and_players(config)
-        self.model = load_model(str(model), config.learner, config.seed)
-        self.engine = TransformersEngine(config.rollout.engine, str(model))
-        played = dict(self.engine.model.named_parameters())
+        learner = config.learner
+        self.model = load_model(str(model), learner, config.seed)
+        self.sampler = TransformersEngine(config.rollout.engine, str(model))
+        played = dict(self.sampler.model.named_parameters())
         for name, parameter in self.model.named_parameters():  # one set of weights, seen from both sides
             played[name].data = parameter.data
-        self.games = new_play(config, model, self.engine)
-        learner = config.learner
-        self.optimiser = torch.optim.AdamW(
-            self.model.parameters(), lr=learner.learning_rate, betas=learner.betas, weight_decay=learner.weight_decay
-        )
+        self.games = new_play(config, model, self.sampler)
+        optimiser = make_optimiser([parameter for parameter in self.model.parameters()], learner)
+        self.driver = Driver(self.model, optimiser)
         width = self.model.get_output_embeddings().in_features
-        wanted = "values" in needs(learner.credit)
-        self.critic = Critic(learner.critic, width, DEVICE, config.seed) if wanted else None
+        critic = Critic(learner.critic, width, DEVICE, config.seed) if "values" in needs(learner.credit) else None
+        reference = Reference(self.driver, learner, DEVICE, str(model)) if reads_base(learner) else None
+        made = self.driver, optimiser, learner, config.rollout.temperature, DEVICE, config.seed, 0
+        self.learning = Learning(*made, critic, reference)
         self.desk = RewardDesk(make_shaper(config.reward, config.game), steady=True)
-        self.credit_state: dict[str, float] = {}
         self.version = self.batches = 0
         self.clock = Clock()
 
@@ -113,91 +142,29 @@ class Trainee:
         self.clock.start()
         episodes = self.next_batch()
         self.clock.stop("play")
-        trajectories, credit, figures = self.credit(episodes)
-        self.model.zero_grad(set_to_none=True)
-        loss = self.backward(trajectories, credit.advantages)
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.learner.gradient_clip)
-        self.optimiser.step()
+        trajectories = self.shaped(episodes)
+        self.clock.stop("shape")
+        figures = self.learning.update(trajectories, self.version)
         self.version += 1
-        self.engine.version = self.version
-        self.engine.forget()
+        self.sampler.version = self.version
+        self.sampler.forget()
         self.clock.stop("learn")
-        return figures | {"outcome": self.outcome(episodes), "loss": loss, "grad_norm": float(norm)}
+        return figures | {"outcome": self.outcome(episodes)}
 
-    def credit(self, episodes: Sequence[Episode]) -> tuple[list[Trajectory], Credit, dict[str, float]]:
-        """What each trained token gets, and the critic trained on what it should have said."""
+    def shaped(self, episodes: Sequence[Episode]) -> list[Trajectory]:
         for episode in episodes:
             self.desk.receive(episode)
         rewards = self.desk.shape(self.batches, [name_of(episode) for episode in episodes])
         self.batches += 1
-        self.clock.stop("shape")
-        trajectories = collect(episodes, rewards)
-        readings, states = self._read(trajectories)
-        credit = assign_credit(trajectories, self.config.learner.credit, self.credit_state, **readings)
-        self.credit_state = credit.state
-        figures = self._criticise(trajectories, states, credit, readings)
-        self.clock.stop("credit")
-        return trajectories, credit, figures
+        return collect(episodes, rewards)
 
-    def packs(self, trajectories: Sequence[Trajectory]) -> list[list[int]]:
-        lengths = [len(trajectory) for trajectory in trajectories]
-        order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
-        return fill(lengths, order, self.config.learner.tokens_per_micro_batch)
-
-    def backward(self, trajectories: Sequence[Trajectory], advantages: np.ndarray) -> float:
-        """Gradients of the policy loss into the model; they are added to what is there."""
-        each = np.split(advantages, np.cumsum([int(t.turn_tokens.sum()) for t in trajectories])[:-1])
-        scale = batch_scale(trajectories, self.config.learner.loss_aggregation)
-        total = 0.0
-        self.model.train()
-        for chosen in self.packs(trajectories):
-            pack = pack_trajectories([trajectories[i] for i in chosen], [each[i] for i in chosen], self.version)
-            weights, behaviour, fresh = (torch.from_numpy(a) for a in (pack.advantages, pack.behaviour, pack.fresh))
-            logprobs = pack_logprobs(self.model, pack, self.config.rollout.temperature, DEVICE)
-            importance = importance_weights(logprobs, behaviour, fresh, self.config.learner.importance_cap)
-            loss = policy_loss(logprobs, weights, importance, scale)
-            loss.backward()
-            total += float(loss.detach())
-        return total
-
-    def _read(self, trajectories: list[Trajectory]) -> tuple[dict[str, Any], list[tuple[list[int], States]]]:
-        groups = np.unique([t.number // self.group_size for t in trajectories], return_inverse=True)[1]
-        readings: dict[str, Any] = {"group": groups} if self.group_size > 1 else {}
-        if any(getattr(trajectory, "anchors", None) is not None for trajectory in trajectories):
-            readings["anchor"] = np.concatenate([trajectory.anchors for trajectory in trajectories])
-        if self.critic is None:
-            return readings, []
-        kept, values, ends = [], {}, {}
-        self.model.eval()
-        with torch.no_grad():
-            for chosen in self.packs(trajectories):
-                picked = [trajectories[i] for i in chosen]
-                with head_inputs(self.model) as caught:
-                    pack_logprobs(self.model, pack_to_read(picked), self.config.rollout.temperature, DEVICE)
-                sizes = [int(trajectory.turn_tokens.sum()) for trajectory in picked]
-                states = States(caught[0][0], tokens=sum(sizes))
-                kept.append((chosen, states))
-                read = self.critic.read(states)
-                after = iter(read[sum(sizes) :])
-                for index, value in zip(chosen, np.split(read[: sum(sizes)], np.cumsum(sizes)[:-1]), strict=True):
-                    values[index] = value
-                    ends[index] = 0.0 if trajectories[index].terminated else float(next(after))
-        order = range(len(trajectories))
-        readings |= {
-            "values": np.concatenate([values[i] for i in order]),
-            "bootstrap": np.array([ends[i] for i in order]),
-        }
-        return readings, kept
-
-    def _criticise(self, trajectories: list[Trajectory], states: list, credit: Credit, readings: dict) -> dict:
-        if self.critic is None:
-            return {}
-        cuts = np.cumsum([int(trajectory.turn_tokens.sum()) for trajectory in trajectories])[:-1]
-        used = np.ones(len(credit.targets), bool) if credit.valued is None else credit.valued
-        targets, valued = np.split(credit.targets, cuts), np.split(used, cuts)
-        self.critic.learn(
-            [each for _, each in states],
-            [np.concatenate([targets[i] for i in chosen]) for chosen, _ in states],
-            [np.concatenate([valued[i] for i in chosen]) for chosen, _ in states],
-        )
-        return {"value_explained": explained(readings["values"][used], credit.targets[used])}
+    def gradient(self, episodes: Sequence[Episode]) -> np.ndarray:
+        """Of the policy's loss over all of them. The policy stays; the critic learns, and credit remembers."""
+        judged = self.learning.judge(self.shaped(episodes))
+        self.driver.held = True
+        self.learning.steps.take(self.learning.batch(judged, self.version), [[*range(len(judged.trajectories))]], 0.0)
+        found = torch.cat([p.grad.flatten() for p in self.model.parameters() if p.grad is not None]).double().numpy()
+        self.model.zero_grad(set_to_none=True)
+        self.learning.criticise(judged)
+        self.learning.credit_state = judged.credit.state
+        return found

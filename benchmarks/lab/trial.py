@@ -61,6 +61,8 @@ class Trial:
         cloning = [] if self.sizes.cloning_steps is None else [f"model.embedded.steps={self.sizes.cloning_steps}"]
         return [
             "rollout.engine.kind=transformers",
+            "learner.zero=0",
+            "learner.ranks=1",
             f"batch_episodes={self.sizes.batch}",
             f"seed={self.seed}",
             f"model.embedded.seed={self.warm_start}",
@@ -103,7 +105,7 @@ def run(trial: Trial) -> Record:
             figures = trainee.update()
             record.outcomes.append(figures["outcome"])
         record.final = trainee.held_out(trial.sizes.held_out)
-        record.figures = figures
+        record.figures = {name: value for name, value in figures.items() if "second" not in name}
     except FloatingPointError as error:  # a step size that destroys the policy is a result
         record.failure = str(error)
     record.seconds = {stage: spent / trial.sizes.updates for stage, spent in trainee.clock.seconds.items()}

@@ -178,8 +178,8 @@ def assign_credit(
     state: dict[str, float],
     **readings: np.ndarray | None,
 ) -> Credit:
-    """Credit by the configured method, from what `needs` names. Rewards that already are
-    advantages are only spread over their turns' tokens."""
+    """Credit by the configured method, from what `needs` names, and on top of it what the shaper
+    foresaw. Rewards that already are advantages are only spread over their turns' tokens."""
     if trajectories[0].kind == "advantage":
         turns = turns_of(trajectories)
         advantages = np.repeat(turns.rewards, turns.tokens).astype(np.float32)
@@ -199,7 +199,11 @@ def assign_credit(
     if settings.kl_penalty:
         turns.token_rewards = token_penalties(turns.logprobs, turns.reference, settings.kl_penalty)
     method: Method = getattr(import_module(f"learners.credit.{settings.method}"), settings.method)
-    credit = whitened(method(turns, settings, state), settings)
+    credit = method(turns, settings, state)
+    if trajectories[0].foreseen is not None:
+        foreseen = np.concatenate([trajectory.foreseen for trajectory in trajectories])
+        credit.advantages = (credit.advantages + np.repeat(foreseen, turns.tokens)).astype(np.float32)
+    credit = whitened(credit, settings)
     if "group" in needed:
         credit.alone = int((np.unique(turns.group, return_counts=True)[1] == 1).sum())
     return credit

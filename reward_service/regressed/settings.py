@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Literal
+
+from pydantic import Field, model_validator
 
 from envs.settings import Settings
 
@@ -10,6 +12,11 @@ from envs.settings import Settings
 class RegressedSettings(Settings):
     components: int = Field(24, ge=1, description="principal components of an utterance's embedding that are used")
     batches: int = Field(6, ge=1, description="past batches that the regressions are fitted on")
+    gives: Literal["advantage", "outcome"] = Field(
+        "advantage",
+        description="advantage: by the shaper's own values of situations. outcome: turns are paid the outcome at the "
+        "end, learner.credit makes advantages of that, with its critic if it has one, and what is foreseen goes on top",
+    )
     gamma: float = Field(0.97, gt=0, le=1, description="discount per turn of a seat")
     trace: float = Field(
         0.95, ge=0, le=1, description="GAE's lambda: 1 trusts what happened, 0 the values of the next situation"
@@ -21,3 +28,9 @@ class RegressedSettings(Settings):
         description="weight of what happened in the turn's own game; the rest is what is foreseen for turns that mean "
         "the same in such a situation. 1: no smoothing",
     )
+
+    @model_validator(mode="after")
+    def something_of_its_own(self) -> RegressedSettings:
+        if self.gives == "outcome" and not self.own:
+            raise ValueError("own=0 leaves nothing of the advantages that gives=outcome has learner.credit make")
+        return self

@@ -5,6 +5,9 @@
     F(h, a)   what meaning such a thing in such a situation brought: ridge regression of A
     advantage = own * A + (1 - own) * F
 
+With `gives: outcome` the learner's credit makes its own A of the outcome, say by a critic on the
+policy's hidden states, and what goes on top is (1 - own) / own * F: the same mixture, over `own`.
+
 No turn is valued by a fit that has seen its batch (`ridge`). F shrinks to a constant where it
 foresees nothing: what is left is `own` * A, and the optimiser does not mind the scale. Until
 there is a past, V is the mean at the same turn and F is 0.
@@ -79,13 +82,22 @@ class RegressedShaper:
         self.values.learn(situation, np.concatenate(returns))
         self.foreseen.learn(both, own)
         self.version += 1
-        share = self.settings.own if foreseen is not None else 1.0
-        worth = own if foreseen is None else share * own + (1 - share) * foreseen
         cuts = np.cumsum([len(each.said) for each in games])[:-1]
-        return [
-            ShapedRewards(number, reading.player[1], part.astype(np.float32), self.version - 1, kind="advantage")
-            for (number, reading), part in zip(readings, np.split(worth, cuts), strict=True)
-        ]
+        expected = np.zeros(len(own)) if foreseen is None else foreseen
+        parts = zip(readings, np.split(own, cuts), np.split(expected, cuts), strict=True)
+        return [self._shaped(number, reading, *part, foreseen is not None) for (number, reading), *part in parts]
+
+    def _shaped(
+        self, number: int, reading: Reading, own: np.ndarray, foreseen: np.ndarray, past: bool
+    ) -> ShapedRewards:
+        """`past`: whether anything could be foreseen at all."""
+        share, version = self.settings.own if past else 1.0, self.version - 1
+        if self.settings.gives == "outcome":
+            paid = np.append(np.zeros(len(own) - 1, np.float32), np.float32(reading.outcome))
+            extra = ((1 - share) / share * foreseen).astype(np.float32)
+            return ShapedRewards(number, reading.player[1], paid, version, foreseen=extra)
+        worth = (share * own + (1 - share) * foreseen).astype(np.float32)
+        return ShapedRewards(number, reading.player[1], worth, version, kind="advantage")
 
     def _advantages(self, games: Sequence[Reading], values: np.ndarray) -> np.ndarray:
         """Turn-level GAE: delta = gamma V(h') - V(h), and at the end R - V(h)."""

@@ -1,0 +1,161 @@
+"""An update, as one rank makes it: from trajectories to the next weights.
+
+    trajectories -> what is read off the model -> credit -> optimiser steps -> critic
+
+Every rank is given the whole batch and plans it in the same way; it then reads and trains its own
+share. All ranks run the same collectives in the same order. `engine` is DeepSpeed's, or anything
+that steps as it does: what is learned does not depend on who drives the weights.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from learners.batch import Trajectory, label_anchors
+from learners.credit import Credit, assign_credit
+from learners.critic import Critic, States, explained
+from learners.minibatches import shares
+from learners.optimiser import GuardedAdamW
+from learners.packing import by_trajectory, plan
+from learners.policy_steps import Batch, PolicySteps
+from learners.reading import Reader
+from learners.reference import Reference
+from learners.schedule import critic_learning_rate, learning_rate
+from learners.settings import LearnerSettings
+
+
+@dataclass(slots=True)
+class Judged:
+    """A batch with its credit, before anything has moved."""
+
+    trajectories: list[Trajectory]
+    mine: list[list[int]]  # micro-batches of this rank's share
+    readings: dict[str, np.ndarray]
+    states: list[States]  # the critic's, of this rank's share
+    credit: Credit
+
+
+class Learning:
+    def __init__(
+        self,
+        engine: Any,
+        optimiser: GuardedAdamW,
+        settings: LearnerSettings,
+        temperature: float,
+        device: torch.device,
+        seed: int,
+        rank: int,
+        critic: Critic | None = None,  # of credit methods that need values
+        reference: Reference | None = None,
+    ):
+        self.settings, self.seed, self.rank, self.critic = settings, seed, rank, critic
+        asked = engine, settings, temperature, device
+        self.reader = Reader(*asked, critic, reference)
+        self.steps = PolicySteps(*asked, optimiser, rank)
+        self.updates = 0  # applied
+        self.bad_updates = 0  # skipped
+        self.credit_state: dict[str, float] = {}
+
+    def judge(self, trajectories: list[Trajectory]) -> Judged:
+        mine = plan(trajectories, self.settings.ranks, self.settings.tokens_per_micro_batch)[self.rank]
+        readings, states = self.reader.read(trajectories, mine)
+        if self.settings.credit.anchor == "labels":
+            readings["anchor"] = label_anchors(trajectories)
+        credit = assign_credit(trajectories, self.settings.credit, self.credit_state, **readings)
+        return Judged(trajectories, mine, readings, states, credit)
+
+    def update(self, trajectories: list[Trajectory], version: int | None) -> dict[str, float]:
+        """`version`: of the weights held now. A step whose gradient is not finite is left out:
+        weights and optimiser stay as they were, bit for bit."""
+        began = time.monotonic()
+        judged = self.judge(trajectories)
+        batch = self.batch(judged, version)
+        prepare = time.monotonic() - began
+        torch.manual_seed(hash((self.seed, self.updates, self.bad_updates, self.rank)) & 0x7FFF_FFFF)
+        still = self.critic is not None and self.updates < self.settings.critic.warmup_updates
+        rate = 0.0 if still else learning_rate(self.settings, self.updates)
+        steps = shares(len(trajectories), self.settings, self.seed, self.updates + self.bad_updates)
+        taken = self.steps.take(batch, steps, rate, still)
+        criticised = self.criticise(judged) if taken.applied else {}
+        if taken.applied:
+            self.updates += 1
+            self.credit_state = judged.credit.state
+        if taken.bad:
+            self._count_bad_update()
+        tokens = sum(len(trajectory) for trajectory in trajectories)
+        return (
+            taken.figures(self.settings)
+            | criticised
+            | _figures(trajectories, judged.credit)
+            | {
+                "learning_rate": rate,
+                "applied": float(taken.applied > 0),
+                "bad_updates": float(self.bad_updates),
+                "tokens": float(tokens),
+                "tokens_per_second": tokens / max(sum(taken.seconds), 1e-9),
+                "prepare_seconds": prepare,
+            }
+        )
+
+    def batch(self, judged: Judged, version: int | None) -> Batch:
+        trajectories = judged.trajectories
+        batch = Batch(trajectories, by_trajectory(judged.credit.advantages, trajectories), version)
+        if self.settings.minibatches > 1:  # else the first step finds its own, exactly
+            batch.start = dict(enumerate(by_trajectory(judged.readings["logprobs"], trajectories)))
+        if self.settings.loss.kl or self.settings.credit.kl_penalty:
+            batch.reference = by_trajectory(judged.readings["reference"], trajectories)
+        return batch
+
+    def criticise(self, judged: Judged) -> dict[str, float]:
+        """Train the critic on what credit says it should have read."""
+        if self.critic is None:
+            return {}
+        credit, trajectories = judged.credit, judged.trajectories
+        used = np.ones(len(credit.targets), bool) if credit.valued is None else credit.valued
+        targets, valued = by_trajectory(credit.targets, trajectories), by_trajectory(used, trajectories)
+        none, nowhere = np.empty(0, np.float32), np.empty(0, bool)
+        learned = self.critic.learn(
+            judged.states,
+            [np.concatenate([none, *(targets[i] for i in indices)]) for indices in judged.mine],
+            [np.concatenate([nowhere, *(valued[i] for i in indices)]) for indices in judged.mine],
+            critic_learning_rate(self.settings, self.updates),
+        )
+        read = judged.readings["values"]
+        return learned | {
+            "value_mean": float(read.mean()),
+            "value_explained": explained(read[used], credit.targets[used]),
+        }
+
+    def _count_bad_update(self) -> None:
+        self.bad_updates += 1
+        if self.bad_updates >= self.settings.max_bad_updates:
+            raise FloatingPointError(
+                f"{self.bad_updates} updates had a loss or gradient that is not finite (learner.max_bad_updates="
+                f"{self.settings.max_bad_updates}): lower learner.learning_rate, and look at loss, grad_norm and "
+                "logprob_gap_max of the updates before, and at the rewards"
+            )
+
+    def counters(self) -> dict[str, Any]:
+        return {"updates": self.updates, "bad_updates": self.bad_updates, "credit_state": self.credit_state}
+
+    def restore(self, counters: dict[str, Any]) -> None:
+        self.updates, self.bad_updates = counters["updates"], counters["bad_updates"]
+        self.credit_state = counters["credit_state"]
+
+
+def _figures(trajectories: Sequence[Trajectory], credit: Credit) -> dict[str, float]:
+    first = np.cumsum([0, *(len(trajectory.rewards) for trajectory in trajectories)])[:-1]
+    return {
+        "trajectories": float(len(trajectories)),
+        "trained_tokens": float(len(credit.advantages)),
+        "alone": float(credit.alone),
+        "return_mean": float(credit.returns[first].mean()),
+        "advantage_mean": float(credit.advantages.mean()),
+        "advantage_std": float(credit.advantages.std()),
+    }
