@@ -207,8 +207,7 @@ def test_beside_a_critic_of_the_learner_the_mixture_is_the_same():
     """Its advantages put in the place of the shaper's own give what gives=advantage gives, over `own`."""
     chosen = RegressedSettings(components=8, own=0.4)
     mixed, alone, beside = (
-        RegressedShaper(chosen.model_copy(update=update), embed)
-        for update in ({}, {"own": 1.0}, {"gives": "outcome"})
+        RegressedShaper(chosen.model_copy(update=update), embed) for update in ({}, {"own": 1.0}, {"gives": "outcome"})
     )
     for number in range(3):
         episodes, _ = batch(number)
