@@ -19,7 +19,7 @@ from benchmarks.lab.contest import Contest
 from benchmarks.lab.gradients import Quality, quality, true_gradient
 from benchmarks.lab.pages import costs, gains, gradient_table, outcomes, step_sizes, write_curves
 from benchmarks.lab.store import Store
-from benchmarks.lab.trial import Method, Sizes
+from benchmarks.lab.trial import Game, Method, Sizes
 from benchmarks.report import quiet
 
 RECORDS = Path(__file__).parent / "records" / "intention_credit.jsonl"
@@ -60,12 +60,13 @@ METHODS = (
 )
 
 CONTEST = Contest(
-    games={
-        "twenty_questions": (),
-        "guess_my_city": ("game.options.turns=10",),
-        "bargaining": (),
-        "negotiation": (),
-    },
+    games=(
+        Game("Twenty Questions", "twenty_questions"),
+        Game("Guess My City", "guess_my_city", ("game.options.turns=10",)),
+        # of a rival who concedes anyway every method soon takes all there is
+        Game("bargaining", "bargaining", ("game.players={bob: scripted:tit_for_tat}",)),
+        Game("negotiation", "negotiation"),
+    ),
     methods=METHODS,
     rates=(3e-4, 1e-3, 3e-3),
     warm_starts=2,
@@ -79,12 +80,12 @@ SHOWN = ("per-turn mean", "gae, hidden-state critic", "aria (paper)", "gigpo, in
 def gradients(say: Callable[[str], None]) -> dict[str, dict[str, Quality]]:
     found: dict[str, dict[str, Quality]] = {}
     for game in CONTEST.games:
-        say(f"gradients: a large sample of {game}")
+        say(f"gradients: a large sample of {game.name}")
         true = true_gradient(CONTEST.trial(game, METHODS[0], CONTEST.rates[0], 0))
-        found[game] = {}
+        found[game.name] = {}
         for method in METHODS:
-            found[game][method.name] = quality(CONTEST.trial(game, method, CONTEST.rates[0], 0), true)
-            say(f"gradients: {game}, {method.name}: cosine {found[game][method.name].cosine:.2f}")
+            found[game.name][method.name] = quality(CONTEST.trial(game, method, CONTEST.rates[0], 0), true)
+            say(f"gradients: {game.name}, {method.name}: cosine {found[game.name][method.name].cosine:.2f}")
     return found
 
 

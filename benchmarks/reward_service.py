@@ -4,15 +4,19 @@
     python -m benchmarks.reward_service --quick    8 s each
 
 Requests of one episode of ten turns come at 200 a second, whether earlier ones are answered or not;
-the wait is counted from the moment a request was due. The shaper is aria with a full window, all
-utterances were embedded before, and the journal is on the disk with each answer. The same traffic
-runs without refits and with refits one after the other. One client process and one service share the
-machine with everything else that runs on it.
+the wait is counted from the moment a request was due. The shaper is aria with a full window, and the
+journal is on the disk with each answer. The same traffic runs without refits and with refits one
+after the other. One client process and one service share the machine with everything else that runs
+on it.
+
+All utterances are embedded here once, and every service is told by this process, each text once and
+before anything is measured: it then has them in its cache.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import socket
 import tempfile
@@ -21,6 +25,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +34,13 @@ import numpy as np
 from rich.table import Table
 
 from benchmarks.report import Say, run_alone
+from envs.embedding import embed
 from envs.episode import Episode, Ticket, Turn
 from envs.settings import GameSettings
 from reward_service import make_shaper
 from reward_service.http.plain import plain_of
 from reward_service.http.settings import HttpSettings
+from reward_service.interpreter import settle
 from reward_service.journal import Journal
 from reward_service.settings import RewardSettings
 from reward_service.stream import RewardStream
@@ -52,22 +59,57 @@ Send = Callable[[Episode, Callable[[], None]], None]  # and what to call when it
 def measure(quick: bool, say: Say) -> dict[str, Any]:
     seconds = QUICK_SECONDS if quick else SECONDS
     found = []
-    for where, service in (("in process", in_process), ("named actor", named_actor), ("HTTP", over_http)):
-        for refits, growth in (("none", SELDOM), ("one after the other", OFTEN)):
-            say(f"{where}, refits: {refits}")
-            with tempfile.TemporaryDirectory(prefix="parley-rewards-") as folder:
-                settings = settings_of(folder, growth)
-                with service(settings) as (send, warm, metrics):
-                    found.append({"where": where, "refits": refits} | run(seconds, send, warm, metrics))
+    say(f"embedding {TEXTS} utterances")
+    with embeddings() as url:
+        settle()
+        for where, service in (("in process", in_process), ("named actor", named_actor), ("HTTP", over_http)):
+            for refits, growth in (("none", SELDOM), ("one after the other", OFTEN)):
+                say(f"{where}, refits: {refits}")
+                with tempfile.TemporaryDirectory(prefix="parley-rewards-") as folder:
+                    settings = settings_of(folder, growth, url)
+                    with service(settings) as (send, warm, metrics):
+                        found.append({"where": where, "refits": refits} | run(seconds, send, warm, metrics))
     return {"episodes_per_second": RATE, "seconds_each": seconds, "waits": found}
 
 
-def settings_of(folder: str, growth: float) -> RewardSettings:
+def settings_of(folder: str, growth: float, url: str) -> RewardSettings:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         http = HttpSettings(port=held.getsockname()[1], state=folder)
-    intentions = {"growth": growth, "drift": 1.0, "aggregate": {"window": WINDOW}}
+    embedding = {"endpoint": {"url": url, "model": "as embedded before", "batch_texts": TEXTS}}
+    intentions = {"growth": growth, "drift": 1.0, "aggregate": {"window": WINDOW}, "embedding": embedding}
     return RewardSettings(shaper="aria", http=http, intentions=intentions)
+
+
+@contextmanager
+def embeddings() -> Iterator[str]:
+    """The address of a server that has them all."""
+    from reward_service.http.shard import WARM_UP
+
+    texts = [*utterances(), *(turn.utterance for turn in WARM_UP.turns)]
+    rows = dict(zip(texts, embed(texts).tolist(), strict=True))
+
+    class Told(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]
+            found = [{"index": place, "embedding": rows[text]} for place, text in enumerate(asked)]
+            content = json.dumps({"data": found}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *given: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Told)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+    finally:
+        server.shutdown()
+        thread.join(ANSWER_SECONDS)
 
 
 def run(
@@ -112,9 +154,12 @@ def _settled(metrics: Callable[[], dict[str, float]]) -> dict[str, float]:
     return found
 
 
+def utterances() -> list[str]:
+    return [f"{THINGS[n % 10]} {THINGS[n // 10 % 10]} {n}" for n in range(TEXTS)]
+
+
 def traffic() -> Iterator[Episode]:
-    chance = random.Random(0)
-    texts = [f"{THINGS[n % 10]} {THINGS[n // 10 % 10]} {n}" for n in range(TEXTS)]
+    chance, texts = random.Random(0), utterances()
     first = iter(texts)  # each once, so that all are embedded before anything is measured
     for number in range(1_000_000):
         turns = [Turn("seat", "policy", "go on", next(first, None) or chance.choice(texts)) for _ in range(TURNS)]

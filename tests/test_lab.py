@@ -13,20 +13,21 @@ from benchmarks.lab.gradients import quality, true_gradient
 from benchmarks.lab.pages import costs, gains, outcomes, step_sizes
 from benchmarks.lab.store import Store
 from benchmarks.lab.trainee import Trainee
-from benchmarks.lab.trial import Method, Record, Sizes, Trial, run, warm_start
+from benchmarks.lab.trial import Game, Method, Record, Sizes, Trial, run, warm_start
 
 TINY = Sizes(updates=2, batch=8, held_out=8, cloning_steps=40)
 PLAIN, OTHER = Method("plain"), Method("regressed", ("reward.shaper=regressed",))
-CONTEST = Contest(games={"parrot": ()}, methods=(PLAIN, OTHER), rates=(1e-3, 3e-3), warm_starts=1, sizes=TINY)
+PARROT = Game("parrot", "parrot")
+CONTEST = Contest(games=(PARROT,), methods=(PLAIN, OTHER), rates=(1e-3, 3e-3), warm_starts=1, sizes=TINY)
 
 
 def trial(**changes) -> Trial:
-    return replace(Trial("parrot", PLAIN, 1e-3, 3, 0, TINY), **changes)
+    return replace(Trial(PARROT, PLAIN, 1e-3, 3, 0, TINY), **changes)
 
 
 def record(seed: int, method: Method, rate: float, outcome: float) -> tuple[Trial, Record]:
-    made = CONTEST.trial("parrot", method, rate, seed)
-    return made, Record(asdict(made), [outcome, outcome], outcome, {"play": 1.0})
+    made = CONTEST.trial(PARROT, method, rate, seed)
+    return made, Record(asdict(made), [outcome, outcome], outcome, seconds={"play": 1.0})
 
 
 def filled(path) -> Store:
@@ -47,7 +48,7 @@ def test_an_interval_is_students():
 
 def test_gains_are_taken_in_pairs(tmp_path):
     store = filled(tmp_path / "records.jsonl")
-    one, other = (CONTEST.records(store, "parrot", method, 3) for method in (OTHER, PLAIN))
+    one, other = (CONTEST.records(store, PARROT, method, 3) for method in (OTHER, PLAIN))
     found = gain(one, other, lambda each: each.final)
     assert found.mean == pytest.approx(0.1)
     assert found.half == pytest.approx(0.0, abs=1e-9)  # though the seeds differ by far more
@@ -55,10 +56,10 @@ def test_gains_are_taken_in_pairs(tmp_path):
 
 def test_the_step_size_is_that_of_the_best_curve_on_other_seeds(tmp_path):
     store = filled(tmp_path / "records.jsonl")
-    assert CONTEST.best_rate(store, "parrot", PLAIN) == 3e-3
+    assert CONTEST.best_rate(store, PARROT, PLAIN) == 3e-3
     for seed in TUNING_SEEDS:
         store.put(*record(seed, PLAIN, 1e-3, 0.9))
-    assert CONTEST.best_rate(store, "parrot", PLAIN) == 1e-3
+    assert CONTEST.best_rate(store, PARROT, PLAIN) == 1e-3
     assert not set(TUNING_SEEDS) & set(range(60))
 
 

@@ -15,33 +15,33 @@ import numpy as np
 from scipy.stats import t as student
 
 from benchmarks.lab.store import Say, Store
-from benchmarks.lab.trial import Method, Record, Sizes, Trial
+from benchmarks.lab.trial import Game, Method, Record, Sizes, Trial
 
 TUNING_SEEDS = (90, 91)  # above every reported seed
 
 
 @dataclass(frozen=True)
 class Contest:
-    games: dict[str, tuple[str, ...]]  # recipe -> options of the game
+    games: tuple[Game, ...]
     methods: tuple[Method, ...]
     rates: tuple[float, ...]
     warm_starts: int
     sizes: Sizes
 
-    def trial(self, game: str, method: Method, rate: float, seed: int) -> Trial:
-        return Trial(game, method, rate, seed, seed % self.warm_starts, self.sizes, self.games[game])
+    def trial(self, game: Game, method: Method, rate: float, seed: int) -> Trial:
+        return Trial(game, method, rate, seed, seed % self.warm_starts, game.sizes or self.sizes)
 
-    def tuning(self, game: str, method: Method) -> list[Trial]:
+    def tuning(self, game: Game, method: Method) -> list[Trial]:
         return [self.trial(game, method, rate, seed) for rate in self.rates for seed in TUNING_SEEDS]
 
-    def best_rate(self, store: Store, game: str, method: Method) -> float:
+    def best_rate(self, store: Store, game: Game, method: Method) -> float:
         def worth(rate: float) -> float:
             records = [store.get(self.trial(game, method, rate, seed)) for seed in TUNING_SEEDS]
             return float(np.mean([-1.0 if record.failure else record.mean for record in records]))
 
         return max(self.rates, key=worth)
 
-    def reported(self, store: Store, game: str, method: Method, seeds: int) -> list[Trial]:
+    def reported(self, store: Store, game: Game, method: Method, seeds: int) -> list[Trial]:
         rate = self.best_rate(store, game, method)
         return [self.trial(game, method, rate, seed) for seed in range(seeds)]
 
@@ -52,7 +52,7 @@ class Contest:
         reported = zip(*(self.reported(store, *pair, seeds) for pair in pairs), strict=True)
         store.complete([trial for seed in reported for trial in seed], processes, say)
 
-    def records(self, store: Store, game: str, method: Method, seeds: int) -> list[Record]:
+    def records(self, store: Store, game: Game, method: Method, seeds: int) -> list[Record]:
         """Of the reported seeds that have been run; none before the step size is tuned."""
         if store.missing(self.tuning(game, method)):
             return []

@@ -11,7 +11,7 @@ window, its intention space or its critic; then on each of `BATCHES` more its gr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class Quality:
 def true_gradient(trial: Trial) -> np.ndarray:
     """Of the game's warm start, whatever the trial's method."""
     plain = Method("true", ("learner.credit.baseline=leave_one_out",))
-    trial = Trial(trial.game, plain, trial.rate, trial.seed, trial.warm_start, trial.sizes, trial.options)
+    trial = replace(trial, method=plain)
     trainee = Trainee(trial.config, warm_start(trial.config))
     size, total = trial.sizes.batch, 0.0
     for batch in range(LARGE_BATCHES):

@@ -45,7 +45,7 @@ def outcomes(contest: Contest, store: Store, seeds: int) -> Iterator[str]:
             for name, found in sorted(columns.items(), key=lambda item: -item[1][-1].mean)
         ]
         yield f"**{title}**, outcome in percent, mean ± 95 % interval\n\n" + table(
-            ["method", *contest.games, "mean of the games", "seeds"], rows
+            ["method", *(game.name for game in contest.games), "mean of the games", "seeds"], rows
         )
 
 
@@ -73,7 +73,7 @@ def gains(contest: Contest, store: Store, seeds: int, baselines: Sequence[str]) 
             ]
             rows.append([name, *each, estimate(means[name] - means[best])])
     rows.sort(key=lambda row: -row[-1].mean)
-    head = ["method", *contest.games, "mean of the games"]
+    head = ["method", *(game.name for game in contest.games), "mean of the games"]
     return f"**Gain over {best}**, points, held out, in pairs of equal seeds\n\n" + table(head, rows)
 
 
@@ -82,19 +82,21 @@ def step_sizes(contest: Contest, store: Store) -> str:
         [method.name, *(f"{contest.best_rate(store, game, method):g}" for game in contest.games)]
         for method in contest.methods
     ]
-    return "**Step sizes**, chosen on seeds that are not reported\n\n" + table(["method", *contest.games], rows)
+    return "**Step sizes**, chosen on seeds that are not reported\n\n" + table(
+        ["method", *(game.name for game in contest.games)], rows
+    )
 
 
 def costs(contest: Contest, store: Store, seeds: int) -> str:
-    """Seconds of an update by stage, mean over runs of all games."""
-    stages = ("play", "shape", "credit", "learn")
+    """CPU seconds of an update by stage, mean over runs of all games."""
+    stages = ("play", "shape", "learn")
     rows = []
     for method in contest.methods:
         records = [record for game in contest.games for record in contest.records(store, game, method, seeds)]
         if records:
             found = [float(np.mean([record.seconds.get(stage, 0.0) for record in records])) for stage in stages]
             rows.append([method.name, *(f"{seconds:.3f}" for seconds in found), f"{sum(found):.3f}"])
-    return "**Seconds of an update**\n\n" + table(["method", *stages, "all"], rows)
+    return "**CPU seconds of an update**\n\n" + table(["method", *stages, "all"], rows)
 
 
 def gradient_table(found: dict[str, dict[str, Quality]]) -> str:
@@ -134,7 +136,7 @@ def write_curves(contest: Contest, store: Store, seeds: int, shown: Sequence[str
             line = panel.plot(100 * curves.mean(axis=0), label=method.name, linewidth=1.6)[0]
             low, high = curves.mean(axis=0) - half, curves.mean(axis=0) + half
             panel.fill_between(range(len(low)), 100 * low, 100 * high, color=line.get_color(), alpha=0.12, linewidth=0)
-        panel.set_title(game.replace("_", " "), fontsize=10)
+        panel.set_title(game.name, fontsize=10)
         panel.set_xlabel("updates")
         panel.spines[["top", "right"]].set_visible(False)
         panel.grid(alpha=0.25)

@@ -49,16 +49,16 @@ def alone() -> None:
 
 @dataclass
 class Clock:
-    """Seconds by what they were spent on."""
+    """Seconds of CPU time by what they were spent on: it tells the same whoever else computes."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     since: float = 0.0
 
     def start(self) -> None:
-        self.since = time.perf_counter()
+        self.since = time.process_time()
 
     def stop(self, what: str) -> None:
-        now = time.perf_counter()
+        now = time.process_time()
         self.seconds[what] = self.seconds.get(what, 0.0) + now - self.since
         self.since = now
 
@@ -104,6 +104,7 @@ class Trainee:
         played = dict(self.sampler.model.named_parameters())
         for name, parameter in self.model.named_parameters():  # one set of weights, seen from both sides
             played[name].data = parameter.data
+        self.model_path = model
         self.games = new_play(config, model, self.sampler)
         optimiser = make_optimiser([parameter for parameter in self.model.parameters()], learner)
         self.driver = Driver(self.model, optimiser)
@@ -135,8 +136,10 @@ class Trainee:
         size = self.config.batch_episodes
         return self.play(self.tickets(size, self.batches * size))
 
-    def held_out(self, count: int) -> float:
-        return self.outcome(self.play(self.tickets(count, 0, held_out=True)))
+    def held_out(self, count: int, config: RunConfig | None = None) -> float:
+        """By sampling, as it was trained. `config`: of another game."""
+        games = self.games if config is None else new_play(config, self.model_path, self.sampler)
+        return self.outcome(play_out(games, self.tickets(count, 0, held_out=True)))
 
     def update(self) -> dict[str, float]:
         self.clock.start()

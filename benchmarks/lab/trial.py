@@ -39,22 +39,33 @@ class Sizes:
 
 
 @dataclass(frozen=True)
+class Game:
+    name: str  # in tables
+    recipe: str
+    settings: tuple[str, ...] = ()  # key=value, over the recipe
+    sizes: Sizes | None = None  # None: the contest's
+    transfer: tuple[str, ...] = ()  # key=value of the game, each another one to play with what was learned
+
+
+@dataclass(frozen=True)
 class Trial:
-    game: str  # a recipe's name
+    game: Game
     method: Method
     rate: float  # learner.learning_rate
     seed: int
     warm_start: int  # model.embedded.seed
     sizes: Sizes
-    options: tuple[str, ...] = ()  # key=value, of the game
 
     @property
     def name(self) -> str:
-        return f"{self.game}, {self.method.name} at {self.rate:g}, seed {self.seed}"
+        return f"{self.game.name}, {self.method.name} at {self.rate:g}, seed {self.seed}"
 
     @property
     def config(self) -> RunConfig:
-        return load_recipe(RECIPES / f"{self.game}.yaml", self.overrides)
+        return self.config_with()
+
+    def config_with(self, *more: str) -> RunConfig:
+        return load_recipe(RECIPES / f"{self.game.recipe}.yaml", [*self.overrides, *more])
 
     @property
     def overrides(self) -> list[str]:
@@ -68,7 +79,7 @@ class Trial:
             f"model.embedded.seed={self.warm_start}",
             f"learner.learning_rate={self.rate!r}",
             *cloning,
-            *self.options,
+            *self.game.settings,
             *self.method.settings,
         ]
 
@@ -78,7 +89,8 @@ class Record:
     trial: dict[str, Any]
     outcomes: list[float] = field(default_factory=list)  # of each batch, before it was learned from
     final: float = 0.0  # of held-out games, after the last update
-    seconds: dict[str, float] = field(default_factory=dict)  # an update, by stage
+    transfer: dict[str, float] = field(default_factory=dict)  # of games that were not trained
+    seconds: dict[str, float] = field(default_factory=dict)  # CPU time of an update, by stage
     figures: dict[str, float] = field(default_factory=dict)  # of the last update
     failure: str = ""
 
@@ -105,6 +117,8 @@ def run(trial: Trial) -> Record:
             figures = trainee.update()
             record.outcomes.append(figures["outcome"])
         record.final = trainee.held_out(trial.sizes.held_out)
+        for other in trial.game.transfer:
+            record.transfer[other] = trainee.held_out(trial.sizes.held_out, trial.config_with(other))
         record.figures = {name: value for name, value in figures.items() if "second" not in name}
     except FloatingPointError as error:  # a step size that destroys the policy is a result
         record.failure = str(error)
