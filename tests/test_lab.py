@@ -27,7 +27,7 @@ def trial(**changes) -> Trial:
 
 def record(seed: int, method: Method, rate: float, outcome: float) -> tuple[Trial, Record]:
     made = CONTEST.trial(PARROT, method, rate, seed)
-    return made, Record(asdict(made), [outcome, outcome], outcome, seconds={"play": 1.0})
+    return made, Record(asdict(made), [outcome, outcome], final=outcome, seconds={"play": 1.0})
 
 
 def filled(path) -> Store:

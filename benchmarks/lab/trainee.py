@@ -92,11 +92,11 @@ class Driver:
 
 
 class Trainee:
-    def __init__(self, config: RunConfig, model: Path, group_size: int = 1):
+    def __init__(self, config: RunConfig, model: Path, group_size: int = 1, discount: float | None = None):
         alone()
         torch.set_num_threads(1)
         torch.manual_seed(config.seed)
-        self.config, self.group_size = config, group_size
+        self.config, self.group_size, self.discount = config, group_size, discount
         self.players = seats_and_players(config)
         learner = config.learner
         self.model = load_model(str(model), learner, config.seed)
@@ -129,8 +129,14 @@ class Trainee:
     def play(self, tickets: Sequence[Ticket]) -> list[Episode]:
         return play_out(self.games, list(tickets))
 
-    def outcome(self, episodes: Sequence[Episode]) -> float:
-        return float(np.mean([episode.outcome[seat] for episode in episodes for seat in episode.policy_seats()]))
+    def score(self, episodes: Sequence[Episode]) -> float:
+        """Mean over seats of the policy."""
+        return float(np.mean([self._score(episode, seat) for episode in episodes for seat in episode.policy_seats()]))
+
+    def _score(self, episode: Episode, seat: str) -> float:
+        if self.discount is None:
+            return episode.outcome[seat]
+        return sum(self.discount**number * turn.reward for number, turn in enumerate(episode.turns_of(seat)))
 
     def next_batch(self) -> list[Episode]:
         size = self.config.batch_episodes
@@ -139,7 +145,7 @@ class Trainee:
     def held_out(self, count: int, config: RunConfig | None = None) -> float:
         """By sampling, as it was trained. `config`: of another game."""
         games = self.games if config is None else new_play(config, self.model_path, self.sampler)
-        return self.outcome(play_out(games, self.tickets(count, 0, held_out=True)))
+        return self.score(play_out(games, self.tickets(count, 0, held_out=True)))
 
     def update(self) -> dict[str, float]:
         self.clock.start()
@@ -152,7 +158,8 @@ class Trainee:
         self.sampler.version = self.version
         self.sampler.forget()
         self.clock.stop("learn")
-        return figures | {"outcome": self.outcome(episodes)}
+        turns = sum(len(trajectory.rewards) for trajectory in trajectories)
+        return figures | {"score": self.score(episodes), "turns": turns}
 
     def shaped(self, episodes: Sequence[Episode]) -> list[Trajectory]:
         for episode in episodes:

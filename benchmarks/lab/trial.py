@@ -1,8 +1,8 @@
 """One run of one method: the same warm start, the same number of episodes, one seed.
 
 A method is a name and the settings that make it; a contest is a set of games, methods and
-sizes. What is recorded is the outcome of every batch it trained on, and of held-out games at
-the end: both by sampling, as it was trained.
+sizes. What is recorded is the score of every batch it trained on, and of held-out games at the
+end: both by sampling, as it was trained.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class Game:
     recipe: str
     settings: tuple[str, ...] = ()  # key=value, over the recipe
     sizes: Sizes | None = None  # None: the contest's
+    discount: float | None = None  # what counts is what the game paid, so discounted; None: the outcome
     transfer: tuple[str, ...] = ()  # key=value of the game, each another one to play with what was learned
 
 
@@ -88,6 +89,7 @@ class Trial:
 class Record:
     trial: dict[str, Any]
     outcomes: list[float] = field(default_factory=list)  # of each batch, before it was learned from
+    steps: list[int] = field(default_factory=list)  # turns of the policy in each batch
     final: float = 0.0  # of held-out games, after the last update
     transfer: dict[str, float] = field(default_factory=dict)  # of games that were not trained
     seconds: dict[str, float] = field(default_factory=dict)  # CPU time of an update, by stage
@@ -111,11 +113,12 @@ def warm_start(config: RunConfig) -> Path:
 
 def run(trial: Trial) -> Record:
     record, config = Record(asdict(trial)), trial.config
-    trainee = Trainee(config, warm_start(config), trial.method.group_size)
+    trainee = Trainee(config, warm_start(config), trial.method.group_size, trial.game.discount)
     try:
         for _ in range(trial.sizes.updates):
             figures = trainee.update()
-            record.outcomes.append(figures["outcome"])
+            record.steps.append(int(figures["turns"]))
+            record.outcomes.append(figures["score"])
         record.final = trainee.held_out(trial.sizes.held_out)
         for other in trial.game.transfer:
             record.transfer[other] = trainee.held_out(trial.sizes.held_out, trial.config_with(other))
