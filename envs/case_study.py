@@ -19,11 +19,20 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from envs.game import Player, Step
-from envs.listed import Chooser, menu_of, named, order_of, yes_or_no
+from envs.listed import Chooser, menu_of, named, one_of, order_of, yes_or_no
 from envs.options import whole_number
 
 SEAT = "agent"
 OPEN, PUT, CLOSE = ACTIONS = ("open the microwave", "put the pancake in the microwave", "close the microwave")
+# the same three actions in more words, for what the length of an utterance does to credit
+WORDINGS = {
+    "short": ACTIONS,
+    "long": (
+        "open the door of the small white microwave that stands on the counter beside the sink",
+        "put the round pancake that you have been holding in your hand into the small white microwave",
+        "close the door of the small white microwave that stands on the counter beside the sink",
+    ),
+}
 STAGES = {  # stage -> what is seen of it
     "closed": "The microwave is closed. You are holding the pancake.",
     "open": "The microwave is open. You are holding the pancake.",
@@ -98,8 +107,9 @@ class CaseStudy:
     name = "case_study"
     seats = (SEAT,)
 
-    def __init__(self, turns: int = TURNS, shuffle: bool = True, menu: bool = False):
+    def __init__(self, turns: int = TURNS, shuffle: bool = True, menu: bool = False, wording: str = "short"):
         self.horizon = whole_number("turns", turns, 1, 99)
+        self._worded = WORDINGS[one_of("wording", wording, tuple(WORDINGS))]
         self.shuffle, self.menu = yes_or_no("shuffle", shuffle), yes_or_no("menu", menu)
         self._seed: int | None = None
         self._state: State | None = None
@@ -113,7 +123,7 @@ class CaseStudy:
     def _order_by(self, seed: int | None) -> None:
         self._seed = seed
         if seed is not None:
-            self._listed = tuple(ACTIONS[place] for place in order_of(len(ACTIONS), seed, self.shuffle))
+            self._listed = tuple(self._worded[place] for place in order_of(len(ACTIONS), seed, self.shuffle))
 
     @property
     def seat(self) -> str | None:
@@ -123,7 +133,7 @@ class CaseStudy:
         return (
             "You are in a kitchen, in front of a microwave, with a pancake in your hand. Your task is to heat up the "
             "pancake in the microwave: it has to be inside, and the microwave closed. Each turn, say exactly one of "
-            f"these actions and nothing else: {'; '.join(ACTIONS)}. What cannot be done costs the turn. You have "
+            f"these actions and nothing else: {'; '.join(self._worded)}. What cannot be done costs the turn. You have "
             f"{self.horizon} turns: done in time earns 1, not done costs 1."
         )
 
@@ -137,7 +147,8 @@ class CaseStudy:
     def step(self, utterance: str) -> Step:
         if self._state is None:
             raise RuntimeError("the game is over (or was never reset): no seat may act")
-        state, action = self._state, named(utterance, ACTIONS)
+        state, said = self._state, named(utterance, self._worded)
+        action = None if said is None else ACTIONS[self._worded.index(said)]
         done, executable = transition(state, action), (state.stage, action) in CHANGES
         self._state, self._won = done.then, done.reward > 0
         caption = f"the agent chooses to {action}" if action else "the agent says nothing that could be done"
@@ -174,9 +185,9 @@ class CaseStudy:
 
     def language(self) -> Iterable[str]:
         yield from map(seen_in, states(max(self.horizon, 2)))
-        yield from (GOAL, "The pancake is heated up.", "You have no turns left.", *ACTIONS)
+        yield from (GOAL, "The pancake is heated up.", "You have no turns left.", *self._worded)
         if self.menu:
-            yield from (menu_of((action, action)) for action in ACTIONS)
+            yield from (menu_of((action, action)) for action in self._worded)
 
     @classmethod
     def players(cls) -> dict[str, type[Player]]:
@@ -188,8 +199,10 @@ class Expert(Chooser):
 
     def advice(self, observation: str, actions: tuple[str, ...]) -> str:
         if "The microwave is closed." in observation:
-            return OPEN
-        return PUT if "holding the pancake" in observation else CLOSE
+            right = "open "
+        else:
+            right = "put " if "holding the pancake" in observation else "close "
+        return next(action for action in actions if action.startswith(right))
 
 
 class Mediocre(Expert):

@@ -161,7 +161,7 @@ def test_a_whole_game_by_hand():
     assert game.closing() == {SEAT: "You have no turns left."} and game.outcome() == {SEAT: 0.0}
 
 
-@pytest.mark.parametrize("options", [{}, {"menu": True}, {"turns": 1}, {"turns": 12}])
+@pytest.mark.parametrize("options", [{}, {"menu": True}, {"turns": 1}, {"turns": 12}, {"wording": "long"}])
 def test_the_language_holds_every_word(options):
     game = make_game("case_study", options)
     words = {word for sentence in game.language() for word in sentence.lower().split()}
@@ -208,6 +208,22 @@ def test_any_text_is_taken(text):
     assert step.terminated and step.rewards[SEAT] == (1.0 if named(text, ACTIONS) == CLOSE else -1.0)
 
 
+def test_more_words_change_nothing_else():
+    for seed, (state, action, *_) in enumerate(transitions()):
+        short, long = game_at(state, seed), game_at(state, seed, wording="long")
+        worded = long.actions()[short.actions().index(action)]
+        assert len(worded.split()) in (16, 17) and worded.split()[0] == action.split()[0]
+        here, there = short.step(action), long.step(worded)
+        assert here == there and long.save() == short.save()
+        assert not game_at(state, seed, wording="long").step(action).executable  # the short form is not listed
+    one = make_player("case_study", "expert", {"wording": "long"})
+    game = make_game("case_study", {"wording": "long"})
+    game.reset(0), one.reset(0)
+    while game.seat:
+        game.step(one.reply(game.observe(), game.actions()))
+    assert game.outcome() == {SEAT: 1.0}
+
+
 def test_saved_games_are_small_and_whole():
     for state in states():
         saved = game_at(state, seed=3).save()
@@ -216,7 +232,9 @@ def test_saved_games_are_small_and_whole():
         assert other.save() == saved and other.actions() == game_at(state, seed=3).actions()
 
 
-@pytest.mark.parametrize("options", [{"turns": 0}, {"turns": 5.0}, {"turns": 100}, {"shuffle": "no"}, {"menu": None}])
+@pytest.mark.parametrize(
+    "options", [{"turns": 0}, {"turns": 5.0}, {"turns": 100}, {"shuffle": "no"}, {"menu": None}, {"wording": 1}]
+)
 def test_bad_options_are_refused(options):
     with pytest.raises(ValueError, match=f"game option {next(iter(options))}="):
         make_game("case_study", options)
