@@ -27,6 +27,15 @@ class Contest:
     rates: tuple[float, ...]
     warm_starts: int
     sizes: Sizes
+    left_out: frozenset[tuple[str, str]] = frozenset()  # names of a game and of a method that cannot play it
+
+    def pairs(self) -> list[tuple[Game, Method]]:
+        return [
+            (game, method)
+            for game in self.games
+            for method in self.methods
+            if (game.name, method.name) not in self.left_out
+        ]
 
     def trial(self, game: Game, method: Method, rate: float, seed: int) -> Trial:
         return Trial(game, method, rate, seed, seed % self.warm_starts, game.sizes or self.sizes)
@@ -46,7 +55,7 @@ class Contest:
         return [self.trial(game, method, rate, seed) for seed in range(seeds)]
 
     def run(self, store: Store, seeds: int, processes: int, say: Say) -> None:
-        pairs = [(game, method) for game in self.games for method in self.methods]
+        pairs = self.pairs()
         store.complete([trial for pair in pairs for trial in self.tuning(*pair)], processes, say)
         # seed by seed, so that a contest that is stopped has every method at as many seeds
         reported = zip(*(self.reported(store, *pair, seeds) for pair in pairs), strict=True)
@@ -54,7 +63,7 @@ class Contest:
 
     def records(self, store: Store, game: Game, method: Method, seeds: int) -> list[Record]:
         """Of the reported seeds that have been run; none before the step size is tuned."""
-        if store.missing(self.tuning(game, method)):
+        if (game.name, method.name) in self.left_out or store.missing(self.tuning(game, method)):
             return []
         found = [store.get(trial) for trial in self.reported(store, game, method, seeds)]
         return [record for record in found if record is not None]

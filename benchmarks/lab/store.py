@@ -79,7 +79,14 @@ class Store:
 
 
 def _key(trial: dict) -> str:
-    return json.dumps(trial, sort_keys=True)
+    """What is not set is left out: a trial stays the same when trials learn something new."""
+    return json.dumps(_set(trial), sort_keys=True)
+
+
+def _set(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _set(each) for name, each in value.items() if each is not None and each != () and each != []}
+    return value
 
 
 def _rounded(value: Any) -> Any:

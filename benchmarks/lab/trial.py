@@ -32,10 +32,11 @@ class Method:
 
 @dataclass(frozen=True)
 class Sizes:
-    updates: int
+    updates: int  # at most
     batch: int  # episodes
     held_out: int  # games at the end
     cloning_steps: int | None = None  # of the warm start; None: the recipe's
+    steps: int | None = None  # turns of the policy: the batch that reaches it is the last one; None: no limit
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,11 @@ class Record:
 
     @property
     def mean(self) -> float:
-        """The area under the learning curve."""
-        return float(np.mean(self.outcomes))
+        """The area under the learning curve: over episodes, or over steps where these are what is equal."""
+        if (limit := self.trial["sizes"].get("steps")) is None:
+            return float(np.mean(self.outcomes))
+        played = np.minimum(np.cumsum(self.steps), limit)
+        return float(np.average(self.outcomes, weights=np.diff(played, prepend=0)))
 
 
 def warm_start(config: RunConfig) -> Path:
@@ -119,11 +123,13 @@ def run(trial: Trial) -> Record:
             figures = trainee.update()
             record.steps.append(int(figures["turns"]))
             record.outcomes.append(figures["score"])
+            if trial.sizes.steps is not None and sum(record.steps) >= trial.sizes.steps:
+                break
         record.final = trainee.held_out(trial.sizes.held_out)
         for other in trial.game.transfer:
             record.transfer[other] = trainee.held_out(trial.sizes.held_out, trial.config_with(other))
         record.figures = {name: value for name, value in figures.items() if "second" not in name}
     except FloatingPointError as error:  # a step size that destroys the policy is a result
         record.failure = str(error)
-    record.seconds = {stage: spent / trial.sizes.updates for stage, spent in trainee.clock.seconds.items()}
+    record.seconds = {stage: spent / max(len(record.outcomes), 1) for stage, spent in trainee.clock.seconds.items()}
     return record
