@@ -8,9 +8,10 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
+from benchmarks import credit
 from benchmarks.lab.contest import TUNING_SEEDS, Contest, estimate, gain
 from benchmarks.lab.gradients import quality, true_gradient
-from benchmarks.lab.pages import costs, gains, outcomes, step_sizes
+from benchmarks.lab.pages import costs, gains, outcomes, speeds, step_sizes, transfers
 from benchmarks.lab.store import Store
 from benchmarks.lab.trainee import Trainee
 from benchmarks.lab.trial import Game, Method, Record, Sizes, Trial, run, warm_start
@@ -27,7 +28,7 @@ def trial(**changes) -> Trial:
 
 def record(seed: int, method: Method, rate: float, outcome: float) -> tuple[Trial, Record]:
     made = CONTEST.trial(PARROT, method, rate, seed)
-    return made, Record(asdict(made), [outcome, outcome], final=outcome, seconds={"play": 1.0})
+    return made, Record(asdict(made), [outcome / 2, outcome], [10, 10], outcome, seconds={"play": 1.0})
 
 
 def filled(path) -> Store:
@@ -71,7 +72,7 @@ def test_records_survive_a_kill_and_answer_for_their_own_trial_only(tmp_path):
     with path.open("a") as file:
         file.write(json.dumps(asdict(found))[:30])  # cut off in the middle
     again = Store(path)
-    assert again.get(made).outcomes == [0.25, 0.25]
+    assert again.get(made).outcomes == [0.125, 0.25]
     assert again.missing([made, replace(made, seed=1)]) == [replace(made, seed=1)]
     assert again.get(replace(made, sizes=replace(TINY, batch=16))) is None
     again.put(*record(1, PLAIN, 1e-3, 0.5))
@@ -86,6 +87,49 @@ def test_tables_show_every_method_with_its_seeds(tmp_path):
     assert "10.0 ± 0.0" in gains(CONTEST, store, 3, ("plain",))
     assert "| plain | 0.003 |" in step_sizes(CONTEST, store)
     assert "1.000" in costs(CONTEST, store, 3)
+
+
+def test_a_method_that_cannot_play_a_game_is_left_out_of_it_alone(tmp_path):
+    second = replace(PARROT, name="other parrot", transfer=("game.options.turns=2",))
+    both = replace(CONTEST, games=(PARROT, second), left_out=frozenset({("other parrot", "regressed")}))
+    store = filled(tmp_path / "records.jsonl")
+    for seed in (*TUNING_SEEDS, 0, 1, 2):
+        for rate in CONTEST.rates:
+            made = both.trial(second, PLAIN, rate, seed)
+            store.put(made, Record(asdict(made), [0.5, 0.5], [10, 10], 0.5, {"game.options.turns=2": 0.25}))
+    assert len(both.pairs()) == 3
+    rows = {line.split(" | ")[0].strip("| "): line for line in next(outcomes(both, store, 3)).splitlines()}
+    assert rows["regressed"].count("| - |") == 1 and rows["regressed"].endswith("| - | 3 |")
+    assert "**50.0 ± 0.0**" in rows["plain"]
+    assert "regressed" not in gains(both, store, 3, ("plain",))
+    assert "| regressed | 0.003 | - |" in step_sizes(both, store)
+    assert "| plain | 25.0 ± 0.0 |" in transfers(both, store, 3)
+    # the better one's mean curve, smoothed, goes from half of its end to three quarters; the other's is lower
+    reached = {line.split(" | ")[0].strip("| "): line for line in speeds(CONTEST, store, 3).splitlines()}
+    assert "not reached" in reached["plain"] and "| 17 |" in reached["regressed"]
+
+
+def test_at_equal_steps_a_batch_counts_by_its_steps():
+    made = trial(sizes=replace(TINY, steps=30))
+    assert Record(asdict(made), [0.0, 1.0], [20, 20]).mean == pytest.approx(1 / 3)  # what is beyond is not counted
+    assert Record(asdict(trial()), [0.0, 1.0], [20, 60]).mean == 0.5
+    found = run(trial(sizes=replace(TINY, updates=50, steps=60)))
+    assert sum(found.steps[:-1]) < 60 <= sum(found.steps)
+
+
+def test_a_trial_stays_the_same_when_trials_learn_something_new(tmp_path):
+    store = Store(tmp_path / "records.jsonl")
+    made, found = record(0, PLAIN, 1e-3, 0.25)
+    older = json.loads(json.dumps(asdict(found)))
+    del older["trial"]["sizes"]["steps"], older["trial"]["game"]["transfer"]
+    store.path.write_text(json.dumps(older) + "\n")
+    assert Store(store.path).get(made) is not None
+
+
+@pytest.mark.parametrize("method", [pytest.param(method, id=method.name) for method in credit.METHODS])
+def test_every_method_of_the_credit_contest_trains(method):
+    found = run(credit.PARTS["main"].trial(replace(credit.CASE, sizes=replace(TINY, batch=16)), method, 1e-3, 0))
+    assert not found.failure and len(found.outcomes) == 2 and found.steps[0] >= 48
 
 
 def test_a_run_is_the_same_again_and_another_seed_is_not():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +10,10 @@ import numpy as np
 from benchmarks.lab.contest import Contest, Estimate, estimate, gain
 from benchmarks.lab.gradients import Quality
 from benchmarks.lab.store import Store
-from benchmarks.lab.trial import Method, Record
+from benchmarks.lab.trial import Game, Method, Record
+
+NONE = "-"
+Of = Callable[[Record], float]
 
 
 def mean_of(record: Record) -> float:
@@ -31,35 +34,82 @@ def outcomes(contest: Contest, store: Store, seeds: int) -> Iterator[str]:
     for title, of in (("Held-out games after the last update", final_of), ("Mean of all batches played", mean_of)):
         columns = {}
         for method in contest.methods:
-            by_game = {game: contest.records(store, game, method, seeds) for game in contest.games}
-            if not all(by_game.values()):
-                continue
-            columns[method.name] = [estimate([of(record) for record in by_game[game]]) for game in contest.games]
-            counts = min(len(records) for records in by_game.values())
-            # seeds are paired over games: the interval is that of the mean over games, seed by seed
-            each = [[of(record) for record in records[:counts]] for records in by_game.values()]
-            columns[method.name].append(estimate(np.mean(each, axis=0)))
-        best = [max(found[place].mean for found in columns.values()) for place in range(len(contest.games) + 1)]
+            by_game = [contest.records(store, game, method, seeds) for game in contest.games]
+            if any(by_game):
+                cells = [estimate([of(record) for record in found]) if found else None for found in by_game]
+                columns[method.name] = [*cells, _over_games(by_game, of)]
+        best = [max((cell.mean for cell in cells if cell), default=0) for cells in zip(*columns.values(), strict=True)]
         rows = [
-            [name, *(_bold(cell, top) for cell, top in zip(found, best, strict=True)), found[-1].count]
-            for name, found in sorted(columns.items(), key=lambda item: -item[1][-1].mean)
+            [name, *(_bold(cell, top) for cell, top in zip(found, best, strict=True)), _seeds(found)]
+            for name, found in sorted(columns.items(), key=lambda item: -(item[1][-1].mean if item[1][-1] else 0))
         ]
-        yield f"**{title}**, outcome in percent, mean ± 95 % interval\n\n" + table(
+        yield f"**{title}**, score in percent, mean ± 95 % interval\n\n" + table(
             ["method", *(game.name for game in contest.games), "mean of the games", "seeds"], rows
         )
 
 
-def _bold(cell: Estimate, best: float) -> str:
+def _over_games(by_game: Sequence[Sequence[Record]], of: Of) -> Estimate | None:
+    """Seeds are paired over games: the interval is that of the mean over games, seed by seed."""
+    count = min(len(records) for records in by_game)
+    return estimate(np.mean([[of(record) for record in found[:count]] for found in by_game], axis=0)) if count else None
+
+
+def _seeds(cells: Sequence[Estimate | None]) -> int:
+    return min(cell.count for cell in cells if cell)
+
+
+def _bold(cell: Estimate | None, best: float) -> str:
+    if cell is None:
+        return NONE
     return f"**{cell}**" if cell.mean == best else str(cell)
+
+
+def speeds(contest: Contest, store: Store, seeds: int) -> str:
+    """How soon a method's mean curve comes to 90 % of the best score that any method's reaches."""
+    rows: list[list[object]] = [[method.name] for method in contest.methods]
+    for game in contest.games:
+        curves = {}
+        for method in contest.methods:
+            if found := contest.records(store, game, method, seeds):
+                curves[method.name] = mean_curve(found)
+        aim = 0.9 * max((curve.max() for _, curve in curves.values()), default=0.0)
+        for row, method in zip(rows, contest.methods, strict=True):
+            steps, curve = curves.get(method.name, ([], np.empty(0)))
+            there = np.flatnonzero(curve >= aim)
+            row.append(f"{steps[there[0]]:,.0f}" if len(there) else NONE if not len(curve) else "not reached")
+    return "**Steps to 90 % of the best**, of mean curves\n\n" + table(
+        ["method", *(g.name for g in contest.games)], rows
+    )
+
+
+def transfers(contest: Contest, store: Store, seeds: int) -> str:
+    """Games that were not trained, played with what was learned."""
+    tables = []
+    for game in contest.games:
+        if not game.transfer:
+            continue
+        rows = []
+        for method in contest.methods:
+            if found := contest.records(store, game, method, seeds):
+                rows.append(
+                    [method.name, *(estimate([each.transfer[other] for each in found]) for other in game.transfer)]
+                )
+        head = ["method", *(other.rpartition("=")[2].replace("_", " ") for other in game.transfer)]
+        tables.append(f"**Trained on {game.name}, played elsewhere**, score in percent\n\n" + table(head, rows))
+    return "\n\n".join(tables)
 
 
 def gains(contest: Contest, store: Store, seeds: int, baselines: Sequence[str]) -> str:
     """Seed by seed against the baseline that is best on the mean over games."""
 
+    played = {(game.name, method.name) for game, method in contest.pairs()}
+
     def over_games(method: Method) -> list[list[Record]]:
         return [contest.records(store, game, method, seeds) for game in contest.games]
 
-    complete = {method.name: over_games(method) for method in contest.methods}
+    complete = {
+        m.name: over_games(m) for m in contest.methods if all((g.name, m.name) in played for g in contest.games)
+    }
     count = min(len(records) for found in complete.values() for records in found)
     if not count:
         return ""
@@ -79,12 +129,17 @@ def gains(contest: Contest, store: Store, seeds: int, baselines: Sequence[str]) 
 
 def step_sizes(contest: Contest, store: Store) -> str:
     rows = [
-        [method.name, *(f"{contest.best_rate(store, game, method):g}" for game in contest.games)]
-        for method in contest.methods
+        [method.name, *(_rate(contest, store, game, method) for game in contest.games)] for method in contest.methods
     ]
     return "**Step sizes**, chosen on seeds that are not reported\n\n" + table(
         ["method", *(game.name for game in contest.games)], rows
     )
+
+
+def _rate(contest: Contest, store: Store, game: Game, method: Method) -> str:
+    if (game.name, method.name) in contest.left_out or store.missing(contest.tuning(game, method)):
+        return NONE
+    return f"{contest.best_rate(store, game, method):g}"
 
 
 def costs(contest: Contest, store: Store, seeds: int) -> str:
@@ -131,20 +186,33 @@ def write_curves(contest: Contest, store: Store, seeds: int, shown: Sequence[str
             records = contest.records(store, game, method, seeds)
             if method.name not in shown or not records:
                 continue
-            curves = np.array([_smooth(record.outcomes) for record in records])
+            steps, curves = curves_of(records)
             half = [estimate(column).half for column in curves.T]
-            line = panel.plot(100 * curves.mean(axis=0), label=method.name, linewidth=1.6)[0]
+            line = panel.plot(steps, 100 * curves.mean(axis=0), label=method.name, linewidth=1.6)[0]
             low, high = curves.mean(axis=0) - half, curves.mean(axis=0) + half
-            panel.fill_between(range(len(low)), 100 * low, 100 * high, color=line.get_color(), alpha=0.12, linewidth=0)
+            panel.fill_between(steps, 100 * low, 100 * high, color=line.get_color(), alpha=0.12, linewidth=0)
         panel.set_title(game.name, fontsize=10)
-        panel.set_xlabel("updates")
+        panel.set_xlabel("turns of the policy")
         panel.spines[["top", "right"]].set_visible(False)
         panel.grid(alpha=0.25)
-    np.atleast_1d(panels)[0].set_ylabel("outcome, %")
+    np.atleast_1d(panels)[0].set_ylabel("score, %")
     np.atleast_1d(panels)[0].legend(fontsize=7, frameon=False)
     picture.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(picture, metadata={"Date": None})
     plot.close(figure)
+
+
+def curves_of(records: Sequence[Record], points: int = 40) -> tuple[np.ndarray, np.ndarray]:
+    """Smoothed scores at equal steps, as far as all of them go: steps [points], curves [records, points]."""
+    played = [np.cumsum(record.steps) for record in records]
+    steps = np.linspace(max(each[0] for each in played), min(each[-1] for each in played), points)
+    curves = [np.interp(steps, each, _smooth(record.outcomes)) for each, record in zip(played, records, strict=True)]
+    return steps, np.array(curves)
+
+
+def mean_curve(records: Sequence[Record]) -> tuple[np.ndarray, np.ndarray]:
+    steps, curves = curves_of(records)
+    return steps, curves.mean(axis=0)
 
 
 def _smooth(outcomes: Sequence[float], width: int = 5) -> np.ndarray:

@@ -1,0 +1,137 @@
+"""Which credit, at the level of words? Games with listed actions, every method, the same warm starts and steps.
+
+    python -m benchmarks.credit              everything; goes on where it was stopped
+    python -m benchmarks.credit --part main  one part: main, discount, length, horizon
+    python -m benchmarks.credit --seeds 2    fewer seeds; those that are there count
+    python -m benchmarks.credit --tables     only what has been recorded
+
+main      every method on every game
+discount  NTPO with its discount between tokens from .8 to 1; .95, that of both games, is its own
+length    POAD and NTPO on the same decisions in more words
+horizon   POAD without a discount between turns
+
+Each method's step size is tuned on seeds that are not reported. Records are kept in
+benchmarks/records/credit.jsonl, one line a run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from benchmarks.lab.contest import Contest
+from benchmarks.lab.pages import costs, gains, outcomes, speeds, step_sizes, transfers, write_curves
+from benchmarks.lab.store import Store
+from benchmarks.lab.trial import Game, Method, Sizes
+from benchmarks.report import quiet
+
+RECORDS = Path(__file__).parent / "records" / "credit.jsonl"
+CURVES = Path(__file__).parents[1] / "docs" / "images" / "credit.svg"
+SEEDS = 8
+GROUP = 8
+
+# what the methods with a critic or a ratio have in common; the paper's clip and KL guard
+PPO = (
+    "learner.loss.kind=ppo",
+    "learner.epochs=2",
+    "learner.minibatches=2",
+    "learner.loss.entropy=0.01",
+    "learner.loss.kl_guard=0.02",
+)
+CRITIC = ("learner.critic.value_clip=0.2",)
+
+
+def of(method: str, *settings: str) -> tuple[str, ...]:
+    return (f"learner.credit.method={method}", *PPO, *settings)
+
+
+REINFORCE = Method("reinforce, per-turn mean", ("learner.credit.baseline=turn",))
+POAD = Method("poad", of("poad", *CRITIC))
+NTPO = Method("ntpo", of("ntpo", *CRITIC))
+TWOSOME = Method("twosome", of("twosome", *CRITIC, "rollout.choose_listed=true"))
+METHODS = (
+    REINFORCE,
+    Method("ppo, turn level", of("gae", *CRITIC)),
+    TWOSOME,
+    NTPO,
+    POAD,
+    Method("poad, lambda_w .95", of("poad", *CRITIC, "learner.credit.lambda_w=0.95")),
+    Method("grpo", (f"group_size={GROUP}", "learner.credit.method=grpo", *PPO), GROUP),
+    Method("gigpo", (f"group_size={GROUP}", "learner.credit.method=gigpo", *PPO), GROUP),
+)
+
+# rewards as the games pay them, discounted as the paper does
+SHORT = Sizes(updates=200, batch=16, held_out=200, steps=4000)
+HOUSE = Sizes(updates=200, batch=16, held_out=100, steps=12_000)
+ROWS = Sizes(updates=12, batch=16, held_out=48)
+CASE = Game("case study", "case_study", sizes=SHORT, discount=0.95)
+LONG = Game(
+    "case study, long words",
+    "case_study",
+    ("game.options.wording=long", "rollout.max_utterance_tokens=24"),
+    SHORT,
+    discount=0.95,
+)
+KITCHENS = tuple(
+    Game(name.replace("_", " "), "overcooked", (f"game.options.task={name}",), HOUSE, discount=0.99)
+    for name in ("tomato_salad", "tomato_lettuce_salad")
+)
+OTHER_CHORES = ("cheese", "hamburger", "apple_pie", "pizza", "dishes", "laundry")
+HOMES = (
+    Game(
+        "food preparation",
+        "virtualhome",
+        sizes=HOUSE,
+        discount=0.95,
+        transfer=tuple(f"game.options.task={task}" for task in OTHER_CHORES),
+    ),
+    Game("entertainment", "virtualhome", ("game.options.task=entertainment",), HOUSE, discount=0.95),
+)
+CODING = Game("data science", "data_science", sizes=ROWS)
+
+
+def contest(games: tuple[Game, ...], methods: tuple[Method, ...]) -> Contest:
+    unlisted = frozenset((game.name, TWOSOME.name) for game in games if game is CODING)
+    return Contest(games, methods, rates=(3e-4, 1e-3, 3e-3), warm_starts=2, sizes=SHORT, left_out=unlisted)
+
+
+def discounted(gamma: float) -> Method:
+    return Method(f"ntpo, gamma_w {gamma:g}", of("ntpo", *CRITIC, f"learner.credit.gamma_w={gamma:g}"))
+
+
+PARTS = {
+    "main": contest((CASE, *KITCHENS, *HOMES, CODING), METHODS),
+    "discount": contest((CASE, HOMES[0]), (*map(discounted, (0.8, 0.9)), NTPO, *map(discounted, (0.99, 1.0)), POAD)),
+    "length": contest((CASE, LONG), (NTPO, POAD, METHODS[1], TWOSOME)),
+    "horizon": contest((CASE, HOMES[0]), (POAD, Method("poad, gamma 1", (*POAD.settings, "learner.credit.gamma=1")))),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.credit", description=__doc__.splitlines()[0])
+    parser.add_argument("--part", choices=PARTS, action="append", help="only this one; may be given again")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="reported seeds of each method")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="runs at once, a thread each")
+    parser.add_argument("--tables", action="store_true", help="run nothing, show what has been recorded")
+    asked = parser.parse_args()
+    quiet()
+    store = Store(RECORDS)
+    for name in asked.part or PARTS:
+        part = PARTS[name]
+        if not asked.tables:
+            part.run(store, asked.seeds, asked.processes, print)
+        print(f"## {name}\n")
+        for table in outcomes(part, store, asked.seeds):
+            print(table, end="\n\n")
+        print(gains(part, store, asked.seeds, ("ntpo", "poad")), end="\n\n")
+        print(speeds(part, store, asked.seeds), end="\n\n")
+        if name == "main":
+            print(transfers(part, store, asked.seeds), end="\n\n")
+            write_curves(part, store, asked.seeds, [method.name for method in METHODS], CURVES)
+        print(costs(part, store, asked.seeds), end="\n\n")
+        print(step_sizes(part, store), end="\n\n")
+
+
+if __name__ == "__main__":
+    main()
