@@ -56,6 +56,7 @@ TRAIN = """\
 examples:
   parley train recipes/demo.yaml
   parley train recipes/demo.yaml rollout.workers=2 learner.ranks=2 learner.zero=3
+  parley train recipes/games/virtualhome.yaml recipes/credit/poad.yaml recipes/models/qwen3_1.7b.yaml
   parley train recipes/demo.yaml model.path=Qwen/Qwen3-0.6B learner.lora.rank=8
   parley train recipes/demo.yaml 'learner.betas=[0.9, 0.95]' --dry-run
 """
@@ -69,6 +70,8 @@ examples:
   parley evaluate runs/bargaining-20260101-120000 --trials
   parley evaluate Qwen/Qwen3-0.6B game.name=bargaining --trials 'alice vs *' --episodes 240
 """
+
+OVERRIDES = "settings by dotted key, values are YAML; or a file of them, e.g. recipes/credit/poad.yaml"
 
 REPORT = """\
 examples:
@@ -290,7 +293,7 @@ def parser() -> argparse.ArgumentParser:
         made.set_defaults(command=function)
         return made
 
-    overrides = {"nargs": "*", "default": [], "metavar": "key=value", "help": "settings by dotted key; values are YAML"}
+    overrides = {"nargs": "*", "default": [], "metavar": "key=value|LAYER", "help": OVERRIDES}
     made = command("train", train, "train a policy as a recipe says", TRAIN)
     made.add_argument("recipe", metavar="RECIPE", help="YAML file, e.g. recipes/demo.yaml")
     made.add_argument("overrides", **overrides)

@@ -4,8 +4,11 @@
     rollout:
       workers: 2               # command line: rollout.workers=2
 
-Mappings merge key by key; everything else, an empty mapping included, replaces what was
-there. Nothing here imports torch, vllm or ray: a mistake costs milliseconds.
+    train games/virtualhome.yaml credit/poad.yaml rollout.workers=2
+
+Overrides are laid over the recipe from left to right: settings, and whole files, layers that say
+only what they are about. Mappings merge key by key; everything else, an empty mapping included,
+replaces what was there. Nothing here imports torch, vllm or ray: a mistake costs milliseconds.
 """
 
 from __future__ import annotations
@@ -32,14 +35,19 @@ COMMAND_LINE = "command line"
 def load_recipe(path: str | Path | None, overrides: Sequence[str] = ()) -> RunConfig:
     """The config of a recipe (of the defaults alone if `path` is None) under `overrides`."""
     tree = {} if path is None else read_recipe(Path(path))
-    source = "" if path is None else str(path)
+    sources = {}
     for override in overrides:
-        tree = merge(tree, parse_override(override))
-    return check(tree, source, {override.partition("=")[0] for override in overrides})
+        layer = _is_layer(override)
+        over = read_recipe(Path(override)) if layer else parse_override(override)
+        keys = _leaves(over) if layer else [override.partition("=")[0]]
+        sources |= dict.fromkeys(keys, override if layer else COMMAND_LINE)
+        tree = merge(tree, over)
+    return check(tree, "" if path is None else str(path), sources)
 
 
-def check(tree: dict, source: str, overridden: set[str] = frozenset()) -> RunConfig:
-    """Everything that can be known of a config before anything starts."""
+def check(tree: dict, source: str, sources: Mapping[str, str] = types.MappingProxyType({})) -> RunConfig:
+    """Everything that can be known of a config before anything starts. `sources`: dotted key ->
+    who overrode it."""
     problems = list(_booleans_for_numbers(tree, RunConfig))
     if not problems:
         try:
@@ -48,7 +56,7 @@ def check(tree: dict, source: str, overridden: set[str] = frozenset()) -> RunCon
             problems = [_explain(problem, tree) for problem in error.errors()]
     if problems:
         key, message = problems[0]
-        where = COMMAND_LINE if any(_related(key, other) for other in overridden) else source
+        where = next((name for other, name in reversed(sources.items()) if _related(key, other)), source)
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise ConfigError(f"{where + ': ' if where else ''}{key + ': ' if key else ''}{message}{more}")
     _check_game(config)
@@ -87,11 +95,26 @@ def read_recipe(path: Path, inside: tuple[Path, ...] = ()) -> dict:
     return merge(read_recipe(path.parent / base, (*inside, path.resolve())), tree)
 
 
+def _is_layer(override: str) -> bool:
+    return "=" not in override and override.endswith((".yaml", ".yml"))
+
+
+def _leaves(tree: Mapping, prefix: str = "") -> list[str]:
+    """Dotted keys of what is no section."""
+    return [
+        leaf
+        for key, value in tree.items()
+        for leaf in (_leaves(value, f"{prefix}{key}.") if value and isinstance(value, dict) else [f"{prefix}{key}"])
+    ]
+
+
 def parse_override(text: str) -> dict:
     """'a.b=[1, 2]' -> {'a': {'b': [1, 2]}}"""
     key, equals, value = text.partition("=")
     if not equals or not all(part.strip() for part in key.split(".")):
-        raise ConfigError(f"{COMMAND_LINE}: {text!r} is not key=value (for example rollout.workers=2)")
+        raise ConfigError(
+            f"{COMMAND_LINE}: {text!r} is neither key=value (for example rollout.workers=2) nor a YAML file"
+        )
     try:
         parsed = read_yaml(value)
     except yaml.YAMLError as error:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from cluster.config import RunConfig
+from cluster.config import LEARNER_READS, RunConfig
 from cluster.errors import ConfigError
 from cluster.plain_yaml import read_yaml
 from cluster.recipe import dotted_fields, load_recipe, to_yaml
+from learners.credit import METHODS as READINGS
+from learners.settings import CreditSettings
 
-RECIPES = sorted((Path(__file__).parent.parent / "recipes").rglob("*.yaml"))
+FOLDER = Path(__file__).parent.parent / "recipes"
+GAMES, CREDITS, MODELS = (sorted((FOLDER / part).glob("*.yaml")) for part in ("games", "credit", "models"))
+RECIPES = sorted(set(FOLDER.rglob("*.yaml")) - {*CREDITS, *MODELS})  # those are layers
+LISTED = ("case_study", "overcooked", "virtualhome", "parrot")
 
 
 def refused(*overrides: str, path: Path | None = None) -> str:
@@ -41,8 +47,8 @@ def refused(*overrides: str, path: Path | None = None) -> str:
         (["rollout.endpoints={a: {url: x}}"], "command line: rollout.endpoints.a.model: has to be given"),
         (["name=a/b"], "command line: name: 'a/b' does not fit ^[A-Za-z0-9][A-Za-z0-9._-]*$"),
         (["evaluation.seed=5"], "command line: evaluation.seed: should be greater than or equal to 1000000, not 5"),
-        (["x"], "command line: 'x' is not key=value (for example rollout.workers=2)"),
-        (["a..b=1"], "command line: 'a..b=1' is not key=value (for example rollout.workers=2)"),
+        (["x"], "command line: 'x' is neither key=value (for example rollout.workers=2) nor a YAML file"),
+        (["a..b=1"], "command line: 'a..b=1' is neither key=value (for example rollout.workers=2) nor a YAML file"),
         (["updates=x", "seed=y"], "command line: seed: should be a whole number, not 'y' (and 1 more)"),
         (
             ["batch_episodes=1", "learner.ranks=2"],
@@ -167,6 +173,43 @@ def test_every_recipe_in_the_house_is_valid(path):
     assert isinstance(load_recipe(path), RunConfig)
 
 
+@pytest.mark.parametrize("method", CREDITS, ids=lambda path: path.stem)
+def test_every_method_is_a_layer_over_every_game_and_model(method):
+    for game in GAMES:
+        if method.stem == "critic_1b":  # on top of a method
+            continue
+        if method.stem == "twosome" and game.stem not in LISTED:
+            assert "lists no actions to choose from" in refused(str(method), path=game)
+            continue
+        config = load_recipe(game, [str(method)])
+        assert (config.learner.credit.method, config.game) == (method.stem, load_recipe(game).game)
+    for model in MODELS:
+        beside = [] if method.stem != "critic_1b" else [str(FOLDER / "credit" / "poad.yaml")]
+        config = load_recipe(FOLDER / "games" / "virtualhome.yaml", [*beside, str(method), str(model)])
+        assert config.learner.gpus_per_rank == 1 and config.learner.lora.rank == 8
+
+
+def test_there_is_a_layer_for_every_method_that_trains():
+    assert {path.stem for path in CREDITS} >= set(get_args(CreditSettings.model_fields["method"].annotation))
+
+
+def test_layers_lie_over_the_recipe_from_left_to_right(tmp_path):
+    over, more = tmp_path / "over.yaml", tmp_path / "more.yml"
+    over.write_text("seed: 3\nlearner: {epochs: 2, gradient_clip: 0.5}\n")
+    more.write_text("base: over.yaml\nlearner: {epochs: 3}\n")
+    config = load_recipe(FOLDER / "demo.yaml", ["learner.gradient_clip=0.25", str(over), "seed=4"])
+    assert (config.seed, config.learner.epochs, config.learner.gradient_clip) == (4, 2, 0.5)
+    assert config.game == load_recipe(FOLDER / "demo.yaml").game
+    assert load_recipe(None, [str(over), str(more)]).learner.epochs == 3
+    # a mistake is reported where it was made
+    over.write_text("learner: {epochz: 2}\n")
+    assert refused(str(over)) == f"{over}: learner.epochz: unknown key; did you mean learner.epochs?"
+    over.write_text("learner: {epochs: 0}\n")
+    assert refused(str(over), "learner.minibatches=2").startswith(f"{over}: learner.epochs: ")
+    assert refused(str(over), "learner.epochs=-1").startswith("command line: learner.epochs: ")
+    assert "does not exist" in refused(str(tmp_path / "nowhere.yaml"))
+
+
 def test_there_are_recipes():
     assert {path.stem for path in RECIPES} >= {
         "demo",
@@ -190,9 +233,16 @@ def test_an_annotating_rule_is_the_games_own():
     load_recipe(None, ["reward.shaper=oni", "game.name=virtualhome"])
 
 
-def test_a_credit_method_whose_readings_nobody_gives_is_refused():
-    with pytest.raises(ConfigError, match="archer needs turn_values, action_values.*train with: reinforce, rloo, grpo"):
-        load_recipe(None, ["learner.credit.method=archer"])
+def test_a_credit_method_whose_readings_nobody_gives_is_refused(monkeypatch):
+    assert all(set(wanted) <= LEARNER_READS for wanted in READINGS.values()), "there is none at present"
+    load_recipe(None, ["learner.credit.method=archer", "learner.critic.states=base"])
+    with monkeypatch.context() as patch:
+        patch.setattr("cluster.config.LEARNER_READS", LEARNER_READS - {"action_values"})
+        with pytest.raises(ConfigError, match="archer needs action_values.*train with: reinforce, rloo, grpo.* vtrace$"):
+            load_recipe(None, ["learner.credit.method=archer", "learner.critic.states=base"])
+
+
+def test_credit_that_clashes_with_the_rest_is_refused():
     with pytest.raises(ConfigError, match="learner.credit.method=twosome trains a choice among listed actions"):
         load_recipe(None, ["learner.credit.method=twosome"])
     for shaper in ("aria", "aria_rm", "regressed"):
