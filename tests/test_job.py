@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import signal
@@ -13,7 +14,9 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 ROOT = Path(__file__).parent.parent
 RAY = str(Path(sys.executable).parent / "ray")
@@ -30,10 +33,10 @@ def free_ports(count: int) -> list[int]:
             each.close()
 
 
-@pytest.fixture
-def cluster(tmp_path):
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
     """A head node in a process of its own; ended through that process alone."""
-    token = tmp_path / "token"
+    token = tmp_path_factory.mktemp("cluster") / "token"
     token.write_text(secrets.token_hex(32))
     environment = {
         **os.environ,
@@ -82,14 +85,18 @@ def scrape(port: int) -> str:
         return ""
 
 
+def submission(cluster: dict, *command: str) -> list[str]:
+    address = f"http://127.0.0.1:{cluster['dashboard']}"
+    return [RAY, "job", "submit", "--address", address, "--working-dir", str(ROOT), "--", *command]
+
+
 @pytest.mark.timeout(400)
 def test_a_submitted_job_trains_and_its_metrics_are_scraped(cluster, tiny_model, tmp_path):
-    submit = [
-        RAY, "job", "submit", "--address", f"http://127.0.0.1:{cluster['dashboard']}", "--working-dir", str(ROOT),
-        "--", "python", "-m", "cluster", "train", "recipes/demo.yaml",
+    submit = submission(
+        cluster, "python", "-m", "cluster", "train", "recipes/demo.yaml",
         f"model.path={tiny_model}", f"output={tmp_path}", "name=job", "updates=2", "batch_episodes=8",
         "evaluation.episodes=8", "rollout.max_utterance_tokens=8", "rollout.engine.max_context=256",
-    ]  # fmt: skip
+    )  # fmt: skip
     seen = ""
     with subprocess.Popen(
         submit, env=cluster["environment"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -110,5 +117,26 @@ def test_a_submitted_job_trains_and_its_metrics_are_scraped(cluster, tiny_model,
     assert list(tmp_path.glob("job*/summary.json"))
 
     stranger = cluster["environment"] | {"RAY_AUTH_TOKEN_PATH": "", "RAY_AUTH_TOKEN": "wrong"}
-    refused = subprocess.run([*submit[:5], "--", "true"], env=stranger, capture_output=True, text=True, timeout=60)
+    refused = subprocess.run(submission(cluster, "true"), env=stranger, capture_output=True, text=True, timeout=60)
     assert refused.returncode != 0, "the cluster accepted a job without its token"
+
+
+@pytest.mark.timeout(300)
+def test_offline_training_as_a_job_goes_from_raw_messages_to_a_trained_policy(cluster, tiny_model, tmp_path):
+    """A file in the shape that ARIA's own tools write, and one command."""
+    job = subprocess.run(
+        submission(
+            cluster, "python", "-m", "cluster", "offline", "run", "recipes/offline/twenty_questions.yaml",
+            "--input=docs/examples/offline/twenty_questions_msgs.jsonl", f"--folder={tmp_path / 'work'}",
+            f"model.path={tiny_model}", "offline.iterations=1", "offline.epochs=2", "offline.evaluate=false",
+        ),
+        env=cluster["environment"], capture_output=True, text=True, timeout=280,
+    )  # fmt: skip
+    assert job.returncode == 0 and "succeeded" in job.stdout, job.stdout[-4000:] + job.stderr[-1000:]
+    made = tmp_path / "work" / "iteration-1"
+    manifest = json.loads((made / "manifest.json").read_text())
+    assert list(manifest) == ["embed", "cluster", "choose", "label", "aggregate", "tokenize", "train"]
+    before, after = (load_file(folder / "model.safetensors") for folder in (tiny_model, made / "policy"))
+    assert any(not np.array_equal(before[name], after[name]) for name in before)
+    losses = [json.loads(line)["loss"] for line in (made / "training_log.jsonl").read_text().splitlines()]
+    assert len(losses) > 2 and np.isfinite(losses).all()
