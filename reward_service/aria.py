@@ -19,7 +19,8 @@ round. Every answer comes wholly from one version, and names it. A published ver
 that is made, at that moment, of the window and the new space.
 
 A call of `shape` is all or nothing: a refused episode is counted, and changes nothing else.
-Saved and restored is as never stopped; what was prepared but not published is fitted again.
+Saved and restored is as never stopped. What was prepared and not published is fitted again, unless it
+was `saved`: then `result_of` makes the version anew, of the space and the window as it is.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,17 +36,18 @@ import numpy as np
 from envs.embedding import Embedder, LocalEncoder
 from envs.episode import Episode
 from envs.settings import GameSettings
-from reward_service.intentions.corpus import Corpus, Embed
+from reward_service.intentions.corpus import Corpus, Embed, Utterance, stacked
 from reward_service.intentions.gist import Gist
 from reward_service.intentions.matching import Change
 from reward_service.intentions.reading import EpisodeRefused, Reading, check, read
-from reward_service.intentions.refit import Snapshot, making_way, next_version
+from reward_service.intentions.refit import Snapshot, next_version
 from reward_service.intentions.settings import IntentionSettings
 from reward_service.intentions.space import IntentionSpace
 from reward_service.intentions.stored import packed, unpacked
 from reward_service.intentions.trajectory import Trajectory
 from reward_service.intentions.version import Since, Version
 from reward_service.intentions.window import Game, Identity, Played, Window
+from reward_service.interpreter import making_way
 from reward_service.settings import RewardSettings
 from reward_service.shaper import ShapedRewards
 
@@ -227,6 +230,22 @@ class AriaShaper:
             self.now, self._next = new, None
             self._new = self._said = self._far = 0
 
+    def saved(self, space: IntentionSpace) -> dict[str, Any]:
+        with self._lock:
+            if self._next is None or self._next[1].space is not space:
+                raise ValueError(f"intention space {space.version} is not the one that was fitted last")
+            change = self._next[1].change
+        return {"space": space.state(), "change": [change.agreement, change.moved]}
+
+    def result_of(self, saved: dict[str, Any]) -> IntentionSpace:
+        """With the present window labelled in it."""
+        with self._lock:
+            new = Version(self.settings.aggregate, IntentionSpace.of_state(saved["space"]), self.window.first)
+            new.change = Change(*saved["change"])
+            new.follow(self._since(new))
+            self._next = self.now, new
+        return new.space
+
     # What is logged and saved
 
     def metrics(self) -> dict[str, float]:
@@ -245,22 +264,20 @@ class AriaShaper:
         return {f"intentions/{name}": value for name, value in found.items()}
 
     def state(self) -> dict[str, Any]:
+        return self.frozen()()
+
+    def frozen(self) -> Callable[[], dict[str, Any]]:
+        """What is referred to does not change any more."""
         with self._lock:
-            now, utterances, episodes = self.now, self.corpus.since(), list(self.window.episodes)
-            known, refused = list(self._known), dict(sorted(self._refused.items()))
-            since_refit = [self._new, self._said, self._far]
-        rows = np.stack([each.embedding for _, each in utterances]) if utterances else np.empty((0, 0), np.float16)
-        row = {code: number for number, (code, _) in enumerate(utterances)}
-        return {
-            "space": now.space.state() if now.space else None,
-            "change": [now.change.agreement, now.change.moved],
-            "gists": [[each.gist.text, [list(amount) for amount in each.gist.amounts]] for _, each in utterances],
-            "embeddings": packed(rows),
-            "window": [[list(each.identity), [_saved(seat, row) for seat in each.trajectories]] for each in episodes],
-            "known": [list(identity) for identity in known],
-            "refused": refused,
-            "since_refit": since_refit,
-        }
+            change = self.now.change
+            counted = {
+                "change": [change.agreement, change.moved],
+                "refused": dict(sorted(self._refused.items())),
+                "since_refit": [self._new, self._said, self._far],
+            }
+            return partial(
+                _plain, self.space, self.corpus.since(), list(self.window.episodes), list(self._known), counted
+            )
 
     def restore(self, state: dict[str, Any]) -> None:
         with self._lock:
@@ -286,6 +303,24 @@ class AriaShaper:
             self._known = {tuple(identity): None for identity in state["known"]}
             self._refused = Counter(state["refused"])
             self._new, self._said, self._far = state["since_refit"]
+
+
+def _plain(
+    space: IntentionSpace | None,
+    utterances: Sequence[tuple[int, Utterance]],
+    episodes: Sequence[Played],
+    known: Sequence[Identity],
+    counted: Mapping[str, Any],
+) -> dict[str, Any]:
+    row = {code: number for number, (code, _) in enumerate(utterances)}
+    return {
+        "space": space.state() if space else None,
+        "gists": [[each.gist.text, [list(amount) for amount in each.gist.amounts]] for _, each in utterances],
+        "embeddings": packed(stacked([each.embedding for _, each in utterances])),
+        "window": [[list(each.identity), [_saved(seat, row) for seat in each.trajectories]] for each in episodes],
+        "known": [list(identity) for identity in known],
+        **counted,
+    }
 
 
 def _identity(episode: Episode) -> Identity:

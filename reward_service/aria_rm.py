@@ -137,6 +137,16 @@ class AriaRmShaper:
                 self.aria.publish(result)
             self._model_next = not isinstance(result, RewardModel)
 
+    def saved(self, result: RewardModel | IntentionSpace) -> dict[str, Any]:
+        if isinstance(result, RewardModel):
+            return {"model": result.state()}
+        return {"intentions": self.aria.saved(result)}
+
+    def result_of(self, saved: dict[str, Any]) -> RewardModel | IntentionSpace:
+        if "model" in saved:
+            return self.estimator.result_of(saved["model"])
+        return self.aria.result_of(saved["intentions"])
+
     # What is logged and saved
 
     def metrics(self) -> dict[str, float]:
@@ -145,12 +155,12 @@ class AriaRmShaper:
             return self.aria.metrics() | model
 
     def state(self) -> dict[str, Any]:
+        return self.frozen()()
+
+    def frozen(self) -> Callable[[], dict[str, Any]]:
         with self._lock:
-            return {
-                "aria": self.aria.state(),
-                "estimator": self.estimator.state(),
-                "model_next": self._model_next,
-            }
+            aria, estimator, model_next = self.aria.frozen(), self.estimator.frozen(), self._model_next
+            return lambda: {"aria": aria(), "estimator": estimator(), "model_next": model_next}
 
     def restore(self, state: dict[str, Any]) -> None:
         with self._lock:

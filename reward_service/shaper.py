@@ -41,6 +41,12 @@ class Shaper(Protocol):
     refit       after a batch: work on a copy of the state that may take long (a new intention
                 space, a reward model), or None. It is run in a thread, beside everything else,
     publish     and its result is handed in here, between two batches.
+
+    A result may be written down before it is published, and published again by a shaper that was
+    restored and has shaped the same batches since: publish(result_of(saved(result))).
+
+    A shaper whose state is large has `frozen() -> Callable[[], dict]` as well: the state as of now, that
+    is made when it is called for, in any thread. See `frozen`.
     """
 
     def prepare(self, episode: Episode) -> None: ...
@@ -51,12 +57,26 @@ class Shaper(Protocol):
 
     def publish(self, result: Any) -> None: ...
 
+    def saved(self, result: Any) -> dict:
+        """Plain values and numpy arrays. Called between the refit and `publish`, in any thread."""
+
+    def result_of(self, saved: dict) -> Any:
+        """For `publish`, before anything else is shaped."""
+
     def metrics(self) -> dict[str, float]: ...
 
     def state(self) -> dict:
         """Plain values and numpy arrays. A fresh shaper that restores it answers as this one would."""
 
     def restore(self, state: dict) -> None: ...
+
+
+def frozen(shaper: Shaper) -> Callable[[], dict]:
+    """The shaper's state as of now: in the time that it takes to copy references, if the shaper can."""
+    if hasattr(shaper, "frozen"):
+        return shaper.frozen()
+    state = shaper.state()
+    return lambda: state
 
 
 class Stateless:
@@ -74,6 +94,8 @@ class Stateless:
 
     def publish(self, result: Any) -> None:
         raise RuntimeError(f"{type(self).__name__} is never refitted")
+
+    saved = result_of = publish
 
     def metrics(self) -> dict[str, float]:
         return {}

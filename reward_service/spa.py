@@ -98,6 +98,12 @@ class SpaShaper:
         with self._lock:
             self.estimator.publish(result)
 
+    def saved(self, result: RewardModel) -> dict[str, Any]:
+        return result.state()
+
+    def result_of(self, saved: dict[str, Any]) -> RewardModel:
+        return self.estimator.result_of(saved)
+
     # What is logged and saved
 
     def metrics(self) -> dict[str, float]:
@@ -105,8 +111,11 @@ class SpaShaper:
             return {f"spa/{name}": value for name, value in self.estimator.metrics().items()}
 
     def state(self) -> dict[str, Any]:
+        return self.frozen()()
+
+    def frozen(self) -> Callable[[], dict[str, Any]]:
         with self._lock:
-            return self.estimator.state()
+            return self.estimator.frozen()
 
     def restore(self, state: dict[str, Any]) -> None:
         with self._lock:

@@ -2,7 +2,7 @@
 
     submit -> admitted? -> queue -> micro-batch -> shape -> journal -> answer
                 |            |                       |
-             refused       Busy         publish before, refit after, in a thread beside the traffic
+             refused       Busy         publish before; refit and snapshot after, in threads beside the traffic
 
 One thread takes requests from the queue, as many as fit a micro-batch or as come within a few
 milliseconds. What holds at every moment:
@@ -13,8 +13,11 @@ milliseconds. What holds at every moment:
   leaves a folder from which the next one goes on: nothing that was answered is lost, nothing is
   counted twice. An episode may be counted whose answer was on its way; a request with an id gets it
   by being sent again.
-- A version is published when the state that it makes is on the disk. So the journal since the last
-  snapshot is shaped by one version, and shaping it again gives the same answers.
+- A refit's result is on the disk before it is published, and the journal says where in the traffic
+  that was, before anybody is answered by it. So the journal, shaped again, gives the same answers,
+  version by version, and no number ever stands for two versions.
+- Nobody waits for a snapshot: it only makes the journal shorter. The stream's thread copies references
+  and begins the next journal; a thread of its own makes the state of them and writes it down.
 - A bad request fails alone: `shape` is all or nothing, so where a micro-batch fails its requests are
   shaped one by one.
 - A request with the id of an earlier one gets that one's answer if it is the same, else an error.
@@ -28,8 +31,8 @@ import logging
 import threading
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
@@ -55,12 +58,15 @@ from reward_service.http.requests import (
 )
 from reward_service.http.settings import StreamSettings
 from reward_service.intentions.reading import EpisodeRefused
-from reward_service.journal import Journal, JournalError, Snapshot
-from reward_service.shaper import ShapedRewards, Shaper
+from reward_service.interpreter import making_way
+from reward_service.journal import Journal, JournalError, Snapshot, published
+from reward_service.shaper import ShapedRewards, Shaper, frozen
 
 log = logging.getLogger("parley.rewards")
 LATENCIES = 4096  # the latest ones, of which the quantiles are
-CLOSE_SECONDS = 60.0  # for the micro-batch under way
+CLOSE_SECONDS = 30.0  # for the micro-batch under way
+SNAPSHOT_SECONDS = 30.0  # and then for the snapshot
+PUBLISHED = 8  # versions in a journal: each takes space, and time when it is read
 
 
 class RewardStream:
@@ -78,9 +84,11 @@ class RewardStream:
         self.counts: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.latencies: deque[float] = deque(maxlen=LATENCIES)
-        self.job: Future | None = None
+        self.job: Future | None = None  # the refit under way: its result, and the name of that in the journal
         self.refits = ThreadPoolExecutor(1, thread_name_prefix="refit")
-        self.since_snapshot = 0  # episodes
+        self.writing: Future | None = None  # the snapshot under way
+        self.snapshots = ThreadPoolExecutor(1, thread_name_prefix="snapshot")
+        self.since_snapshot = self.published = 0  # episodes and versions in the journal since the last one began
         if journal is not None:
             try:
                 self._recover(*journal.open())
@@ -158,8 +166,7 @@ class RewardStream:
                 self._keep([requests for requests, _ in shaped])
                 for requests, values in shares:
                     self._answer(requests, values)
-                if self.since_snapshot >= self.settings.snapshot_episodes:
-                    self._snapshot()
+                self._snapshot()
                 self._refit()
             except Exception as error:
                 log.exception("the reward stream stops")
@@ -240,8 +247,15 @@ class RewardStream:
 
     def _refit(self) -> None:
         if self.job is None and (work := self.shaper.refit()) is not None:
-            self.job = self.refits.submit(work)
+            self.job = self.refits.submit(self._refitted, work)
             self.job.add_done_callback(self._wake)
+
+    def _refitted(self, work: Callable[[], Any]) -> tuple[Any, str]:
+        result = work()
+        if self.journal is None:
+            return result, ""
+        with making_way():
+            return result, self.journal.keep(self.shaper.saved(result))
 
     def _wake(self, job: Future) -> None:
         with self.change:
@@ -252,30 +266,48 @@ class RewardStream:
 
     def _publish(self) -> None:
         """Take over a refit that is done, between two micro-batches. One that failed is counted,
-        and tried again when the next is due."""
+        and tried again when the next is due. One that the journal names is published, or nothing goes on."""
         if not self._fitted():
             return
         job, self.job = self.job, None
         try:
-            self.shaper.publish(job.result())
-            self.counts["refits"] += 1
+            result, name = job.result()
         except Exception:
             log.exception("a refit failed")
             self.counts["failed_refits"] += 1
             return
-        self._snapshot()
+        if self.journal is not None:
+            self.journal.publish(name)
+            self.published += 1
+        self.shaper.publish(result)
+        self.counts["refits"] += 1
 
     # What outlives the process
 
     def _snapshot(self) -> None:
-        if self.journal is None:
+        """When there is much to shape again, and the one before is done."""
+        if self.journal is None or (self.writing is not None and not self.writing.done()):
+            return
+        many = self.since_snapshot >= self.settings.snapshot_episodes or self.published >= PUBLISHED
+        if not (many or self.journal.full):
             return
         with self.change:
             answers = [request.kept for request in self.asked.values() if request.kept]
             known = [identity for identity, counted in self.known.items() if counted]
-        self.journal.snapshot(self.shaper.state(), {"known": known, "answers": answers})
-        self.since_snapshot = 0
-        self.counts["snapshots"] += 1
+        state = frozen(self.shaper)
+        generation = self.journal.rotate()
+        self.since_snapshot = self.published = 0
+        self.writing = self.snapshots.submit(self._write, generation, state, {"known": known, "answers": answers})
+
+    def _write(self, generation: int, state: Callable[[], dict[str, Any]], stream: dict[str, Any]) -> None:
+        """One that fails is counted, and tried again when the next is due: nothing is lost with it."""
+        try:
+            with making_way():
+                self.journal.snapshot(generation, state(), stream)
+            self.counts["snapshots"] += 1
+        except Exception:
+            log.exception("a snapshot failed")
+            self.counts["failed_snapshots"] += 1
 
     def _recover(self, snapshot: Snapshot | None, entries: list[Any]) -> None:
         if snapshot is not None:
@@ -285,19 +317,28 @@ class RewardStream:
             for answer in stream["answers"]:
                 self._remember(answered(answer))
         for number, entry in enumerate(entries, start=1):
-            requests = [request_of(name, [read(each) for each in plain], plain) for name, plain in entry]
             try:
-                shares = shares_of(requests, self.shaper.shape(episodes_of(requests)))
+                self._again(entry)
+            except JournalError:
+                raise
             except Exception as error:
                 where = f"{self.journal.folder}: entry {number} of the journal"
                 raise JournalError(f"{where} cannot be shaped again: {type(error).__name__}: {error}") from error
-            for request in requests:
-                self._remember(request)
-                self.waiting += request.size
-                self.since_snapshot += request.size
-            self._answer(requests, shares)
         self.counts["recovered"], self.counts["episodes"] = self.since_snapshot, 0
         self.latencies.clear()
+
+    def _again(self, entry: Any) -> None:
+        if name := published(entry):
+            self.shaper.publish(self.shaper.result_of(self.journal.result(name)))
+            self.published += 1
+            return
+        requests = [request_of(name, [read(each) for each in plain], plain) for name, plain in entry]
+        shares = shares_of(requests, self.shaper.shape(episodes_of(requests)))
+        for request in requests:
+            self._remember(request)
+            self.waiting += request.size
+            self.since_snapshot += request.size
+        self._answer(requests, shares)
 
     # The end
 
@@ -318,6 +359,9 @@ class RewardStream:
         self._stop("the reward stream is closed")
         self.thread.join(CLOSE_SECONDS)
         self.refits.shutdown(wait=False, cancel_futures=True)
+        self.snapshots.shutdown(wait=False)
+        if self.writing is not None:
+            wait([self.writing], SNAPSHOT_SECONDS)
         if self.journal is not None:
             self.journal.close()
 
@@ -333,5 +377,8 @@ class RewardStream:
         return {f"stream/{name}": value for name, value in found.items()} | self.shaper.metrics()
 
 
-COUNTED = ("requests", "episodes", "asked_again", "refits", "failed_refits", "snapshots", "recovered")
+COUNTED = (
+    *("requests", "episodes", "asked_again", "recovered"),
+    *("refits", "failed_refits", "snapshots", "failed_snapshots"),
+)
 QUANTILES = (50, 90, 99)

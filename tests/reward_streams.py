@@ -19,6 +19,7 @@ from reward_service.shaper import ShapedRewards
 from reward_service.stream import RewardStream
 
 WORDS = ("apple", "bread", "cloud", "drum", "eagle", "fern")
+ROOM = 2**16  # bytes of a journal
 SECONDS = 30.0  # longest wait for anything here
 
 
@@ -65,4 +66,4 @@ def waits(condition: Callable[[], bool]) -> bool:
 
 def opened(folder: Path, **changes) -> RewardStream:
     kept = StreamSettings(snapshot_episodes=changes.pop("snapshot", 25))
-    return RewardStream(aria(**changes), kept, Journal(folder, {"shaper": "aria"}))
+    return RewardStream(aria(**changes), kept, Journal(folder, {"shaper": "aria"}, ROOM))

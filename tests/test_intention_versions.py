@@ -22,7 +22,7 @@ from reward_service.intentions.window import Window
 from tests.test_aria import batch, embed, episode, settings
 
 POOLINGS = ({}, {"pooling": "backoff", "baseline": "history"}, {"pooling": "shrinkage", "coarser": (3,)})
-ROUNDS = ("fit", "shape", "publish", "restore")
+ROUNDS = ("fit", "shape", "publish", "publish_again", "restore")
 
 
 class Play:
@@ -57,6 +57,18 @@ class Play:
             self.aria.publish(self.prepared)
             self.prepared = None
             assert_as_made_anew(self.aria)
+
+    def publish_again(self) -> None:
+        """In place of who fitted it, another who was restored to where it is published."""
+        if self.prepared is not None:
+            saved = json.loads(json.dumps(self.aria.saved(self.prepared)))
+            other = self.made()
+            other.restore(json.loads(json.dumps(self.aria.state())))
+            other.publish(other.result_of(saved))
+            self.publish()
+            assert other.state() == self.aria.state()
+            self.aria = other
+            assert_as_made_anew(other)
 
     def restore(self) -> None:
         state = json.loads(json.dumps(self.aria.state()))

@@ -23,7 +23,7 @@ from reward_service.intentions.reading import EpisodeRefused
 from reward_service.journal import Journal, JournalError
 from reward_service.outcome import OutcomeShaper
 from reward_service.stream import RewardStream
-from tests.reward_streams import SECONDS, aggregates, answer, aria, episode, opened, plain, waits
+from tests.reward_streams import ROOM, SECONDS, aggregates, answer, aria, episode, opened, plain, waits
 
 ROOT = Path(__file__).parent.parent
 
@@ -56,20 +56,24 @@ def test_killed_anywhere_it_goes_on_as_if_never_stopped(sizes, kills, snapshot):
 
 
 def test_what_is_answered_is_forced_to_the_disk(tmp_path, monkeypatch):
-    stream, forced, fsync = opened(tmp_path), [], os.fsync
+    stream, forced, fdatasync = opened(tmp_path), [], os.fdatasync
     (path,) = tmp_path.glob("journal-*.jsonl")
-    monkeypatch.setattr(os, "fsync", lambda file: (fsync(file), forced.append(os.fstat(file).st_size)))
+    monkeypatch.setattr(os, "fdatasync", lambda file: (fdatasync(file), forced.append(path.read_bytes())))
     for number in range(3):
         answer(stream, episode(number))
-        assert len(forced) == number + 1 and forced[-1] == path.stat().st_size
+        assert len(forced) == number + 1 and forced[-1].count(b"\n") == number + 1
+    assert forced[-1] == path.read_bytes() and len(forced[-1]) == ROOM, "there was room before"
     stream.close()
+    assert path.read_bytes() == forced[-1].rstrip(b"\0"), "and at rest there are lines alone"
 
 
 def test_a_published_version_is_on_the_disk_before_it_answers(tmp_path):
     stream = opened(tmp_path, refit="beside", snapshot=1000)
     for number in range(40):
         answer(stream, episode(number))
-    assert waits(lambda: stream.counts["snapshots"] == 1)
+    assert waits(lambda: stream.published == 1)
+    assert [path.name for path in tmp_path.glob("version-*")] == ["version-000001"]
+    assert '{"published": "version-000001"}' in (tmp_path / "journal-000000.jsonl").read_text()
     last = answer(stream, episode(100), request="last")
     assert last[0].version == 1
     stream.close()
@@ -93,7 +97,7 @@ def test_what_waits_while_a_version_is_published_is_not_taken_for_counted(tmp_pa
     may_finish.set()
     assert waits(stream.job.done)
     gate.release()
-    assert waits(lambda: stream.counts["snapshots"] == 1) and first.result(SECONDS)
+    assert waits(lambda: stream.published == 1) and first.result(SECONDS)
     shutil.copytree(tmp_path / "one", tmp_path / "killed now")
     again = opened(tmp_path / "killed now", refit="beside")
     with pytest.raises(EpisodeRefused, match="sent before"):
@@ -137,6 +141,7 @@ def test_a_snapshot_that_was_not_finished_is_as_if_never_begun(tmp_path):
     stream = opened(tmp_path, snapshot=4)
     for number in range(10):
         answer(stream, episode(number))
+        assert waits(lambda: stream.writing is None or stream.writing.done())
     stream.close()
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["journal-000002.jsonl", "lock", "service.json", "snapshot-000002"]

@@ -16,6 +16,7 @@ COUNTERS = {
     "refits": "refits published",
     "failed_refits": "refits that failed",
     "snapshots": "times the state was written whole",
+    "failed_snapshots": "times it could not be",
     "refused": "requests refused or failed in the stream, by reason",
     "http_errors": "error answers over HTTP, by kind; of the whole service, kept by shard 0",
 }

@@ -25,7 +25,10 @@ class StreamSettings(Settings):
         "gets the answer it had",
     )
     snapshot_episodes: int = Field(
-        5000, ge=1, description="episodes in the journal before the state is written whole and the journal begun anew"
+        5000,
+        ge=1,
+        description="episodes in the journal before the state is written whole, beside the traffic, and another "
+        "journal begun; eight versions or a full journal do as well",
     )
 
 

@@ -26,6 +26,7 @@ from reward_service.http.dialogue import register
 from reward_service.http.errors import Refusal
 from reward_service.http.requests import Busy, Stopped, StreamError
 from reward_service.intentions.reading import EpisodeRefused
+from reward_service.interpreter import settle
 from reward_service.journal import Journal
 from reward_service.settings import RewardSettings
 from reward_service.shaper import ShapedRewards
@@ -60,6 +61,7 @@ class RewardShard:
         shaper.prepare(WARM_UP)  # loads what it embeds with, so that being ready means it
         journal = Journal(Path(settings.http.state).expanduser() / f"shard-{number}", owner)
         self.stream = RewardStream(shaper, settings.http.stream, journal)
+        settle()
         self.answered: Counter[str] = Counter()  # errors over HTTP, by kind
 
     async def rewards(self, episodes: list[Episode], request_id: str = "") -> list[ShapedRewards] | Refusal:

@@ -15,6 +15,7 @@ import numpy as np
 from reward_service.intentions.gist import Gist
 
 Embed = Callable[[Sequence[str]], np.ndarray]  # unit rows
+STACKED = 1024  # embeddings at once
 
 
 @dataclass(slots=True)
@@ -74,4 +75,12 @@ class Corpus:
         return list(takewhile(lambda item: item[0] >= code, reversed(self.utterances.items())))[::-1]
 
     def embeddings(self, codes: Sequence[int]) -> np.ndarray:
-        return np.stack([self.utterances[code].embedding for code in codes]).astype(np.float32)
+        return stacked([self.utterances[code].embedding for code in codes]).astype(np.float32)
+
+
+def stacked(embeddings: Sequence[np.ndarray]) -> np.ndarray:
+    """float16 [n, dimension]. Some at a time: numpy puts small arrays together without making way."""
+    table = np.empty((len(embeddings), len(embeddings[0]) if embeddings else 0), np.float16)
+    for start in range(0, len(embeddings), STACKED):
+        table[start : start + STACKED] = embeddings[start : start + STACKED]
+    return table

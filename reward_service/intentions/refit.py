@@ -2,22 +2,19 @@
 
     snapshot -> utterances, counted -> space, with the ids of the one before -> k -> version
 
-A snapshot holds what does not change any more, so all this goes on beside the traffic. Whoever is in
-Python keeps everybody else out of it: so it is done in steps of a few milliseconds, or in numpy, or
-in another process, and between two steps it makes way within half a millisecond.
+A snapshot holds what does not change any more, so all this goes on beside the traffic, and makes way
+for it (`interpreter`).
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
-from reward_service.intentions.corpus import Utterance
+from reward_service.intentions.corpus import Utterance, stacked
 from reward_service.intentions.fit import Utterances, fit_space
 from reward_service.intentions.granularity import with_level
 from reward_service.intentions.matching import compare, keep_ids
@@ -28,7 +25,6 @@ from reward_service.intentions.version import Version
 from reward_service.intentions.window import Played
 
 EPISODES = 256  # entered at once
-MAKE_WAY_SECONDS = 0.0005  # Python's own is 0.005, and a small batch takes the interpreter back ten times
 
 
 class Snapshot(NamedTuple):
@@ -36,17 +32,6 @@ class Snapshot(NamedTuple):
     utterances: list[tuple[int, Utterance]]  # by code
     episodes: list[Played]
     first: int  # number of the oldest one
-
-
-@contextmanager
-def making_way() -> Iterator[None]:
-    """Threads that ask for the interpreter soon get it."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(min(before, MAKE_WAY_SECONDS))
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
 
 
 def next_version(snapshot: Snapshot, settings: IntentionSettings) -> Version:
@@ -80,7 +65,7 @@ def _counted(
     chosen = sorted(((code, each) for code, each in found if code in count), key=lambda entry: tuple(entry[1].gist))
     return [code for code, _ in chosen], Utterances(
         gists=[each.gist for _, each in chosen],
-        embeddings=np.stack([each.embedding for _, each in chosen]).astype(np.float32),
+        embeddings=stacked([each.embedding for _, each in chosen]).astype(np.float32),
         counts=np.array([count[code] for code, _ in chosen], np.int64),
     )
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reward_service.intentions.corpus import Utterance
+from reward_service.intentions.corpus import Utterance, stacked
 from reward_service.intentions.gist import NOTHING, OTHER
 from reward_service.intentions.matching import Change
 from reward_service.intentions.pooling import resolutions
@@ -62,7 +62,7 @@ class Version:
         codes = [code for code, _ in utterances]
         self.seen = codes[-1] + 1
         if self.space:
-            rows = np.stack([each.embedding for _, each in utterances]).astype(np.float32)
+            rows = stacked([each.embedding for _, each in utterances]).astype(np.float32)
             prototype, distance = self.space.nearest(self.space.features(rows, [each.gist for _, each in utterances]))
             self.where.update(zip(codes, prototype.tolist(), strict=True))
             far = np.flatnonzero(distance > self.space.radius + ROUNDING)

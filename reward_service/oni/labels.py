@@ -71,7 +71,7 @@ class Comparisons:
         self.partners: OrderedDict[str, list[str]] = OrderedDict()  # of each known caption; the newest last
 
     def questions(self, caption: str) -> list[Question]:
-        chosen = self.partners.pop(caption, [])
+        chosen = [*self.partners.pop(caption, [])]
         known = list(self.partners) if len(chosen) < self.comparisons else []
         for draw in range(2 * self.comparisons if known else 0):
             partner = known[_number(caption, draw) % len(known)]

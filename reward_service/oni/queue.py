@@ -22,6 +22,7 @@ annotator's work and what failed within `rest` updates.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from collections.abc import Iterable
 from typing import Any
 
 Question = tuple[str, ...]  # one caption, or two to compare
@@ -50,6 +51,17 @@ class Queue:
         taken = [self.queued.popitem() for _ in range(min(most, len(self.queued)))]
         self.pending.update(taken)
         return [question for question, _ in taken]
+
+    def claim(self, questions: Iterable[Question]) -> None:
+        """They are pending, wherever they are now: somebody has asked them already. One that is not
+        here, or rests, was let in elsewhere and is counted here."""
+        for question in questions:
+            if question in self.pending:
+                continue
+            if question not in self.queued:
+                self.resting.pop(question, None)
+                self.counts["seen"] += 1
+            self.pending[question] = self.queued.pop(question, 0)
 
     def answered(self, question: Question) -> None:
         del self.pending[question]

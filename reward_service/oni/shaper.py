@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -60,7 +61,7 @@ class Round:
     number: int
     verdicts: list[tuple[Question, Verdict]]
     rows: dict[str, np.ndarray]  # of captions that were new to the model
-    scorer: Scorer | None
+    scorer: Scorer | None  # None: not trained
     loss: float
     updates: int  # policy updates whose gradient steps are in it
 
@@ -198,7 +199,7 @@ class OniShaper:
     def _annotated(
         self, number: int, known: list[tuple[Question, float]], scorer: Scorer | None, updates: int
     ) -> Round:
-        settings, verdicts, rows, losses = self.settings, [], {}, []
+        settings, verdicts, rows, losses, before = self.settings, [], {}, [], scorer
         labelled = self.queue.counts["labelled"]
 
         def train(steps: int) -> None:
@@ -224,7 +225,8 @@ class OniShaper:
                 train(settings.distil.steps_per_batch)
         if steps := self._steps(labelled, updates):
             train(steps)
-        return Round(number, verdicts, rows, scorer, losses[-1] if losses else self.loss, updates)
+        trained = scorer if scorer is not before else None
+        return Round(number, verdicts, rows, trained, losses[-1] if losses else self.loss, updates)
 
     def _take(self, number: int) -> list[Question]:
         """Nothing for a round that was given up for lost."""
@@ -252,11 +254,34 @@ class OniShaper:
                 else:
                     self.queue.answered(question)
             self.labels.add(result.answers)
-            if result.answers or result.scorer is not self.scorer:
+            if result.answers or result.scorer:
                 self.version += 1
-            self.scorer, self.loss = result.scorer, result.loss
+            self.scorer, self.loss = result.scorer or self.scorer, result.loss
             self.features.keep(result.rows, self.labels.captions() if self.distils else ())
             self.updates -= result.updates
+
+    def saved(self, result: Round) -> dict[str, Any]:
+        return {
+            "answers": [[list(question), verdict] for question, verdict in result.answers],
+            "failed": [
+                [list(question), verdict.reason] for question, verdict in result.verdicts if isinstance(verdict, Failed)
+            ],
+            "captions": list(result.rows),
+            "rows": np.stack(list(result.rows.values())) if result.rows else None,
+            "scorer": result.scorer.state() if result.scorer else None,
+            "loss": result.loss,
+            "updates": result.updates,
+        }
+
+    def result_of(self, saved: dict[str, Any]) -> Round:
+        """Its questions are pending again, as they were when it was published."""
+        answers = [(tuple(question), answer) for question, answer in saved["answers"]]
+        failed = [(tuple(question), Failed(reason)) for question, reason in saved["failed"]]
+        rows = dict(zip(saved["captions"], np.asarray(saved["rows"]), strict=True)) if saved["captions"] else {}
+        scorer = Scorer.of_state(saved["scorer"]) if saved["scorer"] else None
+        with self._lock:
+            self.queue.claim([question for question, _ in (*answers, *failed)])
+            return Round(self.round, [*answers, *failed], rows, scorer, saved["loss"], saved["updates"])
 
     # What is logged and saved
 
@@ -276,20 +301,26 @@ class OniShaper:
         return {f"oni/{name}": value for name, value in found.items()}
 
     def state(self) -> dict[str, Any]:
+        return self.frozen()()
+
+    def frozen(self) -> Callable[[], dict[str, Any]]:
         with self._lock:
-            return {
+            parts = {name: _copied(getattr(self, name)) for name in ("queue", "asking", "labels", "features")}
+            scorer = self.scorer
+            plain = {
                 "model": self.settings.model,
                 "version": self.version,
                 "updates": self.updates,
                 "loss": self.loss,
                 "helpful": self.paid_by_annotator,
-                "queue": self.queue.state(),
-                "asking": self.asking.state(),
-                "labels": self.labels.state(),
-                "features": self.features.state(),
-                "scorer": self.scorer.state() if self.scorer else None,
                 "running": [self.running.count, self.running.mean, self.running.variance],
             }
+
+        def made() -> dict[str, Any]:
+            large = {name: part.state() for name, part in parts.items()}
+            return plain | large | {"scorer": scorer.state() if scorer else None}
+
+        return made
 
     def restore(self, state: dict[str, Any]) -> None:
         if state["model"] != self.settings.model:
@@ -304,3 +335,10 @@ class OniShaper:
             self.features.restore(state["features"])
             self.scorer = Scorer.of_state(state["scorer"]) if state["scorer"] else None
             self.running = Running(self.settings.remembered, *state["running"])
+
+
+def _copied(part: Any) -> Any:
+    """With dictionaries of its own; what they hold is never changed in place."""
+    other = copy(part)
+    vars(other).update({name: value.copy() for name, value in vars(part).items() if isinstance(value, dict)})
+    return other

@@ -9,7 +9,7 @@ model n only; batches, memory and model are saved, a training under way is begun
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,10 @@ class Estimator:
             raise ValueError(f"reward model {model.version} cannot follow version {self.version}")
         self.model = model
 
+    def result_of(self, saved: dict[str, Any]) -> RewardModel:
+        """`saved`: the state of a model."""
+        return of_state(self.settings, self.reads, saved)
+
     def metrics(self) -> dict[str, float]:
         found = {
             "version": float(self.version),
@@ -83,10 +87,14 @@ class Estimator:
         return found | {f"refused/{reason}": float(n) for reason, n in sorted(self.memory.refused.items())}
 
     def state(self) -> dict[str, Any]:
-        model = self.model.state() if self.model else None
-        return {"batches": self.batches, "memory": self.memory.state(), "model": model}
+        return self.frozen()()
+
+    def frozen(self) -> Callable[[], dict[str, Any]]:
+        """A published model is never trained again."""
+        batches, memory, model = self.batches, self.memory.frozen(), self.model
+        return lambda: {"batches": batches, "memory": memory(), "model": model.state() if model else None}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.memory.restore(state["memory"])
-        self.model = of_state(self.settings, self.reads, state["model"]) if state["model"] else None
+        self.model = self.result_of(state["model"]) if state["model"] else None
         self.batches = state["batches"]

@@ -11,13 +11,14 @@ restored memory is read as the saved one was. Where no embeddings are wanted the
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from envs.episode import Episode
-from reward_service.intentions.corpus import Corpus, Embed
+from reward_service.intentions.corpus import Corpus, Embed, Utterance, stacked
 from reward_service.intentions.gist import Gist
 from reward_service.intentions.reading import EpisodeRefused
 from reward_service.intentions.window import Identity
@@ -118,22 +119,12 @@ class Memory:
     # What is saved
 
     def state(self) -> dict[str, Any]:
-        gists = list(self.corpus.codes)
-        row = {gist: number for number, gist in enumerate(gists)}
-        return {
-            "gists": [[gist.text, [list(amount) for amount in gist.amounts]] for gist in gists],
-            "embeddings": np.stack([each.embedding for each in self.corpus.utterances.values()]) if gists else None,
-            "episodes": [
-                [list(each.identity), [self._saved(game, row) for game in each.games]] for each in self.episodes
-            ],
-            "known": [list(identity) for identity in self.known],
-            "refused": dict(sorted(self.refused.items())),
-        }
+        return self.frozen()()
 
-    @staticmethod
-    def _saved(game: SeatGame, row: dict[Gist, int]) -> list:
-        texts = [row[gist] for gist in game.gists]
-        return [*game.player, texts, [int(could) for could in game.executable], game.outcome]
+    def frozen(self) -> Callable[[], dict[str, Any]]:
+        """What is referred to does not change any more."""
+        refused = dict(sorted(self.refused.items()))
+        return partial(_plain, list(self.corpus.utterances.values()), list(self.episodes), list(self.known), refused)
 
     def restore(self, state: dict[str, Any]) -> None:
         gists = [Gist(text, tuple((name, amount) for name, amount in amounts)) for text, amounts in state["gists"]]
@@ -154,3 +145,21 @@ class Memory:
         return SeatGame(
             identity, (game, seat), tuple(said[:turns]), tuple(said[turns:]), tuple(map(bool, executable)), outcome
         )
+
+
+def _plain(
+    utterances: Sequence[Utterance], episodes: Sequence[Told], known: Sequence[Identity], refused: dict[str, int]
+) -> dict[str, Any]:
+    row = {each.gist: number for number, each in enumerate(utterances)}
+    return {
+        "gists": [[each.gist.text, [list(amount) for amount in each.gist.amounts]] for each in utterances],
+        "embeddings": stacked([each.embedding for each in utterances]) if utterances else None,
+        "episodes": [[list(each.identity), [_saved(game, row) for game in each.games]] for each in episodes],
+        "known": [list(identity) for identity in known],
+        "refused": refused,
+    }
+
+
+def _saved(game: SeatGame, row: dict[Gist, int]) -> list:
+    texts = [row[gist] for gist in game.gists]
+    return [*game.player, texts, [int(could) for could in game.executable], game.outcome]
