@@ -11,12 +11,9 @@ from pydantic import Field, model_validator
 from actors.settings import RolloutSettings
 from cluster.offline.settings import OfflineSettings
 from envs.settings import GameSettings, Settings
-from learners.credit import METHODS, needs
+from learners.credit import needs, wants_critic
 from learners.settings import EmbeddedSettings, LearnerSettings
 from reward_service.settings import RewardSettings
-
-# What credit methods may ask of the learner, beside the rewards.
-LEARNER_READS = frozenset({"behaviour", "values", "bootstrap", "logprobs", "reference", "group", "anchor"})
 
 
 class ModelSettings(Settings):
@@ -146,12 +143,6 @@ class RunConfig(Settings):
             raise ValueError(
                 "rollout.choose_listed=true needs learner.attention=sdpa: no other kernel keeps listed actions apart"
             )
-        if unread := [name for name in needs(credit) if name not in LEARNER_READS]:
-            raise ValueError(
-                f"learner.credit.method={credit.method} needs {', '.join(unread)}, which the learner does not read off "
-                "its model; methods that it can train with: "
-                + ", ".join(method for method, wanted in METHODS.items() if set(wanted) <= LEARNER_READS)
-            )
         return self
 
     @model_validator(mode="after")
@@ -185,9 +176,9 @@ class RunConfig(Settings):
                 f"reward.shaper={self.reward.shaper} gives advantages, so learner.credit.kl_penalty="
                 f"{learner.credit.kl_penalty:g} is paid to nobody; learner.loss.kl does not need rewards"
             )
-        if "values" not in needs(learner.credit):
-            for name, field in type(learner.critic).model_fields.items():
-                if getattr(learner.critic, name) != field.default:
+        if not wants_critic(learner.credit):
+            for name, default in type(learner.critic)():
+                if getattr(learner.critic, name) != default:
                     raise ValueError(
                         f"learner.critic.{name}={getattr(learner.critic, name)} is of a critic, and "
                         f"learner.credit.method={learner.credit.method} has none"

@@ -2,7 +2,8 @@
 
     folder/learner.json   what the checkpoint is of, and the counters
     folder/zero/          DeepSpeed's own files: weights, moments, master weights
-    folder/critic.pt      weights and moments of the critic, where the credit method has one
+    folder/critic.pt      weights and moments of the critic, where the credit method has one; of
+                          archer's also the slow copies and the replay
 
 Every rank writes its part, so the folder is on storage that all of them see. The caller
 makes the whole of it atomic: it writes to a folder that gets its name afterwards.
@@ -18,12 +19,14 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from learners.critic import Critic
+from learners.turn_critics import AnyCritic
 
 TAG, CRITIC = "zero", "critic.pt"
 
 
-def save(engine: Any, critic: Critic | None, folder: Path, identity: dict[str, Any], counters: dict[str, Any]) -> None:
+def save(
+    engine: Any, critic: AnyCritic | None, folder: Path, identity: dict[str, Any], counters: dict[str, Any]
+) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     engine.save_checkpoint(
         str(folder), tag=TAG, save_latest=False, exclude_frozen_parameters=bool(identity["lora.rank"])
@@ -36,7 +39,7 @@ def save(engine: Any, critic: Critic | None, folder: Path, identity: dict[str, A
     dist.barrier()
 
 
-def load(engine: Any, critic: Critic | None, folder: Path, identity: dict[str, Any]) -> dict[str, Any]:
+def load(engine: Any, critic: AnyCritic | None, folder: Path, identity: dict[str, Any]) -> dict[str, Any]:
     """Restores the engine and returns the counters. Nothing is touched when the checkpoint
     does not fit."""
     file = folder / "learner.json"

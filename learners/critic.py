@@ -25,6 +25,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from learners.batch import Trajectory
+from learners.packing import by_trajectory
 from learners.settings import CriticSettings
 
 LAYERS = (1024, 512)
@@ -33,7 +35,7 @@ LAYERS = (1024, 512)
 @dataclass(slots=True)
 class States:
     """What one micro-batch was read at: trained tokens first, then the ends of games that
-    were cut off."""
+    were cut off, then of utterances, if they were asked for."""
 
     hidden: torch.Tensor  # [places, width]
     tokens: int
@@ -53,24 +55,36 @@ def head_inputs(model: nn.Module) -> Iterator[list[torch.Tensor]]:
         handle.remove()
 
 
+def value_net(width: int) -> nn.Sequential:
+    """Says 0 until it has learned something."""
+    first, second = LAYERS
+    net = nn.Sequential(nn.Linear(width, first), nn.ReLU(), nn.Linear(first, second), nn.ReLU(), nn.Linear(second, 1))
+    nn.init.zeros_(net[-1].weight)
+    nn.init.zeros_(net[-1].bias)
+    return net
+
+
 class Critic:
     def __init__(self, settings: CriticSettings, width: int, device: torch.device, seed: int):
         self.settings, self.width, self.device = settings, width, device
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            first, second = LAYERS
-            self.net = nn.Sequential(
-                nn.Linear(width, first), nn.ReLU(), nn.Linear(first, second), nn.ReLU(), nn.Linear(second, 1)
-            )
-        nn.init.zeros_(self.net[-1].weight)
-        nn.init.zeros_(self.net[-1].bias)
-        self.net.to(device)
+            self.net = value_net(width).to(device)
         self.optimiser = torch.optim.AdamW(self.net.parameters(), lr=settings.learning_rate, weight_decay=0.0)
 
     def read(self, states: States) -> np.ndarray:
         """float64 [places]."""
         with torch.no_grad():
             return self.net(states.hidden.float()).squeeze(-1).double().cpu().numpy()
+
+    def of_games(self, states: States, trajectories: list[Trajectory]) -> list[dict[str, np.ndarray]]:
+        """What credit is to know of each game of a micro-batch."""
+        values = self.read(states)
+        ends = iter(values[states.tokens :])
+        return [
+            {"values": own, "bootstrap": np.array([0.0 if trajectory.terminated else next(ends)])}
+            for own, trajectory in zip(by_trajectory(values[: states.tokens], trajectories), trajectories, strict=True)
+        ]
 
     def learn(
         self,

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from learners.batch import Trajectory, label_anchors
-from learners.credit import Credit, assign_credit
+from learners.credit import Credit, assign_credit, needs
 from learners.critic import Critic, States, explained
 from learners.minibatches import shares
 from learners.optimiser import GuardedAdamW
@@ -28,6 +28,8 @@ from learners.reading import Reader
 from learners.reference import Reference
 from learners.schedule import critic_learning_rate, learning_rate
 from learners.settings import LearnerSettings
+from learners.transitions import Played
+from learners.turn_critics import AnyCritic, TurnCritics
 
 
 @dataclass(slots=True)
@@ -37,8 +39,16 @@ class Judged:
     trajectories: list[Trajectory]
     mine: list[list[int]]  # micro-batches of this rank's share
     readings: dict[str, np.ndarray]
-    states: list[States]  # the critic's, of this rank's share
+    states: list[States] | Played  # what the critic learns from
     credit: Credit
+
+
+def make_critic(settings: LearnerSettings, width: int, device: torch.device, seed: int) -> AnyCritic | None:
+    """The one that the credit method needs."""
+    wanted = needs(settings.credit)
+    if "turn_values" in wanted:
+        return TurnCritics(settings.critic, settings.credit.tau, width, device, seed)
+    return Critic(settings.critic, width, device, seed) if "values" in wanted else None
 
 
 class Learning:
@@ -51,7 +61,7 @@ class Learning:
         device: torch.device,
         seed: int,
         rank: int,
-        critic: Critic | None = None,  # of credit methods that need values
+        critic: AnyCritic | None = None,  # of credit methods that need one
         reference: Reference | None = None,
     ):
         self.settings, self.seed, self.rank, self.critic = settings, seed, rank, critic
@@ -113,9 +123,12 @@ class Learning:
         return batch
 
     def criticise(self, judged: Judged) -> dict[str, float]:
-        """Train the critic on what credit says it should have read."""
+        """Train the critic: on what credit says it should have read, or on targets of its own."""
         if self.critic is None:
             return {}
+        rate = critic_learning_rate(self.settings, self.updates)
+        if isinstance(self.critic, TurnCritics):
+            return self.critic.learn(judged.states, rate)
         credit, trajectories = judged.credit, judged.trajectories
         used = np.ones(len(credit.targets), bool) if credit.valued is None else credit.valued
         targets, valued = by_trajectory(credit.targets, trajectories), by_trajectory(used, trajectories)
@@ -124,7 +137,7 @@ class Learning:
             judged.states,
             [np.concatenate([none, *(targets[i] for i in indices)]) for indices in judged.mine],
             [np.concatenate([nowhere, *(valued[i] for i in indices)]) for indices in judged.mine],
-            critic_learning_rate(self.settings, self.updates),
+            rate,
         )
         read = judged.readings["values"]
         return learned | {

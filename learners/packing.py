@@ -146,15 +146,25 @@ def by_trajectory(values: np.ndarray, trajectories: Sequence[Trajectory]) -> lis
     return np.split(values, np.cumsum([int(trajectory.turn_tokens.sum()) for trajectory in trajectories])[:-1])
 
 
-def pack_to_read(trajectories: Sequence[Trajectory]) -> Pack:
+def pack_to_read(trajectories: Sequence[Trajectory], said: bool = False) -> Pack:
     """For reading values: a game that was cut off goes on with what its seat would have been
     shown next. `keep` has the trained tokens' places first, then the end of each of these
-    games, with no target."""
+    games, with no target; and then, if `said`, the last token of each utterance, with none."""
     whole = [np.concatenate([t.sequence.ids, t.closing_ids]) for t in trajectories]
     predicted = [np.concatenate([t.sequence.mask, np.zeros(len(t.closing_ids), bool)]) for t in trajectories]
     pack = pack_sequences(whole, predicted, [t.sequence.choices for t in trajectories])
     starts, sizes = np.cumsum(pack.lengths) - pack.lengths, np.array([len(ids) for ids in whole])
     ends = (starts + sizes)[[not t.terminated for t in trajectories]] - 1
+    if said:
+        of_utterances = [start + utterance_ends(t) for start, t in zip(starts, trajectories, strict=True)]
+        ends = np.concatenate([ends, *of_utterances])
     pack.keep = np.concatenate([pack.keep, ends])
     pack.targets = np.concatenate([pack.targets, np.zeros(len(ends), np.int64)])
     return pack
+
+
+def utterance_ends(trajectory: Trajectory) -> np.ndarray:
+    """int64 [turns that have trained tokens]: the place of the utterance's last token. Of one that
+    was chosen from a list that is not the trained token, which is its first."""
+    spoken = np.flatnonzero(trajectory.turn_tokens)
+    return np.searchsorted(trajectory.sequence.turn, spoken, side="right") - 1

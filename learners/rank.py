@@ -27,9 +27,7 @@ from transformers import AutoTokenizer
 from envs.episode import Episode
 from learners import checkpoint
 from learners.batch import collect
-from learners.credit import needs
-from learners.critic import Critic
-from learners.learning import Learning
+from learners.learning import Learning, make_critic
 from learners.model import fingerprint, load_model, pack_logprobs, write_adapter
 from learners.optimiser import deepspeed_config, make_optimiser
 from learners.packing import fill, pack_sequences
@@ -89,10 +87,8 @@ class LearnerRank:
             model=model, model_parameters=trained, optimizer=self.optimiser, config=deepspeed_config(settings)
         )
         self._forget_shared_names(address, port)
-        critic = reference = None
-        if "values" in needs(settings.credit):
-            width = self.engine.module.get_output_embeddings().in_features
-            critic = Critic(settings.critic, width, self.device, self.seed)
+        width = self.engine.module.get_output_embeddings().in_features
+        critic, reference = make_critic(settings, width, self.device, self.seed), None
         if reads_base(settings):
             source = self.model_path, self.revision, self.trust_remote_code
             reference = Reference(self.engine, settings, self.device, *source)

@@ -5,7 +5,8 @@
 
 Each is one forward pass over the batch without a gradient, made only if something reads it:
 each rank reads its own share, and all ranks exchange what they read, so that each of them
-can compute the credit of the whole batch and train any share of it.
+can compute the credit of the whole batch and train any share of it. Critics of whole turns
+read the ends of utterances in the same pass, and all ranks get the states that they read.
 """
 
 from __future__ import annotations
@@ -19,13 +20,15 @@ import torch.distributed as dist
 
 from learners.batch import Trajectory
 from learners.credit import needs
-from learners.critic import Critic, States, head_inputs
+from learners.critic import States, head_inputs
 from learners.model import pack_logprobs
-from learners.packing import pack_to_read
+from learners.packing import by_trajectory, pack_to_read
 from learners.reference import Reference, reads_reference
 from learners.settings import LearnerSettings
+from learners.transitions import Played, played
+from learners.turn_critics import AnyCritic, TurnCritics
 
-Share = dict[int, dict[str, np.ndarray | float]]  # trajectory -> what was read of it
+Share = dict[int, dict[str, np.ndarray]]  # trajectory -> what was read of it
 
 
 class Reader:
@@ -35,7 +38,7 @@ class Reader:
         settings: LearnerSettings,
         temperature: float,
         device: torch.device,
-        critic: Critic | None,
+        critic: AnyCritic | None,
         reference: Reference | None,
     ):
         self.engine, self.settings, self.temperature, self.device = engine, settings, temperature, device
@@ -44,10 +47,13 @@ class Reader:
         # with one minibatch the first step finds the log-probs of the start by itself
         self.wants_start = "logprobs" in wanted or settings.minibatches > 1
         self.wants_reference = reads_reference(settings)
+        self.by_turn = isinstance(critic, TurnCritics)
 
-    def read(self, trajectories: list[Trajectory], mine: list[list[int]]) -> tuple[dict[str, np.ndarray], list[States]]:
-        """Of the whole batch, by the names that credit knows them by; and the critic's states of
-        this rank's share."""
+    def read(
+        self, trajectories: list[Trajectory], mine: list[list[int]]
+    ) -> tuple[dict[str, np.ndarray], list[States] | Played]:
+        """Of the whole batch, by the names that credit knows them by; and what the critic learns
+        from: its states of this rank's share, or of the whole batch's turns."""
         share: Share = {index: {} for indices in mine for index in indices}
         states: list[States] = []
         values_of = None if self.critic is None else self.settings.critic.states
@@ -61,7 +67,13 @@ class Reader:
                 with self.reference.model() as model:
                     found = self._ask(model, trajectories, mine, share, name, values_of == "base")
                 states = states or found
-        return self._gathered(share), states
+        whole = self._gathered(share)
+        if not self.by_turn:
+            return whole, states
+        read = (whole.pop(name) for name in ("observed", "said", "closing"))
+        batch = played(trajectories, *read, self.settings.credit.gamma)
+        turns = sum(len(trajectory.rewards) for trajectory in trajectories)
+        return whole | self.critic.read(batch, turns), batch
 
     def _ask(
         self,
@@ -73,24 +85,25 @@ class Reader:
         valued: bool,
     ) -> list[States]:
         """One forward pass over this rank's share. Puts the log-probs there under `name`, and if
-        `valued` what the critic says of the states, which are the answer."""
+        `valued` what the critic makes of the states, which are the answer."""
         states = []
         for indices in mine:
             chosen = [trajectories[i] for i in indices or [0]]  # an empty one keeps the ranks in lockstep
             with head_inputs(getattr(model, "module", model)) as caught:
-                logprobs = pack_logprobs(model, pack_to_read(chosen), self.temperature, self.device)
-            sizes = [int(trajectory.turn_tokens.sum()) for trajectory in chosen] if indices else []
-            cuts, count = np.cumsum(sizes)[:-1], sum(sizes)
-            if name is not None:
-                for index, said in zip(indices, np.split(logprobs.double().cpu().numpy()[:count], cuts), strict=False):
-                    share[index][name] = said
+                pack = pack_to_read(chosen, said=valued and self.by_turn)
+                logprobs = pack_logprobs(model, pack, self.temperature, self.device)
+            count = sum(int(trajectories[i].turn_tokens.sum()) for i in indices)
             if valued:
                 states.append(States(caught[0][0], tokens=count))
-                values = self.critic.read(states[-1])
-                ends = iter(values[count:])
-                for index, value in zip(indices, np.split(values[:count], cuts), strict=False):
-                    share[index]["values"] = value
-                    share[index]["bootstrap"] = 0.0 if trajectories[index].terminated else float(next(ends))
+            if not indices:
+                continue
+            if name is not None:
+                read = by_trajectory(logprobs.double().cpu().numpy()[:count], chosen)
+                for index, own in zip(indices, read, strict=True):
+                    share[index][name] = own
+            if valued:
+                for index, own in zip(indices, self.critic.of_games(states[-1], chosen), strict=True):
+                    share[index] |= own
         return states
 
     def _gathered(self, share: Share) -> dict[str, np.ndarray]:
@@ -99,4 +112,4 @@ class Reader:
         shares: list[Share] = [{}] * self.settings.ranks
         dist.all_gather_object(shares, share)
         whole = [found for _, found in sorted((item for each in shares for item in each.items()), key=itemgetter(0))]
-        return {name: np.hstack([found[name] for found in whole]) for name in whole[0]}
+        return {name: np.concatenate([found[name] for found in whole]) for name in whole[0]}

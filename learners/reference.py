@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from learners.credit import needs
+from learners.credit import needs, wants_critic
 from learners.model import load_model
 from learners.settings import LearnerSettings, LoraSettings
 
@@ -25,7 +25,7 @@ def reads_reference(settings: LearnerSettings) -> bool:
 
 def reads_base(settings: LearnerSettings) -> bool:
     """Whether something asks for the reference at all: the critic may, for its states."""
-    return reads_reference(settings) or ("values" in needs(settings.credit) and settings.critic.states == "base")
+    return reads_reference(settings) or (wants_critic(settings.credit) and settings.critic.states == "base")
 
 
 class Reference:

@@ -134,12 +134,21 @@ class LossSettings(Settings):
         return self
 
 
+class ReplaySettings(Settings):
+    """What archer's critics learn from. The defaults are what its authors ran in Twenty Questions."""
+
+    turns: int = Field(10_000, ge=1, description="archer: newest turns that are kept")
+    steps: int = Field(20, ge=1, description="archer: critic steps after each update")
+    draws: int = Field(256, ge=1, description="archer: turns drawn for each critic step")
+
+
 class CriticSettings(Settings):
-    """The critic of credit methods that need values; the others make none."""
+    """The critic of credit methods that need one; the others make none."""
 
     states: Literal["policy", "base"] = Field(
         "policy", description="whose hidden states it reads: the policy's, or those of the weights the run started from"
     )
+    replay: ReplaySettings = Field(default_factory=ReplaySettings)
     learning_rate: float = Field(1e-3, gt=0, description="AdamW step size of the critic")
     schedule: Schedule = Field("constant", description="how its step size falls")
     schedule_updates: int | None = Field(
@@ -239,10 +248,28 @@ class LearnerSettings(Settings):
                 raise ValueError(f"{name}schedule=constant does not read {name}schedule_updates={end}")
             if end is not None and end <= first:
                 raise ValueError(f"{name}schedule_updates={end} leaves nothing after warmup_updates={first}")
+        self._check_critic()
         low, high = self.logprob_gap_warn, self.logprob_gap_stop
         if low is not None and high is not None and low > high:
             raise ValueError(f"logprob_gap_warn={low} is above logprob_gap_stop={high}")
         return self
+
+    def _check_critic(self) -> None:
+        """The settings of the one kind of critic are not read by the other."""
+        critic, plain, method = self.critic, CriticSettings(), self.credit.method
+        if method != "archer":
+            for name in ReplaySettings.model_fields:
+                if (found := getattr(critic.replay, name)) != getattr(plain.replay, name):
+                    raise ValueError(f"credit.method={method} does not read critic.replay.{name}={found}; archer does")
+            return
+        if critic.states != "base":
+            raise ValueError(
+                f"credit.method=archer needs critic.states=base, not {critic.states}: it learns from states of past "
+                "updates, and those of a moving policy go stale"
+            )
+        for name, instead in (("epochs", "critic.replay.steps"), ("value_clip", "slow copies (credit.tau)")):
+            if (found := getattr(critic, name)) != getattr(plain, name):
+                raise ValueError(f"credit.method=archer does not read critic.{name}={found}; it has {instead}")
 
     @property
     def steps(self) -> int:

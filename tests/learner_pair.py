@@ -1,4 +1,5 @@
-"""Two processes that host one learner after another, so that DeepSpeed starts only once."""
+"""Two processes, or as many as asked for, that host one learner after another, so that DeepSpeed starts
+only once."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ from tests.learner_batches import MADE_UP
 
 
 class Learners:
-    """Both processes as one: every call goes to both, the first one's answer counts."""
+    """The processes as one: every call goes to all of them, the first one's answer counts."""
 
-    def __init__(self, ray, model: str):
+    def __init__(self, ray, model: str, processes: int = 2):
         @ray.remote(num_cpus=1, runtime_env={"env_vars": environment(LearnerSettings())})
         class Process:
             def make(self, arguments, meet):
@@ -46,6 +47,12 @@ class Learners:
                 mine = plan(trajectories, self.rank.settings.ranks, 4096)[self.rank.rank]
                 return [states.hidden for states in self.rank.learning.reader.read(trajectories, mine)[1]]
 
+            def turn_critics(self):
+                """All that the critics of turns hold: weights, slow copies and what is replayed."""
+                held = self.rank.learning.critic.state()
+                kept = {(part, name): held[part][name] for part in ("nets", "slow", "replay") for name in held[part]}
+                return {" ".join(name): tensor.cpu().numpy() for name, tensor in kept.items()}
+
             def mapped(self, name):
                 """Whether this process has memory of that name mapped."""
                 return name in Path("/proc/self/maps").read_text()
@@ -55,11 +62,11 @@ class Learners:
                 return sum(p.numel() for p in self.rank.engine.module.parameters())
 
         self.ray, self.model = ray, model
-        self.processes = [Process.remote(), Process.remote()]
+        self.processes = [Process.remote() for _ in range(processes)]
         self.meet = ray.get(self.processes[0].meeting_point.remote(), timeout=120)
 
     def become(self, **changes) -> None:
-        usual = MADE_UP | {"ranks": 2, "learning_rate": 1e-3, "tokens_per_micro_batch": 96}
+        usual = MADE_UP | {"ranks": len(self.processes), "learning_rate": 1e-3, "tokens_per_micro_batch": 96}
         settings = LearnerSettings(**(usual | changes))
         arguments = {
             "settings": settings,
@@ -84,6 +91,9 @@ class Learners:
         """Tensors, one for each rank."""
         found = self.ray.get([p.hidden.remote(trajectories) for p in self.processes], timeout=120)
         return [states for rank in found for states in rank]
+
+    def turn_critics(self) -> list[dict[str, np.ndarray]]:
+        return self.ray.get([p.turn_critics.remote() for p in self.processes], timeout=60)
 
     def elements(self) -> int:
         return self.ray.get(self.processes[0].elements.remote(), timeout=60)

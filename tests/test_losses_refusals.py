@@ -43,6 +43,21 @@ from learners.settings import LearnerSettings
         (["learner.schedule=linear", "learner.schedule_updates=20"], "schedule_updates=20 is less than updates=60"),
         (["learner.schedule=linear", "learner.warmup_updates=60"], "warmup_updates=60 leaves nothing of updates=60"),
         (["reward.shaper=aria", "learner.credit.kl_penalty=0.1"], "reward.shaper=aria gives advantages"),
+        (["learner.credit.method=archer"], "credit.method=archer needs critic.states=base, not policy: it learns from"),
+        (
+            ["learner.credit.method=archer", "learner.critic={states: base, epochs: 8}"],
+            "credit.method=archer does not read critic.epochs=8; it has critic.replay.steps",
+        ),
+        (
+            ["learner.credit.method=archer", "learner.critic={states: base, value_clip: 0.2}"],
+            "credit.method=archer does not read critic.value_clip=0.2; it has slow copies (credit.tau)",
+        ),
+        (
+            ["learner.credit.method=gae", "learner.critic.replay.turns=500"],
+            "credit.method=gae does not read critic.replay.turns=500; archer does",
+        ),
+        (["learner.critic.replay.steps=2"], "credit.method=reinforce does not read critic.replay.steps=2; archer does"),
+        (["learner.credit.method=poad", "learner.credit.tau=0.5"], "method=poad does not read tau=0.5, which is for"),
     ],
 )
 def test_what_clashes_is_one_line(overrides, names):

@@ -7,11 +7,10 @@ from typing import get_args
 
 import pytest
 
-from cluster.config import LEARNER_READS, RunConfig
+from cluster.config import RunConfig
 from cluster.errors import ConfigError
 from cluster.plain_yaml import read_yaml
 from cluster.recipe import dotted_fields, load_recipe, to_yaml
-from learners.credit import METHODS as READINGS
 from learners.settings import CreditSettings
 
 FOLDER = Path(__file__).parent.parent / "recipes"
@@ -231,15 +230,6 @@ def test_an_annotating_rule_is_the_games_own():
     with pytest.raises(ConfigError, match="reward.oni.annotator=rule: bargaining has no rule `helpful`"):
         load_recipe(None, ["reward.shaper=oni", "game.name=bargaining"])
     load_recipe(None, ["reward.shaper=oni", "game.name=virtualhome"])
-
-
-def test_a_credit_method_whose_readings_nobody_gives_is_refused(monkeypatch):
-    assert all(set(wanted) <= LEARNER_READS for wanted in READINGS.values()), "there is none at present"
-    load_recipe(None, ["learner.credit.method=archer", "learner.critic.states=base"])
-    with monkeypatch.context() as patch:
-        patch.setattr("cluster.config.LEARNER_READS", LEARNER_READS - {"action_values"})
-        with pytest.raises(ConfigError, match="archer needs action_values.*train with: reinforce, rloo, grpo.* vtrace$"):
-            load_recipe(None, ["learner.credit.method=archer", "learner.critic.states=base"])
 
 
 def test_credit_that_clashes_with_the_rest_is_refused():

@@ -26,9 +26,7 @@ from cluster.config import RunConfig
 from cluster.session import seats_and_players
 from envs.episode import Episode, Ticket
 from learners.batch import Trajectory, collect
-from learners.credit import needs
-from learners.critic import Critic
-from learners.learning import Learning
+from learners.learning import Learning, make_critic
 from learners.model import load_model
 from learners.optimiser import GuardedAdamW, make_optimiser
 from learners.reference import Reference, reads_base
@@ -109,7 +107,7 @@ class Trainee:
         optimiser = make_optimiser([parameter for parameter in self.model.parameters()], learner)
         self.driver = Driver(self.model, optimiser)
         width = self.model.get_output_embeddings().in_features
-        critic = Critic(learner.critic, width, DEVICE, config.seed) if "values" in needs(learner.credit) else None
+        critic = make_critic(learner, width, DEVICE, config.seed)
         reference = Reference(self.driver, learner, DEVICE, str(model)) if reads_base(learner) else None
         made = self.driver, optimiser, learner, config.rollout.temperature, DEVICE, config.seed, 0
         self.learning = Learning(*made, critic, reference)

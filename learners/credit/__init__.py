@@ -156,6 +156,10 @@ def needs(settings: CreditSettings) -> tuple[str, ...]:
     return METHODS[settings.method] + (("logprobs", "reference") if settings.kl_penalty else ())
 
 
+def wants_critic(settings: CreditSettings) -> bool:
+    return not {"values", "turn_values"}.isdisjoint(needs(settings))
+
+
 def turns_of(trajectories: Sequence[Trajectory], **readings: np.ndarray | None) -> Turns:
     """`readings`: optional fields of Turns, each in batch order."""
     unknown = sorted(set(readings) - set(FIELDS))

@@ -8,6 +8,8 @@ any age:
     Q_i(o, a)  <-  r + gamma * V_i'(o')       nothing after a true end
     V_i(o)     <-  Q_i'(o, a')                a' sampled anew by the present policy
     X'         <-  X' + tau * (X - X')        after every critic step
+
+`learners/turn_critics.py` has the critics, and says whose utterance a' is.
 """
 
 from __future__ import annotations

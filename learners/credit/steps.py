@@ -50,7 +50,7 @@ def rewards_to_go(turns: Turns, gamma: float) -> np.ndarray:
 
 
 def turn_steps(turns: Turns, gamma: float, lambda_a: float) -> Steps:
-    spoken = _spoken(turns, turns.paid, gamma)
+    spoken = spoken_turns(turns, turns.paid, gamma)
     tokens = turns.tokens[spoken.turn]
     first = np.cumsum(tokens) - tokens
     values = turns.values[first]
@@ -60,7 +60,7 @@ def turn_steps(turns: Turns, gamma: float, lambda_a: float) -> Steps:
 
 
 def token_steps(turns: Turns, gamma: float, gamma_w: float, lambda_a: float, lambda_w: float) -> Steps:
-    spoken = _spoken(turns, turns.rewards, gamma)
+    spoken = spoken_turns(turns, turns.rewards, gamma)
     last = np.cumsum(turns.tokens[spoken.turn]) - 1
     count = len(turns.values)
     rewards = np.zeros(count) if turns.token_rewards is None else turns.token_rewards.copy()
@@ -83,7 +83,7 @@ class Spoken:
     final: np.ndarray  # bool: the trajectory has no next one
 
 
-def _spoken(turns: Turns, paid: np.ndarray, gamma: float) -> Spoken:
+def spoken_turns(turns: Turns, paid: np.ndarray, gamma: float) -> Spoken:
     turn, silent, trajectory = np.flatnonzero(turns.tokens > 0), np.flatnonzero(turns.tokens == 0), turns.trajectory
     owner = trajectory[turn]
     final = np.append(owner[1:] != owner[:-1], True)[: len(owner)]
