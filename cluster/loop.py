@@ -34,6 +34,8 @@ from learners.group import LearnerGroup
 from reward_service.remote import RewardService
 from reward_service.storage import read_state, write_state
 
+LISTEN_SECONDS = 0.02  # between two looks at the learners
+
 
 class TrainingLoop:
     def __init__(
@@ -69,9 +71,9 @@ class TrainingLoop:
             with self.stage("shape"):
                 names = [(result.ticket.number, result.ticket.attempt) for result in results]
                 rewards = self.rewards.shape(self.ledger.next_batch, names, episodes)
-                self.samples.keep(self.update + 1, episodes, rewards)
             with self.stage("learn"):
-                learned = self.learners.update(episodes, rewards)
+                learned = self.learners.update(episodes, rewards, meanwhile=self.listen)
+            self.samples.keep(self.update + 1, episodes, rewards)
             self.update += 1
             with self.stage("sync"):
                 synced = self.sync.publish(self.update)
@@ -83,6 +85,9 @@ class TrainingLoop:
             self.record(results, learned, synced, time.monotonic() - started)
             if last or self.due(self.config.checkpoint.every):
                 self.save()
+
+    def listen(self) -> None:
+        self.playing.listen(LISTEN_SECONDS)
 
     def welcome(self) -> None:
         """A worker that replaces a lost one gets the current weights before it plays."""

@@ -28,11 +28,11 @@ class Playing:
         fleet: Fleet,
         ledger: Ledger,
         welcome: Callable[[], None],
-        deliver: Callable[[ObjectRef], None],
+        deliver: Callable[[list[ObjectRef]], None],
         batch_seconds: float,
     ):
         """`welcome` is called while there are workers that joined and have not played yet; it
-        gives them their weights. `deliver` is given each training episode as it arrives."""
+        gives them their weights. `deliver` is given the training episodes as they arrive."""
         self.fleet, self.ledger, self.welcome, self.deliver = fleet, ledger, welcome, deliver
         self.batch_seconds = batch_seconds
         self.held_out: dict[int, Finished | Ticket] = {}
@@ -80,8 +80,7 @@ class Playing:
         return ticket
 
     def _poll(self, deadline: float, what: str, missing: int) -> None:
-        for finished in self.fleet.poll(POLL_SECONDS):
-            self._file(finished)
+        self.listen(POLL_SECONDS)
         if self.fleet.joining():
             self.welcome()
         if self.on_poll is not None:
@@ -93,7 +92,15 @@ class Playing:
                 f"failures so far: {reasons}"
             )
 
-    def _file(self, finished: Finished) -> None:
+    def listen(self, seconds: float) -> None:
+        """File what finishes within so many seconds. Whoever waits for something else calls this
+        meanwhile: workers are kept busy, and rewards are prepared before they are asked for."""
+        arrived = [reference for each in self.fleet.poll(seconds) if (reference := self._file(each))]
+        if arrived:
+            self.deliver(arrived)
+
+    def _file(self, finished: Finished) -> ObjectRef | None:
+        """The episode, if it is one to train on."""
         ticket = finished.ticket
         if finished.reason is not None:
             self.failures[finished.reason] += 1
@@ -101,8 +108,9 @@ class Playing:
             if self.held_out.get(ticket.number) == ticket:  # else: late answer of an issue given up
                 self.held_out[ticket.number] = finished
         elif finished.reason is None:
-            if self.ledger.is_live(ticket):
-                self.deliver(finished.ref)
+            live = self.ledger.is_live(ticket)
             self.ledger.finish(ticket, finished)
+            return finished.ref if live else None
         else:
             self.ledger.fail(ticket, finished.reason)
+        return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -132,10 +132,17 @@ class LearnerGroup:
         except ValueError as error:  # Ray's word for a name that is taken
             raise LearnerError(f"an actor named {name} runs already: is a run of this name still going?") from error
 
-    def update(self, episodes: Sequence[Any], rewards: Sequence[ShapedRewards]) -> dict[str, float]:
+    def update(
+        self,
+        episodes: Sequence[Any],
+        rewards: Sequence[ShapedRewards],
+        meanwhile: Callable[[], None] | None = None,
+    ) -> dict[str, float]:
         """One update on a batch: episodes (or references to them or to lists of them) and the
-        rewards of all their policy seats. Returns the metrics."""
-        return self._all("update", self.settings.update_seconds, list(episodes), ray.put(list(rewards)))
+        rewards of all their policy seats. Returns the metrics. `meanwhile` is called again and
+        again until the ranks are done; how often they are looked at is up to it."""
+        arguments = list(episodes), ray.put(list(rewards))
+        return self._all("update", self.settings.update_seconds, *arguments, meanwhile=meanwhile)
 
     def send_weights(self, workers: Sequence[ActorHandle], version: int) -> None:
         """All workers get the weights as `version`. After an error the same or other workers
@@ -174,17 +181,28 @@ class LearnerGroup:
             remove_placement_group(self.placement)
             self.placement = None
 
-    def _all(self, method: str, seconds: float, *arguments: Any) -> Any:
+    def _all(self, method: str, seconds: float, *arguments: Any, meanwhile: Callable[[], None] | None = None) -> Any:
         """Call a method on every rank; the first rank's answer."""
         if not self.actors:
             raise LearnerError(f"learner {method}: the learner group is not running")
-        return self._gather(method, [actor.call.remote(method, *arguments) for actor in self.actors], seconds)[0]
+        calls = [actor.call.remote(method, *arguments) for actor in self.actors]
+        return self._gather(method, calls, seconds, meanwhile)[0]
 
-    def _gather(self, method: str, calls: list[ray.ObjectRef], seconds: float) -> list[Any]:
+    def _gather(
+        self,
+        method: str,
+        calls: list[ray.ObjectRef],
+        seconds: float,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> list[Any]:
         deadline = time.monotonic() + max(0.0, seconds) + GRACE_SECONDS
         pending, results = list(calls), {}
         while pending:
-            ready, pending = ray.wait(pending, num_returns=1, timeout=max(0.0, deadline - time.monotonic()))
+            left = max(0.0, deadline - time.monotonic())
+            ready, pending = ray.wait(pending, num_returns=1, timeout=0.0 if meanwhile else left)
+            if not ready and meanwhile and left:
+                meanwhile()
+                continue
             if not ready:
                 late = ", ".join(str(calls.index(call)) for call in pending)
                 raise LearnerError(f"learner {method}: no answer from rank {late} within {seconds:.0f} s")

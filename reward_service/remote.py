@@ -22,6 +22,7 @@ from envs.episode import Episode
 from envs.settings import GameSettings
 from reward_service import make_shaper
 from reward_service.desk import Name, RewardDesk
+from reward_service.interpreter import settle
 from reward_service.settings import RewardSettings
 from reward_service.shaper import ShapedRewards
 
@@ -39,10 +40,12 @@ class RewardError(RuntimeError):
 class RewardActor:
     def __init__(self, settings: RewardSettings, game: GameSettings, steady: bool):
         self.desk = RewardDesk(make_shaper(settings, game), steady=steady, refit_seconds=settings.refit_seconds)
+        settle()
 
     @ray.method(concurrency_group="receive")
-    def receive(self, episode: Episode) -> None:
-        self.desk.receive(episode)
+    def receive(self, *episodes: Episode) -> None:
+        for episode in episodes:
+            self.desk.receive(episode)
 
     @ray.method(concurrency_group="shape")
     def shape(self, batch: int, names: list[Name]) -> list[ShapedRewards] | list[int]:
@@ -73,9 +76,9 @@ class RewardService:
         options = {"name": name, "num_cpus": self.settings.cpus}
         return RewardActor.options(**options).remote(self.settings, self.game, self.steady)
 
-    def receive(self, reference: ray.ObjectRef) -> None:
+    def receive(self, references: Sequence[ray.ObjectRef]) -> None:
         """Episodes may be sent twice or never: this is only a head start."""
-        self.actor.receive.remote(reference)
+        self.actor.receive.remote(*references)
 
     def shape(self, batch: int, names: Sequence[Name], references: Sequence[ray.ObjectRef]) -> list[ShapedRewards]:
         """The rewards of a complete batch, given in ticket order."""

@@ -208,7 +208,7 @@ def test_a_killed_service_comes_back_with_every_batch_counted_once(ray_cluster):
         assert service.state()["next_batch"] == 2 and service.since == []
         service.shape(2, names(2), batches[2])
         kill(ray_cluster, service.actor)
-        service.receive(batches[3][0])  # nobody hears it, nobody minds
+        service.receive(batches[3][:1])  # nobody hears it, nobody minds
         assert len(service.shape(3, names(3), batches[3])) == 3
         assert service.metrics()["reward/restarts"] == 1 and service.state()["next_batch"] == 4
         assert [each.number for each in service.shape(3, names(3), batches[3])] == [9, 10, 11], (
