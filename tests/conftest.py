@@ -1,4 +1,7 @@
-"""Shared fixtures: one tiny model, one private Ray cluster for the whole session."""
+"""Shared fixtures: one tiny model, one private Ray cluster for the whole session.
+
+`make test` runs two processes: one has all tests that start Ray, engines or learners, one after the
+other, so that there is one cluster and one engine; the other has the rest, module by module."""
 
 from __future__ import annotations
 
@@ -7,8 +10,27 @@ import os
 os.environ.setdefault("DS_ACCELERATOR", "cpu")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("RAY_worker_niceness", "0")  # or the other process takes the CPUs from Ray's workers
 
 import pytest
+
+# Modules that start a Ray cluster of their own, beside those that use the shared one.
+STARTS_RAY = {
+    *("test_benchmarks", "test_cli", "test_doors_out", "test_end_to_end", "test_engine", "test_every_game_trains"),
+    *("test_intention_run", "test_job", "test_offline_run", "test_oni", "test_oni_endpoint", "test_report"),
+    *("test_reward_http", "test_reward_model_run", "test_sync", "test_trials", "test_twosome_play"),
+}
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
+def pytest_collection_modifyitems(items):
+    """Groups are for `pytest --dist loadgroup`. What starts Ray comes first: it takes longest."""
+    with_ray = {item.module.__name__ for item in items if "ray_cluster" in getattr(item, "fixturenames", ())}
+    with_ray |= {name for item in items if (name := item.module.__name__).rpartition(".")[2] in STARTS_RAY}
+    for item in items:
+        name = item.module.__name__
+        item.add_marker(pytest.mark.xdist_group("ray" if name in with_ray else name))
+    items.sort(key=lambda item: item.module.__name__ not in with_ray)
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -53,6 +54,18 @@ def test_an_update_reports_what_it_did(learner):
     assert metrics["grad_norm"] > 0 and metrics["stale_share"] == 0
     assert all(np.isfinite(value) for value in metrics.values())
     assert not same(before, learner.parameters())
+
+
+def test_something_else_can_be_done_while_the_ranks_learn(learner):
+    done = []
+    found = []
+    for meanwhile in (None, lambda: done.append(time.sleep(0.002))):
+        learner.load(learner.beginning)
+        assert learner.update(*make_batch(12, seed=1), meanwhile=meanwhile)["applied"] == 1
+        found.append(learner.parameters())
+    assert done and same(*found)
+    with pytest.raises(ZeroDivisionError):
+        learner.update(*make_batch(12, seed=1), meanwhile=lambda: 1 / 0)
 
 
 def test_the_gap_and_the_mismatch_are_those_of_the_stored_log_probs(learner):
@@ -235,7 +248,7 @@ def test_a_dead_rank_is_one_clear_error(ray_cluster, tiny_model):
         process = ray_cluster.get(group.actors[1].process.remote(), timeout=30)
         os.kill(process, signal.SIGKILL)
         with pytest.raises(LearnerError, match=r"learner update.*rank"):
-            group.update(*make_batch(4, seed=14))
+            group.update(*make_batch(4, seed=14), meanwhile=lambda: time.sleep(0.01))
     finally:
         group.close()
     with pytest.raises(LearnerError, match="not running"):
