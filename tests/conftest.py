@@ -6,6 +6,7 @@ other, so that there is one cluster and one engine; the other has the rest, modu
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 os.environ.setdefault("DS_ACCELERATOR", "cpu")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -17,20 +18,29 @@ import pytest
 # Modules that start a Ray cluster of their own, beside those that use the shared one.
 STARTS_RAY = {
     *("test_benchmarks", "test_cli", "test_doors_out", "test_end_to_end", "test_engine", "test_every_game_trains"),
-    *("test_intention_run", "test_job", "test_offline_run", "test_oni", "test_oni_endpoint", "test_report"),
-    *("test_reward_http", "test_reward_model_run", "test_sync", "test_trials", "test_twosome_play"),
+    *("test_intention_run", "test_job", "test_offline_run", "test_oni", "test_oni_endpoint", "test_reward_http"),
+    *("test_reward_model_run", "test_sync", "test_trials", "test_twosome_play"),
 }
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
+def with_ray(module: str) -> bool:
+    return module in STARTS_RAY or "ray_cluster" in (Path(__file__).parent / f"{module}.py").read_text()
+
+
 def pytest_collection_modifyitems(items):
-    """Groups are for `pytest --dist loadgroup`. What starts Ray comes first: it takes longest."""
-    with_ray = {item.module.__name__ for item in items if "ray_cluster" in getattr(item, "fixturenames", ())}
-    with_ray |= {name for item in items if (name := item.module.__name__).rpartition(".")[2] in STARTS_RAY}
-    for item in items:
-        name = item.module.__name__
-        item.add_marker(pytest.mark.xdist_group("ray" if name in with_ray else name))
-    items.sort(key=lambda item: item.module.__name__ not in with_ray)
+    """What starts Ray comes first: it takes longest."""
+    items.sort(key=lambda item: not with_ray(item.path.stem))
+
+
+def pytest_xdist_make_scheduler(config, log):
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Halves(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            module = Path(nodeid.partition("::")[0]).stem
+            return "with Ray" if with_ray(module) else module
+
+    return Halves(config, log)
 
 
 @pytest.fixture(scope="session")
