@@ -26,7 +26,7 @@ demo: $(READY) ## train the embedded policy on Twenty Questions and show what it
 	@parley train recipes/demo.yaml $(ARGS)
 
 test: $(READY) ## run the tests
-	@python -m pytest -n 2 --dist loadscope $(ARGS)
+	@python -m pytest -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 lint: $(READY) ## ruff, formatting, and the contract of the floors
 	@ruff check .

@@ -1,7 +1,8 @@
 """Shared fixtures: one tiny model, one private Ray cluster for the whole session.
 
-`make test` runs two processes: one has all tests that start Ray, engines or learners, one after the
-other, so that there is one cluster and one engine; the other has the rest, module by module."""
+`make test` runs two processes. One begins with the modules that start runs of their own, one after the
+other; the other with those that need no Ray, module by module, and then those that share a cluster.
+So no more than two of these are at work at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ os.environ.setdefault("RAY_worker_niceness", "0")  # or the other process takes 
 
 import pytest
 
-# Modules that start a Ray cluster of their own, beside those that use the shared one.
+# Modules that start a Ray cluster of their own.
 STARTS_RAY = {
     *("test_benchmarks", "test_cli", "test_doors_out", "test_end_to_end", "test_engine", "test_every_game_trains"),
     *("test_intention_run", "test_job", "test_offline_run", "test_oni", "test_oni_endpoint", "test_reward_http"),
@@ -23,24 +24,30 @@ STARTS_RAY = {
 }
 
 
-def with_ray(module: str) -> bool:
-    return module in STARTS_RAY or "ray_cluster" in (Path(__file__).parent / f"{module}.py").read_text()
+def shares_ray(module: str) -> bool:
+    return "ray_cluster" in (Path(__file__).parent / f"{module}.py").read_text()
+
+
+def part(module: str) -> str:
+    """What is run by one process, in one go."""
+    if module in STARTS_RAY:
+        return "own Ray"
+    return "shared Ray" if shares_ray(module) else module
 
 
 def pytest_collection_modifyitems(items):
-    """What starts Ray comes first: it takes longest."""
-    items.sort(key=lambda item: not with_ray(item.path.stem))
+    order = {"own Ray": 0, "shared Ray": 2}
+    items.sort(key=lambda item: order.get(part(item.path.stem), 1))
 
 
 def pytest_xdist_make_scheduler(config, log):
     from xdist.scheduler import LoadScopeScheduling
 
-    class Halves(LoadScopeScheduling):
+    class Parts(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            module = Path(nodeid.partition("::")[0]).stem
-            return "with Ray" if with_ray(module) else module
+            return part(Path(nodeid.partition("::")[0]).stem)
 
-    return Halves(config, log)
+    return Parts(config, log)
 
 
 @pytest.fixture(scope="session")
