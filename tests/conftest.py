@@ -7,12 +7,15 @@ So no more than two of these are at work at a time."""
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 os.environ.setdefault("DS_ACCELERATOR", "cpu")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("RAY_worker_niceness", "0")  # or the other process takes the CPUs from Ray's workers
+# In the background of a shell Ctrl-C is ignored, by whatever is started there too, and some tests send one.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest
 
