@@ -10,8 +10,8 @@ anchors: equal numbers, inside one answer, for turns with equal label histories.
 
 A refit goes on beside the traffic:
 
-    refit_due() -> fit_again(), in any thread: a snapshot -> a space, and the window labelled in it;
-                   then, round by round, what has come and gone meanwhile
+    refit_due() -> fit_again(), in any thread: a snapshot -> a space, fitted in a process of its own,
+                   and the window labelled in it; then, round by round, what has come and gone meanwhile
                 -> publish(space): the last of that, and the new version is in use
 
 For a refit the lock is held while references are taken, and in `publish` for what came in the last
@@ -36,11 +36,12 @@ import numpy as np
 from envs.embedding import Embedder, LocalEncoder
 from envs.episode import Episode
 from envs.settings import GameSettings
+from reward_service.apart import apart
 from reward_service.intentions.corpus import Corpus, Embed, Utterance, stacked
 from reward_service.intentions.gist import Gist
 from reward_service.intentions.matching import Change
 from reward_service.intentions.reading import EpisodeRefused, Reading, check, read
-from reward_service.intentions.refit import Snapshot, next_version
+from reward_service.intentions.refit import Snapshot, fit, next_version
 from reward_service.intentions.settings import IntentionSettings
 from reward_service.intentions.space import IntentionSpace
 from reward_service.intentions.stored import packed, unpacked
@@ -204,7 +205,7 @@ class AriaShaper:
             old = self.now
             snapshot = Snapshot(old.space, self.corpus.since(), list(old.window.episodes), old.window.first)
         with making_way():
-            new = next_version(snapshot, self.settings)
+            new = next_version(snapshot, self.settings, fit if self.settings.refit == "inline" else partial(apart, fit))
             for _ in range(CATCH_UP_ROUNDS):
                 with self._lock:
                     since = self._since(new)

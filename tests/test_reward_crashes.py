@@ -133,12 +133,14 @@ CALLER = """
 import json, sys
 from hashlib import blake2b
 from pathlib import Path
-from tests.reward_streams import answer, opened, plain
+from tests.reward_streams import answer, opened, plain, waits
 from tests.test_reward_crashes import REFITTING, spaces, telling
 stream = opened(Path(sys.argv[1]), snapshot=25, **REFITTING)
 for number in range(10_000):
     values = plain(answer(stream, telling(number), request=f"request {number}"))
     print(json.dumps([number, values, spaces(stream)]), flush=True)
+    if stream.job is not None:  # the first one starts the process that fits
+        waits(lambda: stream.counts["refits"])
 """
 
 

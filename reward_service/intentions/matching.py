@@ -21,6 +21,9 @@ class Change:
     moved: float  # share of utterances outside the best one-to-one pairing of clusters
 
 
+UNCHANGED = Change(agreement=1.0, moved=0.0)
+
+
 def shared(one: np.ndarray, two: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """float64 [clusters of one, clusters of two]: utterances that are in both; labels from 0."""
     width = int(two.max()) + 1

@@ -1,6 +1,7 @@
 """The next version, fitted on the window as one snapshot shows it.
 
-    snapshot -> utterances, counted -> space, with the ids of the one before -> k -> version
+    snapshot -> utterances, counted -> space, with the ids of the one before, k -> version
+                                       (fit: may be computed apart)
 
 A snapshot holds what does not change any more, so all this goes on beside the traffic, and makes way
 for it (`interpreter`).
@@ -8,7 +9,7 @@ for it (`interpreter`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -17,8 +18,8 @@ import numpy as np
 from reward_service.intentions.corpus import Utterance, stacked
 from reward_service.intentions.fit import Utterances, fit_space
 from reward_service.intentions.granularity import with_level
-from reward_service.intentions.matching import compare, keep_ids
-from reward_service.intentions.settings import IntentionSettings
+from reward_service.intentions.matching import UNCHANGED, Change, compare, keep_ids
+from reward_service.intentions.settings import IntentionSettings, SpaceSettings
 from reward_service.intentions.space import IntentionSpace
 from reward_service.intentions.trajectory import Trajectory, Turns
 from reward_service.intentions.version import Version
@@ -34,24 +35,38 @@ class Snapshot(NamedTuple):
     first: int  # number of the oldest one
 
 
-def next_version(snapshot: Snapshot, settings: IntentionSettings) -> Version:
+class Fitted(NamedTuple):
+    space: IntentionSpace
+    change: Change  # since the space before
+
+
+Fit = Callable[[IntentionSpace | None, Utterances, Turns | None, SpaceSettings], Fitted]
+
+
+def fit(old: IntentionSpace | None, utterances: Utterances, turns: Turns | None, settings: SpaceSettings) -> Fitted:
+    """`turns`: what granularity=split chooses by."""
+    new = fit_space(utterances, settings, version=old.version + 1 if old else 1)
+    prototype, _ = new.nearest(new.features(utterances.embeddings, utterances.gists))
+    if old is None:
+        return Fitted(with_level(new, settings, turns, prototype), UNCHANGED)
+    before, _ = old.nearest(old.features(utterances.embeddings, utterances.gists))
+    new = keep_ids(old, new, before, prototype, utterances.counts, settings.keep)
+    new = with_level(new, settings, turns, prototype)
+    return Fitted(new, compare(old.names(old.k)[before], new.names(new.k)[prototype], utterances.counts))
+
+
+def next_version(snapshot: Snapshot, settings: IntentionSettings, fit: Fit = fit) -> Version:
     trajectories = [trajectory for played in snapshot.episodes for trajectory in played.trajectories]
     codes, utterances = _counted(snapshot.utterances, trajectories)
-    new = fit_space(utterances, settings.space, version=snapshot.space.version + 1 if snapshot.space else 1)
-    prototype, _ = new.nearest(new.features(utterances.embeddings, utterances.gists))
-    if old := snapshot.space:
-        before, _ = old.nearest(old.features(utterances.embeddings, utterances.gists))
-        new = keep_ids(old, new, before, prototype, utterances.counts, settings.space.keep)
     turns = None
     if settings.space.granularity == "split":
         turns = Turns(_renumbered(trajectories, codes), settings.aggregate.gamma)
-    new = with_level(new, settings.space, turns, prototype)
-    version = Version(settings.aggregate, new, snapshot.first)
+    space, change = fit(snapshot.space, utterances, turns, settings.space)
+    version = Version(settings.aggregate, space, snapshot.first)
+    version.change = change
     version.place(snapshot.utterances)
     for start in range(0, len(snapshot.episodes), EPISODES):
         version.window.add([played[:2] for played in snapshot.episodes[start : start + EPISODES]])
-    if old:
-        version.change = compare(old.names(old.k)[before], new.names(new.k)[prototype], utterances.counts)
     return version
 
 

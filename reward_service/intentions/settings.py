@@ -106,8 +106,8 @@ class IntentionSettings(Settings):
     )
     refit: Literal["inline", "beside"] = Field(
         "beside",
-        description="beside: in a thread while play goes on, published between two batches; inline: as soon as one is "
-        "due, and the batch waits for it",
+        description="beside: in a process of its own while play goes on, published between two batches; inline: as "
+        "soon as one is due, and the batch waits for it",
     )
 
     @model_validator(mode="after")

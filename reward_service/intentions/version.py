@@ -14,7 +14,7 @@ import numpy as np
 
 from reward_service.intentions.corpus import Utterance, stacked
 from reward_service.intentions.gist import NOTHING, OTHER
-from reward_service.intentions.matching import Change
+from reward_service.intentions.matching import UNCHANGED
 from reward_service.intentions.pooling import resolutions
 from reward_service.intentions.settings import PoolingSettings
 from reward_service.intentions.space import IntentionSpace
@@ -38,7 +38,7 @@ class Version:
 
     def __init__(self, settings: PoolingSettings, space: IntentionSpace | None = None, first: int = 0):
         self.space = space
-        self.change = Change(agreement=1.0, moved=0.0)  # since the version before
+        self.change = UNCHANGED  # since the version before
         self.before: Version | None = None  # the one it was fitted beside, until it takes its place
         self.where = {label: label for label in FIXED}  # code -> prototype
         self.far: set[int] = set()  # codes outside what the space was fitted on
