@@ -8,9 +8,9 @@ counted from the moment a request was due. The shaper is aria with a full window
 on the disk with each answer. The same traffic runs without refits and with refits one after the
 other. One client process and one service share the machine with everything else that runs on it.
 
-Every request is one episode, but over HTTP there are eight in one: client, proxy, ingress and shard
-together are busy for some ten milliseconds with each request, so that 200 a second are more than two
-cores do, and the queue would only grow.
+A request has one episode or eight; over HTTP eight: client, proxy, ingress and shard together are busy
+for some ten milliseconds with each request, so that 200 a second are more than two cores do, and the
+queue would only grow.
 
 All utterances are embedded here once, and every service is told by this process, each text once and
 before anything is measured: it then has them in its cache.
@@ -258,7 +258,12 @@ def _loop() -> Iterator[asyncio.AbstractEventLoop]:
         thread.join(ANSWER_SECONDS)
 
 
-WHERE = (("in process", in_process, 1), ("named actor", named_actor, 1), ("HTTP", over_http, 8))
+WHERE = (
+    ("in process", in_process, 1),
+    ("named actor", named_actor, 1),
+    ("named actor", named_actor, 8),
+    ("HTTP", over_http, 8),
+)
 
 
 def tables(found: dict[str, Any]) -> list[Table]:
