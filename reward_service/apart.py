@@ -88,9 +88,9 @@ _companion = Companion()
 atexit.register(_companion.close)
 
 
-def apart(work: Callable, *given: Any) -> Any:
+def apart(work: Callable, *given: Any, seconds: float = LONGEST_SECONDS) -> Any:
     """work(*given), by this process's companion."""
-    return _companion.compute(work, *given)
+    return _companion.compute(work, *given, seconds=seconds)
 
 
 def _send(pipe: Connection, thing: Any) -> None:

@@ -1,16 +1,11 @@
-"""HDBSCAN in a process of its own.
-
-The library keeps the interpreter to itself for as long as it works, seconds for thousands of
-points: beside it, no thread of this process would shape a batch. It also has no limit of time.
-"""
+"""HDBSCAN, apart: the library keeps the interpreter to itself for as long as it works, seconds for thousands
+of points, and has no limit of time."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from io import BytesIO
-
 import numpy as np
+
+from reward_service.apart import WorkLost, apart
 
 
 class ClusteringError(RuntimeError):
@@ -19,24 +14,16 @@ class ClusteringError(RuntimeError):
 
 def density_clusters(points: np.ndarray, min_cluster: int, seconds: float) -> np.ndarray:
     """int64 [n]: the cluster of each point, below 0 where it is in none."""
-    given = BytesIO()
-    np.save(given, points)
-    # -P: this file's folder holds modules of ours, not of the library's
-    command = [sys.executable, "-P", __file__, str(min_cluster)]
     try:
-        done = subprocess.run(command, input=given.getvalue(), capture_output=True, timeout=seconds)
-    except subprocess.TimeoutExpired:
-        raise ClusteringError(
-            f"HDBSCAN of {len(points)} points took more than {seconds:g} s (reward.intentions.space.density_seconds)"
-        ) from None
-    if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise ClusteringError(f"HDBSCAN of {len(points)} points failed: {said[-1] if said else done.returncode}")
-    return np.load(BytesIO(done.stdout)).astype(np.int64)
+        return apart(hdbscan, points, min_cluster, seconds=seconds)
+    except WorkLost as error:
+        limit = f"reward.intentions.space.density_seconds={seconds:g}"
+        raise ClusteringError(f"{len(points)} points were not clustered: {error} ({limit})") from error
+    except Exception as error:
+        raise ClusteringError(f"{len(points)} points were not clustered: {type(error).__name__}: {error}") from error
 
 
-if __name__ == "__main__":
+def hdbscan(points: np.ndarray, min_cluster: int) -> np.ndarray:
     from hdbscan import HDBSCAN
 
-    clusters = HDBSCAN(min_cluster_size=int(sys.argv[1]), core_dist_n_jobs=1)
-    np.save(sys.stdout.buffer, clusters.fit_predict(np.load(BytesIO(sys.stdin.buffer.read()))))
+    return HDBSCAN(min_cluster_size=min_cluster, core_dist_n_jobs=1).fit_predict(points).astype(np.int64)
