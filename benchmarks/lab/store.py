@@ -3,8 +3,8 @@
 A record holds its whole trial, and answers for no other: a trial of other sizes or settings is
 run again. Lines are only ever added; one that was cut off by a kill is left out and run again.
 
-Trials run in processes of their own, a thread each. A process that dies, or a trial over its
-time limit, is an error; what was recorded before it stays.
+Trials run in processes of their own, a thread each. One that fails is told, and is an error when the others
+are done; a process that dies, or a time limit, ends them all. What was recorded stays.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ import json
 import math
 import multiprocessing
 import os
+import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -64,18 +67,30 @@ class Store:
         if not missing:
             return
         limit = TRIAL_SECONDS * (1 + len(missing) // processes)
-        with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), initializer=_settle) as pool:
+        failed = []
+        with _pool(processes) as pool:
             starts = {str(trial.config.game) + str(trial.config.model.embedded): trial for trial in missing}
             for made in as_completed([pool.submit(_warm, trial) for trial in starts.values()], timeout=limit):
                 say(f"warm start {made.result()}")
             started = time.monotonic()
             jobs = {pool.submit(run, trial): trial for trial in missing}
             for number, job in enumerate(as_completed(jobs, timeout=limit), start=1):
-                trial, record = jobs[job], job.result()
-                self.put(trial, record)
+                trial = jobs[job]
+                try:
+                    found = self._taken(trial, job.result())
+                except BrokenProcessPool:
+                    raise
+                except Exception as error:
+                    failed.append(trial.name)
+                    found = f"failed: {type(error).__name__}: {error}"
                 left = (time.monotonic() - started) / number * (len(missing) - number)
-                found = record.failure or f"{record.mean:.3f} while learning, {record.final:.3f} held out"
                 say(f"{number}/{len(missing)} {trial.name}: {found}; {left / 60:.0f} min left")
+        if failed:
+            raise RuntimeError(f"{len(failed)} of {len(missing)} runs failed, the first: {failed[0]}")
+
+    def _taken(self, trial: Trial, record: Record) -> str:
+        self.put(trial, record)
+        return record.failure or f"{record.mean:.3f} while learning, {record.final:.3f} held out"
 
 
 def _key(trial: dict) -> str:
@@ -100,11 +115,27 @@ def _rounded(value: Any) -> Any:
     return value
 
 
+@contextmanager
+def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
+    """Nobody waits for what is still to be run when something has ended it."""
+    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), initializer=_settle)
+    try:
+        yield pool
+    except BaseException:
+        at_work = list((pool._processes or {}).values())  # the library lets go of them without ending them
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in at_work:
+            process.kill()
+        raise
+    pool.shutdown()
+
+
 def _warm(trial: Trial) -> str:
     return warm_start(trial.config).name
 
 
 def _settle() -> None:
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["OMP_NUM_THREADS"] = "1"
     import torch
 
@@ -112,3 +143,8 @@ def _settle() -> None:
 
     torch.set_num_threads(1)
     quiet()
+
+
+def _end_with_parent() -> None:
+    multiprocessing.parent_process().join()
+    os._exit(1)

@@ -74,6 +74,7 @@ class Trial:
         cloning = [] if self.sizes.cloning_steps is None else [f"model.embedded.steps={self.sizes.cloning_steps}"]
         return [
             "rollout.engine.kind=transformers",
+            "rollout.episode_seconds=1e6",  # the machine may be put to sleep meanwhile
             "learner.zero=0",
             "learner.ranks=1",
             f"batch_episodes={self.sizes.batch}",
