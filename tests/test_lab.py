@@ -173,3 +173,13 @@ def test_a_large_sample_agrees_with_itself_more_than_a_batch_does(monkeypatch):
     true = true_gradient(trial())
     found = quality(trial(), true)
     assert 0 < found.cosine < 1 and found.noise > 0
+
+
+def test_a_run_that_fails_is_told_and_the_others_go_on(tmp_path):
+    store, said = Store(tmp_path / "records.jsonl"), []
+    broken = trial(method=Method("broken", ("rollout.episode_seconds=1e-9",)))
+    wanted = [trial(seed=1), trial(seed=2)]
+    with pytest.raises(RuntimeError, match=r"1 of 3 runs failed, the first: parrot, broken at 0.001, seed 3"):
+        store.complete([wanted[0], broken, wanted[1]], 1, said.append)
+    assert sum("failed: RuntimeError" in line for line in said) == 1
+    assert not Store(store.path).missing(wanted)
