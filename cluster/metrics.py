@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from cluster.errors import RunFolderError
@@ -77,6 +77,10 @@ class Metrics:
         self._write(update, {**values, **self.pending})
         self.pending = {}
         self.job.say(f"update {update}/{self.updates}: outcome {values.get('rollout/outcome', float('nan')):.3f}")
+        for warning in _warnings(values):
+            log.warning("update %d: %s", update, warning)
+            if self.show is not None:
+                self.show.warning(f"update {update}: {warning}")
         if self.show is not None:
             self.show.updated(update, values)
 
@@ -152,6 +156,14 @@ class RayMetrics:
                     self.failures.inc(new, tags={"reason": rest})
             else:
                 self.values.set(value, tags={"name": name})
+
+
+def _warnings(values: Mapping[str, float]) -> Iterator[str]:
+    if values.get("learner/logprob_gap_warned"):
+        gap = values["learner/logprob_gap_mean"]
+        yield f"trainer and engines differ by {gap:.2g} in log-prob on tokens of the same weights (logprob_gap_warn)"
+    if values.get("learner/applied") == 0:
+        yield f"no finite gradient, the weights stay ({values['learner/bad_updates']:.0f} such updates)"
 
 
 def truncate_after(path, update: int) -> None:

@@ -52,6 +52,9 @@ class Show:
         self.console.print(text)
         self.last_sign = time.monotonic()
 
+    def warning(self, text: str) -> None:
+        self.line(f"[yellow]warning:[/yellow] {escape(text)}")
+
     def now(self, text: str) -> None:
         """The moving line; without a terminal, a line now and then."""
         if self.moving is not None:

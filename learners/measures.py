@@ -18,16 +18,12 @@ Progress is of the tokens of one optimiser step, by the weights that it starts f
 
 from __future__ import annotations
 
-import logging
-
 import torch
 import torch.distributed as dist
 
 from learners.loss import Outcome, Tokens, importance_weights, kept_tokens, kl_estimates
 from learners.optimiser import half_precision
 from learners.settings import LearnerSettings
-
-log = logging.getLogger("parley")
 
 # settings' default for full and half precision
 GAP_WARN, GAP_STOP = (1e-3, 0.1), (0.1, 1.0)
@@ -104,21 +100,19 @@ class Consistency:
         return figures
 
 
-def watch_gap(figures: dict[str, float], settings: LearnerSettings, rank: int) -> dict[str, float]:
-    """Whether the gap was warned of; LogprobGapError where it is too large to train on. A gap
+def watch_gap(figures: dict[str, float], settings: LearnerSettings) -> dict[str, float]:
+    """Whether the gap is to be warned of; LogprobGapError where it is too large to train on. A gap
     that is not a number is the business of the guard of the step."""
     half = half_precision(settings)
     warn, stop = settings.logprob_gap_warn or GAP_WARN[half], settings.logprob_gap_stop or GAP_STOP[half]
     mean, largest = figures["logprob_gap_mean"], figures["logprob_gap_max"]
-    found = f"log-probs of the trainer and of the engines differ by {mean:.2g} on average, {largest:.2g} at most"
     if mean > stop:
         raise LogprobGapError(
-            f"{found}, on tokens of the same weights (learner.logprob_gap_stop={stop:g}): look at sync/parity_gap, "
+            f"log-probs of the trainer and of the engines differ by {mean:.2g} on average, {largest:.2g} at most, on "
+            f"tokens of the same weights (learner.logprob_gap_stop={stop:g}): look at sync/parity_gap, "
             "which says whether the engines hold the weights, at learner.dtype and rollout.engine.dtype, which should "
             "be the same, and at learner.attention"
         )
-    if mean > warn and rank == 0:
-        log.warning("%s (learner.logprob_gap_warn=%g)", found, warn)
     return {"logprob_gap_warned": float(mean > warn)}
 
 

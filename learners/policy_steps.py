@@ -196,4 +196,4 @@ class PolicySteps:
     def _check(self, consistency: Consistency, taken: Taken) -> None:
         """Before the first step: a batch whose log-probs are not the engines' moves nothing."""
         figures = consistency.over_ranks(self.settings)
-        taken.consistency = figures | watch_gap(figures, self.settings, self.rank)
+        taken.consistency = figures | watch_gap(figures, self.settings)

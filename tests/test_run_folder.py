@@ -19,6 +19,7 @@ from cluster.errors import RunFolderError
 from cluster.metrics import Metrics, RayMetrics, truncate_after
 from cluster.recipe import load_recipe
 from cluster.run_folder import RunFolder, read_config, write_whole
+from cluster.show import Show
 from envs.episode import Episode, Ticket, Turn, TurnTokens
 
 ROOT = Path(__file__).parent.parent
@@ -156,6 +157,23 @@ def test_one_line_an_update_with_its_evaluation(folder, config):
         (0, False, True), (1, True, False), (2, True, True)
     ]  # fmt: skip
     assert lines(folder)[2]["loss"] is None
+
+
+def test_what_goes_wrong_in_an_update_is_told_in_the_terminal_and_in_the_log(folder, config, capsys):
+    with Show(config, folder) as show, Metrics(folder, config, show) as metrics:
+        metrics.updated(
+            1, {"learner/logprob_gap_warned": 0.0, "learner/logprob_gap_mean": 1e-6, "learner/applied": 1.0}
+        )
+        metrics.updated(2, {"learner/logprob_gap_warned": 1.0, "learner/logprob_gap_mean": 0.0213})
+        metrics.updated(3, {"learner/applied": 0.0, "learner/bad_updates": 2.0})
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("warning:")]
+    assert told == [
+        "warning: update 2: trainer and engines differ by 0.021 in log-prob on tokens of the same weights "
+        "(logprob_gap_warn)",
+        "warning: update 3: no finite gradient, the weights stay (2 such updates)",
+    ]
+    logged = (folder.path / "parley.log").read_text()
+    assert all(line.removeprefix("warning: ") in logged for line in told)
 
 
 def test_resume_continues_the_numbers_without_doubles(folder, config):
