@@ -55,9 +55,7 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
     from learners.group import LearnerGroup
     from reward_service.remote import RewardService
 
-    players = seats_and_players(config)
-    if "policy" not in dict(players).values():
-        raise ConfigError("game.players leaves no seat to the policy: nothing would be trained")
+    players = with_policy(seats_and_players(config), "trained")
     with ExitStack() as house:
         house.enter_context(interruptible())
         show = house.enter_context(Show(config, folder))
@@ -113,7 +111,7 @@ def evaluate(config: RunConfig, model: str, folder: RunFolder) -> dict:
     """Held-out games with a trained run's policy or any model folder."""
     from cluster.evaluate import evaluate as play_held_out
 
-    players = seats_and_players(config)
+    players = with_policy(seats_and_players(config), "measured")
     with _evaluating(config, model, folder, {config.game.name: config.game}) as playing:
         result = play_held_out(
             playing, config, folder.path.name, players, 0, lambda episodes: folder.write_transcripts(0, episodes)
@@ -219,6 +217,12 @@ def seats_and_players(config: RunConfig) -> tuple[tuple[str, str], ...]:
     if unknown:
         raise ConfigError(f"game.players names seat {sorted(unknown)[0]!r}; {config.game.name} has: {', '.join(seats)}")
     return tuple((seat, config.game.players.get(seat, "policy")) for seat in seats)
+
+
+def with_policy(players: tuple[tuple[str, str], ...], what: str) -> tuple[tuple[str, str], ...]:
+    if "policy" not in dict(players).values():
+        raise ConfigError(f"game.players leaves no seat to the policy: nothing would be {what}")
+    return players
 
 
 @contextmanager

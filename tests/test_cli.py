@@ -129,6 +129,11 @@ def test_resume_and_evaluate_refuse_what_cannot_be(finished_run, capsys, argumen
     assert [path.name for path in finished_run.parent.iterdir()] == [finished_run.name]
 
 
+def test_a_game_without_the_policy_measures_nothing(finished_run, capsys):
+    assert cli.main(["evaluate", str(finished_run), "game.players={guesser: scripted:expert}"]) == 2
+    assert "game.players leaves no seat to the policy: nothing would be measured" in capsys.readouterr().err
+
+
 def test_resume_without_a_checkpoint_says_so(tmp_path, capsys):
     with RunFolder.create(load_recipe(None, [f"output={tmp_path}"])) as folder:
         pass
