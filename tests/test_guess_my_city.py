@@ -179,7 +179,7 @@ def test_turns_are_quick():
         ({"turns": 0}, "turns=0"),
         ({"turns": True}, "turns=True"),
         ({"paraphrases": "no"}, "paraphrases='no'"),
-        ({"table": "nowhere"}, "'nowhere' is neither a file nor one of: world"),
+        ({"table": "nowhere"}, "'nowhere' is neither a file nor one of: small, world"),
         ({"table": 3}, "table=3"),
         ({"horizon": 5}, "no option 'horizon'; it has: table, turns, paraphrases"),
     ],

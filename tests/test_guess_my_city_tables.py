@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from envs.guess_my_city.atlas import TABLES, TableError
-from envs.guess_my_city.oracle import INVALID, WRONG
+from envs.guess_my_city.oracle import INVALID, WRONG, oracle_for
 from envs.guess_my_city.players import questions_of
 from envs.registry import make_game
-from tests.city_games import CITIES, ORACLE, SEAT, answer, heard
+from tests.city_games import SEAT, heard
 
 COUNTRY = """
 continents = ["Europe"]
@@ -89,7 +89,19 @@ def test_cities_that_nothing_tells_apart_are_refused(tmp_path):
         make_game("guess_my_city", world(tmp_path, text))
 
 
-def test_the_table_that_ships_has_enough_cities_and_is_told_apart_by_the_players_questions():
-    assert len(CITIES) >= 100 and (TABLES / "world.toml").is_file()
-    answers = {city: tuple(answer(question, city) for question in questions_of(ORACLE)) for city in CITIES}
-    assert len(set(answers.values())) == len(CITIES)
+@pytest.mark.parametrize(("table", "fewest"), [("world", 100), ("small", 24)])
+def test_a_table_that_ships_has_enough_cities_and_is_told_apart_by_the_players_questions(table, fewest):
+    oracle = oracle_for(table, False)
+    cities = oracle.atlas.cities
+    assert len(cities) >= fewest and (TABLES / f"{table}.toml").is_file()
+    questions = questions_of(oracle)
+    answers = {city: tuple(oracle.answer(oracle.understand(each), city) for each in questions) for city in cities}
+    assert len(set(answers.values())) == len(cities)
+
+
+def test_the_small_table_knows_of_its_cities_what_the_world_does():
+    small, world = (oracle_for(table, False) for table in ("small", "world"))
+    questions = questions_of(small)
+    for city in small.atlas.cities:
+        told = {each: [oracle.answer(oracle.understand(each), city) for oracle in (small, world)] for each in questions}
+        assert not {each: answers for each, answers in told.items() if len(set(answers)) > 1}, city
