@@ -28,7 +28,9 @@ STARTS_RAY = {
 
 
 def shares_ray(module: str) -> bool:
-    return "ray_cluster" in (Path(__file__).parent / f"{module}.py").read_text()
+    """Asks for `ray_cluster`, or for `learners`, which are processes of it."""
+    text = (Path(__file__).parent / f"{module}.py").read_text()
+    return "ray_cluster" in text or "(learners" in text
 
 
 def part(module: str) -> str:
@@ -71,6 +73,17 @@ def ray_cluster():
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=512 * 2**20)
     yield ray
     ray.shutdown()
+
+
+@pytest.fixture(scope="session")
+def learners(ray_cluster, tiny_model):
+    """Two ranks, which become what a test asks for."""
+    from tests.learner_pair import Learners
+
+    pair = Learners(ray_cluster, str(tiny_model))
+    yield pair
+    for process in pair.processes:
+        ray_cluster.kill(process)
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ class Learners:
     """The processes as one: every call goes to all of them, the first one's answer counts."""
 
     def __init__(self, ray, model: str, processes: int = 2):
-        @ray.remote(num_cpus=1, runtime_env={"env_vars": environment(LearnerSettings())})
+        @ray.remote(num_cpus=0, runtime_env={"env_vars": environment(LearnerSettings())})
         class Process:
             def make(self, arguments, meet):
                 from learners.rank import LearnerRank

@@ -82,12 +82,15 @@ def test_a_killed_worker_is_replaced_and_nothing_is_trained_twice(ray_cluster, p
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("moment", ["starting learners", "held-out games after update 0", "update    2/"])
-def test_ctrl_c_leaves_one_line_and_no_process(parrot_model, tmp_path, moment):
+@pytest.mark.parametrize(
+    ("moment", "engine"),
+    [("starting learners", "vllm"), ("held-out games after update 0", "vllm"), ("update    2/", "transformers")],
+)
+def test_ctrl_c_leaves_one_line_and_no_process(parrot_model, tmp_path, moment, engine):
     """While the engines start, while the run plays, and while it trains and saves."""
     recipe = tmp_path / "small.yaml"
     recipe.write_text(json.dumps(merged(SMALL, {"model": {"path": str(parrot_model)}})))
-    run = command("train", str(recipe), "updates=1000", f"output={tmp_path}/runs")
+    run = command("train", str(recipe), "updates=1000", f"rollout.engine.kind={engine}", f"output={tmp_path}/runs")
     seen, started = [], []
     try:
         for line in run.stdout:

@@ -19,14 +19,6 @@ BATCHES = [cut_off(make_batch(9, seed=seed, most_turns=5)) for seed in (81, 82, 
 
 
 @pytest.fixture(scope="module")
-def learners(ray_cluster, tiny_model):
-    pair = Learners(ray_cluster, str(tiny_model))
-    yield pair
-    for process in pair.processes:
-        ray_cluster.kill(process)
-
-
-@pytest.fixture(scope="module")
 def alone(ray_cluster, tiny_model):
     one = Learners(ray_cluster, str(tiny_model), processes=1)
     yield one

@@ -13,7 +13,7 @@ from learners.model import load_model, pack_logprobs
 from learners.packing import pack_to_read
 from learners.settings import CriticSettings, LearnerSettings
 from tests.learner_batches import VOCABULARY, make_batch
-from tests.learner_pair import Learners, distance
+from tests.learner_pair import distance
 
 POAD = {"method": "poad", "lambda_a": 1.0, "gamma": 1.0}
 
@@ -28,14 +28,6 @@ def cut_off(batch, every: int = 2):
             seat = episode.turns[0].seat
             episode.closing_ids = {seat: rng.integers(0, VOCABULARY, 1 + number % 3).astype(np.int32)}
     return episodes, rewards
-
-
-@pytest.fixture(scope="module")
-def learners(ray_cluster, tiny_model):
-    pair = Learners(ray_cluster, str(tiny_model))
-    yield pair
-    for process in pair.processes:
-        ray_cluster.kill(process)
 
 
 def test_states_are_the_last_hidden_ones_before_each_token_and_after_what_would_have_been_shown(tiny_model):

@@ -14,21 +14,13 @@ import torch
 
 from learners.settings import LearnerSettings
 from tests.learner_batches import VOCABULARY, make_batch
-from tests.learner_pair import Learners, distance
+from tests.learner_pair import distance
 
 # Of the way that the weights went, as a norm. AdamW divides by the root of the second
 # moment, so where a gradient is near 0 a last-bit difference in a sum becomes a visible
 # share of that one weight's step; over all weights it stays far below this.
 TOLERANCE = 1e-3
 BATCHES = [make_batch(10, seed=seed) for seed in (21, 22, 23)]
-
-
-@pytest.fixture(scope="module")
-def learners(ray_cluster, tiny_model):
-    pair = Learners(ray_cluster, str(tiny_model))
-    yield pair
-    for process in pair.processes:
-        ray_cluster.kill(process)
 
 
 @pytest.fixture(scope="module")

@@ -11,19 +11,11 @@ import torch
 
 from learners.settings import LearnerSettings
 from tests.learner_batches import make_batch
-from tests.learner_pair import Learners, distance
+from tests.learner_pair import distance
 
 TOLERANCE = 2e-3  # of the way that the weights went: test_learner_zero says why it is not smaller
 BATCHES = [make_batch(8, seed=seed) for seed in range(81, 86)]
 PPO = {"loss": {"kind": "ppo", "clip_low": 0.1, "clip_high": 0.1, "dual_clip": 3.0}, "epochs": 2, "minibatches": 2}
-
-
-@pytest.fixture(scope="module")
-def learners(ray_cluster, tiny_model):
-    pair = Learners(ray_cluster, str(tiny_model))
-    yield pair
-    for process in pair.processes:
-        ray_cluster.kill(process)
 
 
 @pytest.fixture(scope="module")

@@ -125,7 +125,9 @@ def test_a_served_model_annotates_until_it_is_killed_and_nobody_stops_for_that(c
         paid = shape(number, *first, *later)
         assert len(paid.rewards) == 10 and paid.version == 1, "play goes on with what is known"
     assert figures("seen", "labelled", "given_up") == (10, 6, 4) and desk.metrics()["reward/failed_refits"] == 0
-    assert sum(desk.shaper.queue.failures.values()) == 8 and figures("failed/ConnectError")[0] >= 4
+    failures = desk.shaper.queue.failures  # ReadError: on a connection of before
+    assert sum(failures.values()) == 8 and set(failures) <= {"ConnectError", "ReadError"}
+    assert figures("failed/ConnectError")[0] == failures["ConnectError"] > 0
     assert process.wait(STOP_SECONDS) == 1
     assert "parley: the server of" in log.read_text() and "ended by itself (exit code -9)" in log.read_text()
 
