@@ -1,11 +1,11 @@
 """Stages: where the seconds of an update go in a whole real run.
 
 The demo recipe is trained for a few updates by the command line, once with max_staleness 0
-(workers rest while the learners update) and once with 1 (they play the next batch
-meanwhile), and its metrics.jsonl is read:
+(workers rest while the learners update), once with 1 (they play the next batch meanwhile), and
+once more with 1 and rewards by intentions, and its metrics.jsonl is read:
 
     collect    the loop waits for the batch's episodes
-    shape      episodes fetched, rewards made
+    shape      the learner waits for rewards
     learn      the learners update
     sync       pause, transfer, probe, resume
     rest       ledger, records
@@ -36,24 +36,26 @@ from benchmarks.games import RECIPE
 from benchmarks.report import Say, run_alone
 
 STAGES = ("collect", "shape", "learn", "sync", "rest")
-UPDATES, WARM_UP, WIND_DOWN = 14, 2, 2
+UPDATES, WARM_UP, WIND_DOWN = 40, 2, 2
+RUNS = ((0, "outcome"), (1, "outcome"), (1, "aria"))  # max_staleness, reward.shaper
 TIME_LIMIT_SECONDS = 900
 
 
 def measure(quick: bool, say: Say) -> dict[str, Any]:
     updates = 8 if quick else UPDATES
     results = {}
-    for staleness in (0, 1):
-        say(f"a run of {updates} updates, max_staleness={staleness}")
-        results[str(staleness)] = stages_of(run(staleness, updates))
-    return {"recipe": "demo", "max_staleness": results}
+    for staleness, shaper in RUNS:
+        settings = f"max_staleness={staleness} reward.shaper={shaper}"
+        say(f"a run of {updates} updates, {settings}")
+        results[settings] = stages_of(run([f"updates={updates}", *settings.split()]))
+    return {"recipe": "demo", "runs": results}
 
 
-def run(staleness: int, updates: int) -> list[dict[str, float]]:
+def run(settings: list[str]) -> list[dict[str, float]]:
     """One line of metrics.jsonl for each update."""
     with tempfile.TemporaryDirectory(prefix="parley-benchmark-") as folder:
         command = [sys.executable, "-m", "cluster", "train", str(RECIPE)]
-        command += [f"updates={updates}", f"max_staleness={staleness}", "evaluation.episodes=16", f"output={folder}"]
+        command += [*settings, "evaluation.episodes=16", f"output={folder}"]
         try:
             ended = subprocess.run(
                 command, cwd=RECIPE.parent.parent, capture_output=True, text=True, timeout=TIME_LIMIT_SECONDS
@@ -101,16 +103,16 @@ def engine_seconds(line: dict[str, float]) -> float:
 def tables(result: dict[str, Any]) -> list[Table]:
     table = Table(title="Stages: one update of the demo, 128 episodes", title_justify="left")
     table.add_column("")
-    for staleness in result["max_staleness"]:
-        table.add_column(f"max_staleness {staleness}, s", justify="right")
+    for settings in result["runs"]:
+        table.add_column(f"{settings}, s", justify="right")
         table.add_column("share", justify="right")
     for name in ("update", *STAGES, "engine", "overlap"):
         cells = []
-        for one in result["max_staleness"].values():
-            cells += [f"{one['seconds'][name]:.2f}", f"{one['share'][name]:.0%}"]
+        for one in result["runs"].values():
+            cells += [f"{one['seconds'][name]:.2f}", f"{one['share'][name]:.1%}"]
         table.add_row(name, *cells, end_section=name in ("update", "rest", "overlap"))
     for label, key in (("episodes/s", "episodes_per_second"), ("tokens/s", "tokens_per_second")):
-        speeds = (f"{one[key]:,.0f}" for one in result["max_staleness"].values())
+        speeds = (f"{one[key]:,.0f}" for one in result["runs"].values())
         table.add_row(label, *(cell for speed in speeds for cell in (speed, "")))
     return [table]
 

@@ -40,12 +40,15 @@ class RewardError(RuntimeError):
 class RewardActor:
     def __init__(self, settings: RewardSettings, game: GameSettings, steady: bool):
         self.desk = RewardDesk(make_shaper(settings, game), steady=steady, refit_seconds=settings.refit_seconds)
-        settle()
+        self.settled = False
 
     @ray.method(concurrency_group="receive")
     def receive(self, *episodes: Episode) -> None:
         for episode in episodes:
             self.desk.receive(episode)
+        if not self.settled:  # not before: the first episodes load what the shaper embeds with
+            settle()
+            self.settled = True
 
     @ray.method(concurrency_group="shape")
     def shape(self, batch: int, names: list[Name]) -> list[ShapedRewards] | list[int]:
