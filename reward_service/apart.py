@@ -3,7 +3,7 @@
 A thread that computes shares the interpreter with those that answer, and a low priority would only make
 that worse: it would be put aside while it holds what the others wait for. So the work goes to another
 process, of the lowest priority; only what it is given and what it finds passes through here, arrays
-without being copied.
+as they lie in memory.
 
 A process has one such companion. It is started when first needed, with `python -m reward_service.apart`,
 and ends when this process does, however it ends. Work waits for the work before it.
@@ -19,6 +19,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
@@ -43,17 +44,23 @@ class Companion:
         with self.lock:
             if self.process is None or self.process.poll() is not None:
                 self._start()
+            started = time.monotonic()
+            limit = threading.Timer(seconds, self.process.kill)
+            limit.daemon = True
+            limit.start()
             try:
                 _send(self.pipe, (work, given))
-                if not self.pipe.poll(seconds):
-                    raise WorkLost(f"{work.__name__} took more than {seconds:g} s")
                 found, failure = _receive(self.pipe)
             except (EOFError, OSError) as error:
-                code = self._end()
+                code, late = self._end(), time.monotonic() - started >= seconds
+                if late:
+                    raise WorkLost(f"{work.__name__} took more than {seconds:g} s") from error
                 raise WorkLost(f"the process that computed {work.__name__} ended with {code}") from error
             except BaseException:
                 self._end()  # what it may still say answers no other question
                 raise
+            finally:
+                limit.cancel()
         if failure is not None:
             raise failure
         return found
