@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from benchmarks import credit
-from benchmarks.lab.contest import TUNING_SEEDS, Contest, estimate, gain
+from benchmarks.lab.contest import Contest, estimate, gain
 from benchmarks.lab.gradients import quality, true_gradient
 from benchmarks.lab.pages import costs, gains, outcomes, speeds, step_sizes, transfers
 from benchmarks.lab.store import Store
 from benchmarks.lab.trainee import Trainee
-from benchmarks.lab.trial import Game, Method, Record, Sizes, Trial, run, warm_start
+from benchmarks.lab.trial import TUNING_SEEDS, Game, Method, Record, Sizes, Trial, run, warm_start
 
 TINY = Sizes(updates=2, batch=8, held_out=8, cloning_steps=40)
 PLAIN, OTHER = Method("plain"), Method("regressed", ("reward.shaper=regressed",))
@@ -130,6 +130,11 @@ def test_a_trial_stays_the_same_when_trials_learn_something_new(tmp_path):
 def test_every_method_of_the_credit_contest_trains(method):
     found = run(credit.PARTS["main"].trial(replace(credit.CASE, sizes=replace(TINY, batch=16)), method, 1e-3, 0))
     assert not found.failure and len(found.outcomes) == 2 and found.steps[0] >= 48
+
+
+def test_held_out_games_are_played_for_reported_seeds_only():
+    assert run(trial(seed=TUNING_SEEDS[0])).final is None
+    assert run(trial(seed=0)).final is not None
 
 
 def test_a_run_is_the_same_again_and_another_seed_is_not():

@@ -90,7 +90,8 @@ class Store:
 
     def _taken(self, trial: Trial, record: Record) -> str:
         self.put(trial, record)
-        return record.failure or f"{record.mean:.3f} while learning, {record.final:.3f} held out"
+        held_out = "" if record.final is None else f", {record.final:.3f} held out"
+        return record.failure or f"{record.mean:.3f} while learning{held_out}"
 
 
 def _key(trial: dict) -> str:
