@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envs.twenty_questions.oracle import oracle_for
+from envs.twenty_questions.oracles import oracle_for
 
 FULL = {"table": "full", "turns": 20}
 SEAT = "guesser"

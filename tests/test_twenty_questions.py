@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from envs.game import Game
 from envs.registry import game_class, make_game, make_player
-from envs.twenty_questions.oracle import Meaning, oracle_for
+from envs.twenty_questions.meaning import Meaning
+from envs.twenty_questions.oracles import oracle_for
 from envs.twenty_questions.table import TableError
 
 ORACLE = oracle_for("small")

@@ -15,7 +15,7 @@ import pytest
 from envs.chat import EndpointError
 from envs.registry import make_game
 from envs.twenty_questions.endpoint import ANSWERS
-from envs.twenty_questions.oracle import Meaning
+from envs.twenty_questions.meaning import Meaning
 
 START_SECONDS = 240
 

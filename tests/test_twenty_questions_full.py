@@ -10,7 +10,7 @@ from itertools import combinations
 import pytest
 
 from envs.registry import make_game, make_player, trials_of
-from envs.twenty_questions.oracle import oracle_for
+from envs.twenty_questions.oracles import oracle_for
 from envs.twenty_questions.table import TableError
 from tests.full_table import FULL, ORACLE, SEAT, TABLE, answer
 from tests.fuzz import utterances

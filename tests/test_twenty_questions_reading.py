@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from envs.registry import make_game
-from envs.twenty_questions.oracle import Meaning
+from envs.twenty_questions.meaning import Meaning
 from tests.full_table import FULL, ORACLE, SEAT, TABLE, answer
 
 DATA = Path(__file__).parent / "data"

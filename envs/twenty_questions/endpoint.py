@@ -19,7 +19,9 @@ from pydantic import ValidationError
 from envs.chat import ChatClient
 from envs.settings import EndpointSettings
 from envs.twenty_questions.free import FreeOracle
-from envs.twenty_questions.oracle import LONGEST, Meaning, Oracle, oracle_for, words_of
+from envs.twenty_questions.meaning import Meaning, words_of
+from envs.twenty_questions.oracle import LONGEST, Oracle
+from envs.twenty_questions.oracles import oracle_for
 
 ANSWERS = ("yes", "no", "invalid")
 CACHED_ANSWERS = 100_000

@@ -25,7 +25,8 @@ import re
 from itertools import pairwise
 
 from envs.twenty_questions import phrases
-from envs.twenty_questions.oracle import Comparison, Meaning, Oracle, words_of
+from envs.twenty_questions.meaning import Comparison, Meaning, words_of
+from envs.twenty_questions.oracle import Oracle
 from envs.twenty_questions.paraphrase import Paraphrases
 from envs.twenty_questions.table import Table
 

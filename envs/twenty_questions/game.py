@@ -20,7 +20,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from envs.game import Player, Step, Trial
-from envs.twenty_questions.oracle import Oracle, oracle_for
+from envs.twenty_questions.oracle import Oracle
+from envs.twenty_questions.oracles import oracle_for
 from envs.twenty_questions.players import PLAYERS, words_players_say
 
 SEAT = "guesser"

@@ -14,13 +14,11 @@ through the one attribute or name that was understood; "invalid" never depends o
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 from envs.twenty_questions.facts import TableError
-from envs.twenty_questions.table import Table, read_table, table_path
+from envs.twenty_questions.meaning import SMALL_WORDS, Comparison, Meaning, words_of
+from envs.twenty_questions.table import Table
 
 LONGEST = 400  # characters; anything longer is not one question
 
@@ -32,49 +30,6 @@ GUESS_OPENINGS = (
     *EXPLICIT_OPENINGS, "is it", "it is", "its", "is the object", "the object is", "are you", "could it be", "is this",
 )  # fmt: skip
 ARTICLES = {"a", "an", "the", "some"}
-_SMALL = (
-    "is it its are they a an the do does did can could would will has have you i one people person humans someone "
-    "thing things object something kind type sort of in on at to for with from made make makes use uses used usually "
-    "normally often typically generally be being found find fit fits look looks feel feels taste tastes colored "
-    "considered called mostly commonly this that"
-)
-SMALL_WORDS = frozenset(_SMALL.split())
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Is the object `more` (or less) than `value` centimetres or kilograms?"""
-
-    more: bool
-    unit: str  # cm or kg
-    value: float
-    words: str  # as it was said: "bigger than a cat"
-
-
-@dataclass(frozen=True, slots=True)
-class Meaning:
-    """What an utterance asks. Exactly one of attribute, guess, comparison and question is set."""
-
-    attribute: str | None = None
-    guess: str | None = None
-    negated: bool = False  # the contrary of the attribute
-    kind: str | None = None  # with an attribute: and is it this kind of thing?
-    comparison: Comparison | None = None
-    question: str | None = None  # left to a server to read
-
-    @property
-    def words(self) -> str:
-        if self.comparison is not None:
-            return f"whether it is {self.comparison.words}"
-        if self.question is not None:
-            return self.question
-        about = f"about {'the contrary of ' if self.negated else ''}{self.attribute}"
-        return about if self.kind is None else f"{about} and {self.kind}"
-
-
-def words_of(text: str) -> tuple[str, ...]:
-    """Lower-case words; apostrophes vanish, any other mark separates words."""
-    return tuple(re.findall(r"[^\W_]+", text.lower().replace("'", "").replace("\u2019", "")))
 
 
 class Oracle:
@@ -169,25 +124,3 @@ class Oracle:
     def _compare(self, comparison: Comparison, secret: str) -> bool:
         size = self.table.measures[secret][("cm", "kg").index(comparison.unit)]
         return size > comparison.value if comparison.more else size < comparison.value
-
-
-def oracle_for(table: str, reading: str | None = None) -> Oracle:
-    """The oracle that reads a table, by name or path, as the table says or as told: made once
-    in a process, and again if the file changes."""
-    path = table_path(table)
-    return _oracle(path, path.stat().st_mtime_ns, reading)
-
-
-@lru_cache(maxsize=16)
-def _oracle(path: Path, modified: int, reading: str | None) -> Oracle:
-    table = _table(path, modified)
-    if (reading or table.reading) == "plain":
-        return Oracle(table)
-    from envs.twenty_questions.free import FreeOracle  # it is made of this one
-
-    return FreeOracle(table)
-
-
-@lru_cache(maxsize=8)
-def _table(path: Path, _modified: int) -> Table:
-    return read_table(path)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from envs.twenty_questions.oracle import SMALL_WORDS
+from envs.twenty_questions.meaning import SMALL_WORDS
 
 
 def _words(text: str) -> frozenset[str]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 from typing import ClassVar
 
-from envs.twenty_questions.oracle import oracle_for
+from envs.twenty_questions.oracles import oracle_for
 from envs.twenty_questions.table import Attribute, Table
 
 JUNK = ("hello there", "i like it", "is it it?", "what is what?", "who are you?", "no idea")

@@ -18,8 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from reward_service.reward_models.model import Reads
-from reward_service.reward_models.settings import TransformerSettings
+from reward_service.reward_models.settings import Reads, TransformerSettings
 
 FRESH_SPREAD = 0.02  # of weights that the folder does not hold
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from reward_service.reward_models.examples import Examples, held_out_games, measures
 from reward_service.reward_models.memory import Texts
-from reward_service.reward_models.settings import RewardModelSettings
+from reward_service.reward_models.settings import Reads, RewardModelSettings
 from reward_service.reward_models.training import Course, Network, TimeLimit, train, values_of
-
-Reads = Literal["turn", "game"]  # what a transformer reads at once
 
 
 @dataclass(frozen=True, slots=True)

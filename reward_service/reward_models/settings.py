@@ -8,6 +8,8 @@ from pydantic import Field, model_validator
 
 from envs.settings import Settings
 
+Reads = Literal["turn", "game"]  # what a transformer reads at once
+
 
 class PerceptronSettings(Settings):
     """A small network on sentence embeddings."""

@@ -25,8 +25,7 @@ from torch import nn
 
 from reward_service.reward_models.language_model import Tokens, load_model, made_head
 from reward_service.reward_models.memory import Texts
-from reward_service.reward_models.model import Reads
-from reward_service.reward_models.settings import TransformerSettings
+from reward_service.reward_models.settings import Reads, TransformerSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,50 @@
+"""What an utterance can mean, and the words that carry no meaning of their own."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_SMALL = (
+    "is it its are they a an the do does did can could would will has have you i one people person humans someone "
+    "thing things object something kind type sort of in on at to for with from made make makes use uses used usually "
+    "normally often typically generally be being found find fit fits look looks feel feels taste tastes colored "
+    "considered called mostly commonly this that"
+)
+SMALL_WORDS = frozenset(_SMALL.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Is the object `more` (or less) than `value` centimetres or kilograms?"""
+
+    more: bool
+    unit: str  # cm or kg
+    value: float
+    words: str  # as it was said: "bigger than a cat"
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What an utterance asks. Exactly one of attribute, guess, comparison and question is set."""
+
+    attribute: str | None = None
+    guess: str | None = None
+    negated: bool = False  # the contrary of the attribute
+    kind: str | None = None  # with an attribute: and is it this kind of thing?
+    comparison: Comparison | None = None
+    question: str | None = None  # left to a server to read
+
+    @property
+    def words(self) -> str:
+        if self.comparison is not None:
+            return f"whether it is {self.comparison.words}"
+        if self.question is not None:
+            return self.question
+        about = f"about {'the contrary of ' if self.negated else ''}{self.attribute}"
+        return about if self.kind is None else f"{about} and {self.kind}"
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """Lower-case words; apostrophes vanish, any other mark separates words."""
+    return tuple(re.findall(r"[^\W_]+", text.lower().replace("'", "").replace("\u2019", "")))
