@@ -57,14 +57,14 @@ def test_each_seat_is_compared_with_the_same_seat_of_its_task(name, tasks, seed)
         assert mean == pytest.approx(0.0, abs=1e-6)
 
 
-def group_run(model, output, method: str, **credit):
+def group_run(model, output, method: str, reward: dict, **credit):
     config = config_for(
         model,
         output,
         updates=2,
         group_size=4,
         max_staleness=0,
-        reward={"shaper": "game"},
+        reward=reward,
         rollout={"engine": {"kind": "transformers"}},
         learner={"learning_rate": 1e-2, "credit": {"method": method, **credit}},
         evaluation={"episodes": 1},
@@ -76,16 +76,18 @@ def group_run(model, output, method: str, **credit):
 
 @pytest.mark.timeout(300)
 def test_grpo_trains_on_whole_groups_and_gives_the_same_bytes_twice(ray_cluster, parrot_model, tmp_path):
-    rows, policy = group_run(parrot_model, tmp_path / "first", "grpo")
+    rows, policy = group_run(parrot_model, tmp_path / "first", "grpo", {"shaper": "game"})
     for row in rows:
         assert row["learner/alone"] == 0 and row["learner/grad_norm"] > 0
         assert row["learner/advantage_std"] > 0.1
-    _, again = group_run(parrot_model, tmp_path / "second", "grpo")
+    _, again = group_run(parrot_model, tmp_path / "second", "grpo", {"shaper": "game"})
     assert again == policy
 
 
 @pytest.mark.timeout(300)
-def test_gigpo_trains_on_states_that_are_met_again(ray_cluster, parrot_model, tmp_path):
-    """Parrot shows a seat the same word each turn: one anchor a game, shared by its group."""
-    rows, _ = group_run(parrot_model, tmp_path, "gigpo", gamma=0.95)
+def test_gigpo_trains_on_turns_with_the_same_intentions_before_them(ray_cluster, parrot_model, tmp_path):
+    """The reward service labels every turn, the learner compares those of a group with the same labels before."""
+    reward = {"shaper": "aria", "intentions": {"gives": "outcome", "first_fit": 8}}
+    rows, _ = group_run(parrot_model, tmp_path, "gigpo", reward, gamma=0.95, anchor="labels")
     assert all(row["learner/alone"] == 0 and row["learner/grad_norm"] > 0 for row in rows)
+    assert rows[-1]["reward/intentions/version"] >= 1
