@@ -65,6 +65,7 @@ class Summary:
     oldest_version: int  # of the weights that made its tokens
     newest_version: int
     seconds: float
+    cut_off: bool  # by the horizon or the context; it did not end
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,7 @@ def summarise(episode: Episode) -> Summary:
         oldest_version=int(made.min()) if len(made) else -1,
         newest_version=int(made.max()) if len(made) else -1,
         seconds=episode.seconds,
+        cut_off=not episode.terminated,
     )
 
 

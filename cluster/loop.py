@@ -124,6 +124,7 @@ class TrainingLoop:
             {
                 "rollout/outcome": sum(summary.outcome for summary in summaries) / len(summaries),
                 "rollout/turns": sum(summary.turns for summary in summaries) / len(summaries),
+                "rollout/cut_off": sum(summary.cut_off for summary in summaries) / len(summaries),
                 "rollout/staleness": max(self.update - 1 - summary.oldest_version for summary in summaries),
                 "rollout/episodes": len(summaries),
                 "rollout/tokens": tokens,

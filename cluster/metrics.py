@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING
 from cluster.errors import RunFolderError
 from cluster.job_status import JobMessage
 from cluster.run_folder import RunFolder, to_json, write_whole
+from learners.credit import wants_critic
 
 if TYPE_CHECKING:
     from cluster.config import RunConfig
     from cluster.show import Show
+    from learners.settings import CreditSettings
 
 log = logging.getLogger("parley")
 
@@ -62,6 +64,7 @@ class Metrics:
             raise RunFolderError(f"cannot write metrics in {folder.path}: {error.strerror}") from error
         self.in_ray = RayMetrics.if_running(folder.name)
         self.job = JobMessage()
+        self.credit = config.learner.credit
         self.pending: dict[str, float] = {}  # of an evaluation whose update is not recorded yet
 
     def evaluated(self, update: int, values: Mapping[str, float]) -> None:
@@ -77,7 +80,7 @@ class Metrics:
         self._write(update, {**values, **self.pending})
         self.pending = {}
         self.job.say(f"update {update}/{self.updates}: outcome {values.get('rollout/outcome', float('nan')):.3f}")
-        for warning in _warnings(values):
+        for warning in _warnings(update, values, self.credit):
             log.warning("update %d: %s", update, warning)
             if self.show is not None:
                 self.show.warning(f"update {update}: {warning}")
@@ -158,12 +161,17 @@ class RayMetrics:
                 self.values.set(value, tags={"name": name})
 
 
-def _warnings(values: Mapping[str, float]) -> Iterator[str]:
+def _warnings(update: int, values: Mapping[str, float], credit: CreditSettings) -> Iterator[str]:
     if values.get("learner/logprob_gap_warned"):
         gap = values["learner/logprob_gap_mean"]
         yield f"trainer and engines differ by {gap:.2g} in log-prob on tokens of the same weights (logprob_gap_warn)"
     if values.get("learner/applied") == 0:
         yield f"no finite gradient, the weights stay ({values['learner/bad_updates']:.0f} such updates)"
+    if update == 1 and values.get("rollout/cut_off") == 1 and credit.gamma == 1 and wants_critic(credit):
+        yield (
+            "every game was cut off, none ended: without a discount their values grow without bound "
+            "(learner.credit.gamma=1)"
+        )
 
 
 def truncate_after(path, update: int) -> None:

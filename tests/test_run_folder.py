@@ -159,6 +159,23 @@ def test_one_line_an_update_with_its_evaluation(folder, config):
     assert lines(folder)[2]["loss"] is None
 
 
+def warnings_in(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("warning:")]
+
+
+@pytest.mark.parametrize(
+    ("method", "gamma", "cut_off", "warned"),
+    [("poad", 1.0, 1.0, 1), ("poad", 0.99, 1.0, 0), ("poad", 1.0, 0.9, 0), ("reinforce", 1.0, 1.0, 0)],
+)
+def test_games_without_an_end_a_critic_and_no_discount(folder, config, capsys, method, gamma, cut_off, warned):
+    config.learner.credit.method, config.learner.credit.gamma = method, gamma
+    with Show(config, folder) as show, Metrics(folder, config, show) as metrics:
+        for update in (1, 2):
+            metrics.updated(update, {"rollout/cut_off": cut_off})
+    told = warnings_in(capsys.readouterr().out)
+    assert len(told) == warned and all("learner.credit.gamma=1" in line for line in told)
+
+
 def test_what_goes_wrong_in_an_update_is_told_in_the_terminal_and_in_the_log(folder, config, capsys):
     with Show(config, folder) as show, Metrics(folder, config, show) as metrics:
         metrics.updated(
@@ -166,7 +183,7 @@ def test_what_goes_wrong_in_an_update_is_told_in_the_terminal_and_in_the_log(fol
         )
         metrics.updated(2, {"learner/logprob_gap_warned": 1.0, "learner/logprob_gap_mean": 0.0213})
         metrics.updated(3, {"learner/applied": 0.0, "learner/bad_updates": 2.0})
-    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("warning:")]
+    told = warnings_in(capsys.readouterr().out)
     assert told == [
         "warning: update 2: trainer and engines differ by 0.021 in log-prob on tokens of the same weights "
         "(logprob_gap_warn)",
