@@ -68,7 +68,7 @@ CONTEST = Contest(
         Game("negotiation", "negotiation"),
     ),
     methods=METHODS,
-    rates=(3e-4, 1e-3, 3e-3),
+    begin=(1e-3, 3e-3),
     warm_starts=2,
     sizes=Sizes(updates=30, batch=64, held_out=400),
 )
@@ -81,10 +81,10 @@ def gradients(say: Callable[[str], None]) -> dict[str, dict[str, Quality]]:
     found: dict[str, dict[str, Quality]] = {}
     for game in CONTEST.games:
         say(f"gradients: a large sample of {game.name}")
-        true = true_gradient(CONTEST.trial(game, METHODS[0], CONTEST.rates[0], 0))
+        true = true_gradient(CONTEST.trial(game, METHODS[0], CONTEST.begin[0], 0))
         found[game.name] = {}
         for method in METHODS:
-            found[game.name][method.name] = quality(CONTEST.trial(game, method, CONTEST.rates[0], 0), true)
+            found[game.name][method.name] = quality(CONTEST.trial(game, method, CONTEST.begin[0], 0), true)
             say(f"gradients: {game.name}, {method.name}: cosine {found[game.name][method.name].cosine:.2f}")
     return found
 

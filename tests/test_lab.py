@@ -19,7 +19,9 @@ from benchmarks.lab.trial import TUNING_SEEDS, Game, Method, Record, Sizes, Tria
 TINY = Sizes(updates=2, batch=8, held_out=8, cloning_steps=40)
 PLAIN, OTHER = Method("plain"), Method("regressed", ("reward.shaper=regressed",))
 PARROT = Game("parrot", "parrot")
-CONTEST = Contest(games=(PARROT,), methods=(PLAIN, OTHER), rates=(1e-3, 3e-3), warm_starts=1, sizes=TINY)
+CONTEST = Contest(
+    games=(PARROT,), methods=(PLAIN, OTHER), begin=(1e-3, 3e-3), warm_starts=1, sizes=TINY, rates=(1e-3, 3e-3)
+)
 
 
 def trial(**changes) -> Trial:
@@ -62,6 +64,20 @@ def test_the_step_size_is_that_of_the_best_curve_on_other_seeds(tmp_path):
         store.put(*record(seed, PLAIN, 1e-3, 0.9))
     assert CONTEST.best_rate(store, PARROT, PLAIN) == 1e-3
     assert not set(TUNING_SEEDS) & set(range(60))
+
+
+@pytest.mark.parametrize(("best", "tried"), [(1e-4, {1e-4, 3e-4, 1e-3, 3e-3}), (1e-3, {3e-4, 1e-3, 3e-3}),
+                                             (3e-2, {1e-3, 3e-3, 1e-2, 3e-2})])  # fmt: skip
+def test_step_sizes_are_tried_until_the_best_one_has_been_compared_with_its_neighbours(tmp_path, best, tried):
+    contest = Contest((PARROT,), (PLAIN,), (1e-3, 3e-3), 1, TINY)
+    store = Store(tmp_path / "records.jsonl")
+    while missing := store.missing(contest.tuning(store, PARROT, PLAIN)):
+        for made in missing:
+            store.put(
+                made, Record(asdict(made), [1.0 - abs(contest.rates.index(made.rate) - contest.rates.index(best))])
+            )
+    assert {made.rate for made in contest.tuning(store, PARROT, PLAIN)} == tried
+    assert contest.best_rate(store, PARROT, PLAIN) == best
 
 
 def test_records_survive_a_kill_and_answer_for_their_own_trial_only(tmp_path):

@@ -1,13 +1,14 @@
 """A contest of methods on games, fair to each: its step size is chosen on seeds that are not reported.
 
-1  every method, every step size, tuning seeds     -> the step size with the best mean curve
+1  every method, tuning seeds, step sizes from two in the middle on towards where it gets better,
+   until the best one lies between two others      -> the step size with the best mean curve
 2  every method at its step size, reported seeds   -> means with 95 % intervals
 3  differences to a named baseline, seed by seed: warm start and tasks are the same in a pair
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
@@ -22,9 +23,10 @@ from benchmarks.lab.trial import TUNING_SEEDS, Game, Method, Record, Sizes, Tria
 class Contest:
     games: tuple[Game, ...]
     methods: tuple[Method, ...]
-    rates: tuple[float, ...]
+    begin: tuple[float, float]  # the step sizes to try first, neighbours among `rates`
     warm_starts: int
     sizes: Sizes
+    rates: tuple[float, ...] = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
     left_out: frozenset[tuple[str, str]] = frozenset()  # names of a game and of a method that cannot play it
 
     def pairs(self) -> list[tuple[Game, Method]]:
@@ -38,15 +40,29 @@ class Contest:
     def trial(self, game: Game, method: Method, rate: float, seed: int) -> Trial:
         return Trial(game, method, rate, seed, seed % self.warm_starts, game.sizes or self.sizes)
 
-    def tuning(self, game: Game, method: Method) -> list[Trial]:
-        return [self.trial(game, method, rate, seed) for rate in self.rates for seed in TUNING_SEEDS]
+    def tuning(self, store: Store, game: Game, method: Method) -> list[Trial]:
+        """As far as is known yet: what is best so far has to have been compared with its neighbours."""
+        tried = list(self.begin)
+        while not store.missing(trials := self._trials(game, method, tried)):
+            place = self.rates.index(self._best(store, game, method, tried))
+            beside = [rate for rate in self.rates[max(place - 1, 0) : place + 2] if rate not in tried]
+            if not beside:
+                break
+            tried += beside
+        return trials
 
     def best_rate(self, store: Store, game: Game, method: Method) -> float:
+        return self._best(store, game, method, {trial.rate for trial in self.tuning(store, game, method)})
+
+    def _best(self, store: Store, game: Game, method: Method, rates: Iterable[float]) -> float:
         def worth(rate: float) -> float:
-            records = [store.get(self.trial(game, method, rate, seed)) for seed in TUNING_SEEDS]
+            records = [store.get(trial) for trial in self._trials(game, method, [rate])]
             return float(np.mean([-1.0 if record.failure else record.mean for record in records]))
 
-        return max(self.rates, key=worth)
+        return max(sorted(rates), key=worth)
+
+    def _trials(self, game: Game, method: Method, rates: Iterable[float]) -> list[Trial]:
+        return [self.trial(game, method, rate, seed) for rate in rates for seed in TUNING_SEEDS]
 
     def reported(self, store: Store, game: Game, method: Method, seeds: int) -> list[Trial]:
         rate = self.best_rate(store, game, method)
@@ -54,14 +70,15 @@ class Contest:
 
     def run(self, store: Store, seeds: int, processes: int, say: Say) -> None:
         pairs = self.pairs()
-        store.complete([trial for pair in pairs for trial in self.tuning(*pair)], processes, say)
+        while missing := store.missing([trial for pair in pairs for trial in self.tuning(store, *pair)]):
+            store.complete(missing, processes, say)
         # seed by seed, so that a contest that is stopped has every method at as many seeds
         reported = zip(*(self.reported(store, *pair, seeds) for pair in pairs), strict=True)
         store.complete([trial for seed in reported for trial in seed], processes, say)
 
     def records(self, store: Store, game: Game, method: Method, seeds: int) -> list[Record]:
         """Of the reported seeds that have been run; none before the step size is tuned."""
-        if (game.name, method.name) in self.left_out or store.missing(self.tuning(game, method)):
+        if (game.name, method.name) in self.left_out or store.missing(self.tuning(store, game, method)):
             return []
         found = [store.get(trial) for trial in self.reported(store, game, method, seeds)]
         return [record for record in found if record is not None]

@@ -137,7 +137,7 @@ def step_sizes(contest: Contest, store: Store) -> str:
 
 
 def _rate(contest: Contest, store: Store, game: Game, method: Method) -> str:
-    if (game.name, method.name) in contest.left_out or store.missing(contest.tuning(game, method)):
+    if (game.name, method.name) in contest.left_out or store.missing(contest.tuning(store, game, method)):
         return NONE
     return f"{contest.best_rate(store, game, method):g}"
 

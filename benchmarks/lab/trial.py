@@ -28,7 +28,6 @@ class Method:
     name: str
     settings: tuple[str, ...] = ()  # key=value, over the game's recipe
     group_size: int = 1
-    smallest_rate: float = 0.0  # step sizes below it are not tried
 
 
 @dataclass(frozen=True)
