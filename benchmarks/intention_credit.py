@@ -3,6 +3,8 @@
     python -m benchmarks.intention_credit              everything; goes on where it was stopped
     python -m benchmarks.intention_credit --seeds 2    fewer seeds; those that are there count
     python -m benchmarks.intention_credit --tables     only what has been recorded
+    python -m benchmarks.intention_credit --bound      what less noise could give at all: a baseline that plays
+                                                       four times the games for each of its updates
 
 Each method's step size is tuned on seeds that are not reported. Records are kept in
 benchmarks/records/intention_credit.jsonl, one line a run.
@@ -13,13 +15,26 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.lab.contest import Contest
+import numpy as np
+
+from benchmarks.lab.contest import Contest, estimate, gain
 from benchmarks.lab.gradients import Quality, quality, true_gradient
-from benchmarks.lab.pages import costs, gains, gradient_table, outcomes, step_sizes, write_curves
+from benchmarks.lab.pages import (
+    costs,
+    final_of,
+    gains,
+    gradient_table,
+    mean_of,
+    outcomes,
+    step_sizes,
+    table,
+    write_curves,
+)
 from benchmarks.lab.store import Store
-from benchmarks.lab.trial import Game, Method, Sizes
+from benchmarks.lab.trial import Game, Method, Sizes, Trial
 from benchmarks.report import quiet
 
 RECORDS = Path(__file__).parent / "records" / "intention_credit.jsonl"
@@ -29,6 +44,7 @@ DISCOUNT = "learner.credit.gamma=0.97"
 ARIA = ("reward.shaper=aria", "reward.intentions.refit=inline")
 HIDDEN = ("learner.credit.method=gae", DISCOUNT, "learner.credit.lambda_a=0.95")
 GROUP = 8
+GAUGES = (("held-out games", final_of), ("all batches played", mean_of))
 
 METHODS = (
     Method("reinforce", (DISCOUNT, "learner.credit.baseline=none")),
@@ -73,6 +89,12 @@ CONTEST = Contest(
     sizes=Sizes(updates=30, batch=64, held_out=400),
 )
 SEEDS = 8
+BOUNDED = METHODS[1]
+BOUND = replace(
+    BOUNDED,
+    name=f"{BOUNDED.name}, four times the games",
+    settings=(*BOUNDED.settings, f"batch_episodes={4 * CONTEST.sizes.batch}"),
+)
 BASELINES = ("reinforce", "per-turn mean", "leave-one-out", "gae, hidden-state critic", "grpo")
 SHOWN = ("per-turn mean", "gae, hidden-state critic", "aria (paper)", "gigpo, intention anchors", "regressed")
 
@@ -89,14 +111,42 @@ def gradients(say: Callable[[str], None]) -> dict[str, dict[str, Quality]]:
     return found
 
 
+def bounds(store: Store, seeds: int) -> list[tuple[Game, list[Trial]]]:
+    """At the step sizes of the baseline itself."""
+    rates = [(game, CONTEST.best_rate(store, game, BOUNDED)) for game in CONTEST.games]
+    return [(game, [CONTEST.trial(game, BOUND, rate, seed) for seed in range(seeds)]) for game, rate in rates]
+
+
+def bound_table(store: Store, seeds: int) -> str:
+    names = [name for name, _ in GAUGES]
+    rows, gained = [], []
+    for game, trials in bounds(store, seeds):
+        with_more = [store.get(trial) for trial in trials]
+        without = CONTEST.records(store, game, BOUNDED, seeds)
+        rows.append([game.name, *(gain(with_more, without, of) for _, of in GAUGES)])
+        gained.append(
+            [[of(one) - of(other) for one, other in zip(with_more, without, strict=True)] for _, of in GAUGES]
+        )
+    rows.append(["mean of the games", *(estimate(each) for each in np.mean(gained, axis=0))])
+    return f"**Gain of four times the games** over {BOUNDED.name}, points, in pairs\n\n" + table(["game", *names], rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.intention_credit", description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=SEEDS, help="reported seeds of each method")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="runs at once, a thread each")
+    parser.add_argument("--bound", action="store_true", help="only the bound, once the contest is complete")
     parser.add_argument("--tables", action="store_true", help="run nothing, show what has been recorded")
     asked = parser.parse_args()
     quiet()
     store = Store(RECORDS)
+    if asked.bound:
+        if not asked.tables:
+            store.complete(
+                [trial for _, trials in bounds(store, asked.seeds) for trial in trials], asked.processes, print
+            )
+        print(bound_table(store, asked.seeds))
+        return
     found = None
     if not asked.tables:
         CONTEST.run(store, asked.seeds, asked.processes, print)
