@@ -14,7 +14,7 @@ from benchmarks.lab.gradients import quality, true_gradient
 from benchmarks.lab.pages import costs, gains, outcomes, speeds, step_sizes, transfers
 from benchmarks.lab.store import Store
 from benchmarks.lab.trainee import Trainee
-from benchmarks.lab.trial import TUNING_SEEDS, Game, Method, Record, Sizes, Trial, run, warm_start
+from benchmarks.lab.trial import TUNING_SEEDS, Game, Method, Record, Sizes, Trial, destroyed, run, warm_start
 
 TINY = Sizes(updates=2, batch=8, held_out=8, cloning_steps=40)
 PLAIN, OTHER = Method("plain"), Method("regressed", ("reward.shaper=regressed",))
@@ -151,6 +151,20 @@ def test_every_method_of_the_credit_contest_trains(method):
 def test_held_out_games_are_played_for_reported_seeds_only():
     assert run(trial(seed=TUNING_SEEDS[0])).final is None
     assert run(trial(seed=0)).final is not None
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "gone"),
+    [
+        ([0.4, 0.4, 0.4, 0.1, 0.1, 0.3], True),
+        ([0.4, 0.4, 0.4, 0.1, 0.1, 0.5], False),
+        ([0.4, 0.4, 0.4, 0.0, 0.0], False),
+        ([0.0] * 9, False),
+        ([-0.1] * 9, False),
+    ],
+)
+def test_a_policy_is_destroyed_when_it_scores_less_than_half_of_what_it_did(outcomes, gone):
+    assert destroyed(outcomes) == gone
 
 
 def test_a_run_is_the_same_again_and_another_seed_is_not():

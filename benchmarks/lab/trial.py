@@ -8,6 +8,7 @@ end: both by sampling, as it was trained.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,10 @@ class Record:
         return float(np.average(self.outcomes, weights=np.diff(played, prepend=0)))
 
 
+class Destroyed(RuntimeError):
+    """The policy, by its step size."""
+
+
 def warm_start(config: RunConfig) -> Path:
     """Made once, whoever asks first; deterministic."""
     from transformers.utils.logging import disable_progress_bar
@@ -116,8 +121,14 @@ def warm_start(config: RunConfig) -> Path:
     return build_policy(config.game, config.model.embedded)
 
 
+def destroyed(outcomes: Sequence[float], batches: int = 3) -> bool:
+    """The last batches score less than half of the first ones."""
+    first, last = outcomes[:batches], outcomes[batches:][-batches:]
+    return len(last) == batches and sum(last) < sum(first) / 2 and sum(first) > 0
+
+
 def run(trial: Trial) -> Record:
-    record, config = Record(asdict(trial)), trial.config
+    record, config, tuning = Record(asdict(trial)), trial.config, trial.seed in TUNING_SEEDS
     trainee = Trainee(config, warm_start(config), trial.method.group_size, trial.game.discount)
     try:
         for _ in range(trial.sizes.updates):
@@ -126,12 +137,13 @@ def run(trial: Trial) -> Record:
             record.outcomes.append(figures["score"])
             if trial.sizes.steps is not None and sum(record.steps) >= trial.sizes.steps:
                 break
-        tuning = trial.seed in TUNING_SEEDS
+            if tuning and destroyed(record.outcomes):  # it would babble on for minutes and win nothing
+                raise Destroyed("it scores less than half of what it did")
         record.final = None if tuning else trainee.held_out(trial.sizes.held_out)
         for other in () if tuning else trial.game.transfer:
             record.transfer[other] = trainee.held_out(trial.sizes.held_out, trial.config_with(other))
         record.figures = {name: value for name, value in figures.items() if "second" not in name}
-    except FloatingPointError as error:  # a step size that destroys the policy is a result
+    except (FloatingPointError, Destroyed) as error:  # of a step size it is a result
         record.failure = str(error)
     record.seconds = {stage: spent / max(len(record.outcomes), 1) for stage, spent in trainee.clock.seconds.items()}
     return record
