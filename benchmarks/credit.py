@@ -16,10 +16,9 @@ benchmarks/records/credit.jsonl, one line a run.
 
 from __future__ import annotations
 
-import argparse
-import os
 from pathlib import Path
 
+from benchmarks.lab.command import contest_parser
 from benchmarks.lab.contest import Contest
 from benchmarks.lab.pages import costs, gains, outcomes, speeds, step_sizes, transfers, write_curves
 from benchmarks.lab.store import Store
@@ -28,7 +27,6 @@ from benchmarks.report import quiet
 
 RECORDS = Path(__file__).parent / "records" / "credit.jsonl"
 CURVES = Path(__file__).parents[1] / "docs" / "images" / "credit.svg"
-SEEDS = 8
 GROUP = 8
 
 # what the methods with a critic or a ratio have in common; the paper's clip and KL guard
@@ -125,11 +123,8 @@ PARTS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.credit", description=__doc__.splitlines()[0])
+    parser = contest_parser("credit", __doc__)
     parser.add_argument("--part", choices=PARTS, action="append", help="only this one; may be given again")
-    parser.add_argument("--seeds", type=int, default=SEEDS, help="reported seeds of each method")
-    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="runs at once, a thread each")
-    parser.add_argument("--tables", action="store_true", help="run nothing, show what has been recorded")
     asked = parser.parse_args()
     quiet()
     store = Store(RECORDS)

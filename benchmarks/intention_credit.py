@@ -12,14 +12,13 @@ benchmarks/records/intention_credit.jsonl, one line a run.
 
 from __future__ import annotations
 
-import argparse
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.lab.command import contest_parser
 from benchmarks.lab.contest import Contest, estimate, gain
 from benchmarks.lab.gradients import Quality, quality, true_gradient
 from benchmarks.lab.pages import (
@@ -88,7 +87,6 @@ CONTEST = Contest(
     warm_starts=2,
     sizes=Sizes(updates=30, batch=64, held_out=400),
 )
-SEEDS = 8
 BOUNDED = METHODS[1]
 BOUND = replace(
     BOUNDED,
@@ -132,11 +130,8 @@ def bound_table(store: Store, seeds: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.intention_credit", description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=SEEDS, help="reported seeds of each method")
-    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="runs at once, a thread each")
+    parser = contest_parser("intention_credit", __doc__)
     parser.add_argument("--bound", action="store_true", help="only the bound, once the contest is complete")
-    parser.add_argument("--tables", action="store_true", help="run nothing, show what has been recorded")
     asked = parser.parse_args()
     quiet()
     store = Store(RECORDS)

@@ -1,135 +1,64 @@
-"""Learner: what an update costs on top of a bare loop on the same batch.
+"""Learner: what an update costs on top of a bare loop on the same batch, in time and in memory.
 
-    parley     LearnerRank.update: episodes in, credit, packs, DeepSpeed, measures out;
-               `core` is its forward, backward and step alone, as it reports them itself
-    bare       a plain transformers model and torch's AdamW on the same packed tokens with the
-               same attention, clipped at the same norm; tensors are made beforehand
-    padded     the same without packing: rows padded to the longest of their micro-batch,
-               logits at every position
+    parley     LearnerRank.update, whole; `core` is its forward, backward and step alone, as it
+               reports them itself
+    bare       the same packed tokens through plain transformers and torch
+    padded     without packing
 
-The batch is real: games that the embedded policy plays. Tokens are those of whole
-sequences, observations included; padding does not count. core / bare is the price of
-DeepSpeed, importance weights and measures; parley / bare adds everything around them.
+Two batches are games that the demo's policy plays, for two sizes of model; one is of all games, each
+played by its own policy, eight times. Tokens are those of whole sequences, observations included;
+padding does not count. core / bare is the price of DeepSpeed, importance weights and measures;
+parley / bare adds everything around them. Memory is what a process of its own comes to need for two
+updates on top of its imports.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from rich.table import Table
-from transformers import AutoModelForCausalLM
+from transformers import AutoConfig
 
 from benchmarks.contest import Sample, cpu_ratio, ratio, speed, spread, take_turns
 from benchmarks.games import demo, new_play, play_out, start_engine, tickets
+from benchmarks.loops import PARTS, BareLoop, Work, packs_of
 from benchmarks.models import parameters_of, untrained
 from benchmarks.report import Say, run_alone, short, spread_of
 from cluster.config import RunConfig
+from cluster.recipe import load_recipe
 from envs.episode import Episode
-from envs.settings import GameSettings
-from learners import attention
-from learners.batch import Trajectory, collect
-from learners.credit import assign_credit
 from learners.embedded.build import build_policy
 from learners.group import environment
-from learners.packing import Pack, pack_trajectories, plan
-from learners.rendezvous import meeting_point
 from learners.settings import LearnerSettings
-from reward_service import make_shaper
-from reward_service.settings import RewardSettings
 
+RECIPES = Path(__file__).parents[1] / "recipes" / "games"
+GAMES = (
+    *("bargaining", "case_study", "data_science", "guess_my_city", "negotiation", "overcooked", "twenty_questions"),
+    "virtualhome",
+)
+OF_EACH = 8
 EPISODES = {"0.1M": 128, "10M": 32}
-ROUNDS = {"0.1M": 15, "10M": 5}
+ROUNDS = {"0.1M": 15, "10M": 5, "all games": 5}
+LONGEST = 8192  # tokens of a micro-batch, so that every game fits
 UPDATE_TOLERANCE = 0.01  # share of the update by which contestants may differ
-PARTS = ("fetch", "prepare", "forward_backward", "step")
 CORE = ("forward_backward", "step")
-ZERO = (2, 0)  # the recipes' stage, and DeepSpeed without any
-
-
-class BareLoop:
-    """What one would write by hand: forward, backward, clip, AdamW."""
-
-    def __init__(self, model: Path, settings: LearnerSettings, temperature: float, batches: list, kernel: str):
-        self.model = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32, attn_implementation=kernel)
-        self.model.train()
-        self.optimiser = torch.optim.AdamW(
-            self.model.parameters(), lr=settings.learning_rate, betas=settings.betas, weight_decay=settings.weight_decay
-        )
-        self.clip, self.temperature, self.batches = settings.gradient_clip, temperature, batches
-        self.tokens = 0
-
-    def accumulate(self) -> None:
-        for inputs, keep, targets, advantages in self.batches:
-            logits = self.model(**inputs, use_cache=False).logits
-            logits = logits[0] if keep is None else logits[keep]
-            logprobs = -F.cross_entropy(logits / self.temperature, targets, reduction="none")
-            (-(advantages * logprobs).sum()).backward()
-
-    def update(self) -> int:
-        self.accumulate()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
-        self.optimiser.step()
-        self.optimiser.zero_grad()
-        return self.tokens
-
-
-def packed(packs: list[Pack], scale: float) -> list:
-    """Logits only where a token is predicted, as the learner asks for them."""
-    batches = []
-    for pack in packs:
-        inputs = {
-            "input_ids": torch.from_numpy(pack.ids)[None],
-            "position_ids": torch.from_numpy(pack.positions)[None],
-            "packed": attention.layout(pack.lengths, torch.device("cpu")),
-            "logits_to_keep": torch.from_numpy(pack.keep),
-        }
-        batches.append((inputs, None, torch.from_numpy(pack.targets), torch.from_numpy(pack.advantages) * scale))
-    return batches
-
-
-def padded(packs: list[Pack], scale: float) -> list:
-    batches = []
-    for pack in packs:
-        rows, longest = len(pack.lengths), int(pack.lengths.max())
-        own = torch.arange(longest) < torch.from_numpy(pack.lengths)[:, None]
-        ids = torch.zeros(rows, longest, dtype=torch.int64)
-        ids[own] = torch.from_numpy(pack.ids)
-        predicts = torch.zeros(len(pack.ids), dtype=torch.bool)
-        predicts[pack.keep] = True
-        keep = torch.zeros(rows, longest, dtype=torch.bool)
-        keep[own] = predicts
-        inputs = {"input_ids": ids, "attention_mask": own.long()}
-        batches.append((inputs, keep, torch.from_numpy(pack.targets), torch.from_numpy(pack.advantages) * scale))
-    return batches
-
-
-class Rank:
-    """A LearnerRank in this process, and the seconds that it reports of itself."""
-
-    def __init__(self, model: Path, config: RunConfig, zero: int, episodes: list[Episode]):
-        import ray
-
-        from learners.rank import LearnerRank
-
-        settings = config.learner.model_copy(update={"zero": zero})
-        self.rank = LearnerRank(settings, str(model), config.rollout.temperature, 0, 0, "shared_memory")
-        self.rank.start(*meeting_point())
-        self.episodes = [ray.put(episode) for episode in episodes]  # a reference each, as from the workers
-        self.rewards = make_shaper(RewardSettings(), GameSettings()).shape(episodes)
-        self.parts: list[dict[str, float]] = []
-
-    def update(self) -> int:
-        measured = self.rank.update(self.episodes, self.rewards)
-        self.parts.append({part: measured[f"{part}_seconds"] for part in PARTS})
-        return int(measured["tokens"])
+RANKS = ("zero2", "zero0")  # the recipes' stage, and DeepSpeed without any
+LABELS = {
+    "zero2": "Parley, ZeRO 2",
+    "zero0": "Parley, ZeRO 0",
+    "bare": "bare loop, packed",
+    "padded": "bare loop, padded",
+}
 
 
 def measure(quick: bool, say: Say) -> dict[str, Any]:
@@ -139,12 +68,36 @@ def measure(quick: bool, say: Say) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="parley-benchmark-") as folder, ray_and_deepspeed(config.learner):
         for size in list(EPISODES)[: 1 if quick else None]:
             say(f"{size} parameters")
-            engine = start_engine(config, policy)
-            episodes = play_out(new_play(config, policy, engine), tickets(config, EPISODES[size]))
-            engine.close()
             model = policy if size == "0.1M" else untrained(size, config, Path(folder))
-            results[size] = contest(config, model, episodes, 5 if quick else ROUNDS[size])
-    return {"sizes": results}
+            work = Work(model, config, play(config, policy, EPISODES[size]))
+            results[size] = contest(work, 5 if quick else ROUNDS[size])
+        if not quick:
+            results["all games"] = contest(all_games(config, say), ROUNDS["all games"])
+    return {"batches": results}
+
+
+def play(config: RunConfig, policy: Path, count: int) -> list[Episode]:
+    engine = start_engine(config, policy)
+    try:
+        return play_out(new_play(config, policy, engine), tickets(config, count))
+    finally:
+        engine.close()
+
+
+def all_games(config: RunConfig, say: Say) -> Work:
+    """In no order, for the policy that knows the most tokens: to the others' numbers it is just as fast."""
+    episodes, words = [], {}
+    for game in GAMES:
+        say(f"playing {game}")
+        theirs = load_recipe(RECIPES / f"{game}.yaml", ["rollout.engine.kind=transformers"])
+        policy = build_policy(theirs.game, theirs.model.embedded)
+        words[policy] = AutoConfig.from_pretrained(policy).vocab_size
+        episodes += play(theirs, policy, OF_EACH)
+    for episode, number in zip(episodes, np.random.default_rng(0).permutation(len(episodes)), strict=True):
+        episode.ticket = replace(episode.ticket, number=int(number))
+    config = config.model_copy(deep=True)
+    config.learner.tokens_per_micro_batch = LONGEST
+    return Work(max(words, key=words.get), config, sorted(episodes, key=lambda episode: episode.ticket.number))
 
 
 @contextmanager
@@ -168,47 +121,64 @@ def ray_and_deepspeed(settings: LearnerSettings) -> Iterator[None]:
         ray.shutdown()
 
 
-def contest(config: RunConfig, model: Path, episodes: list[Episode], rounds: int) -> dict[str, Any]:
-    settings = config.learner
-    trajectories = collect(episodes, make_shaper(RewardSettings(), GameSettings()).shape(episodes))
-    packs = packs_of(trajectories, settings)
-    scale, temperature = 1.0 / len(trajectories), config.rollout.temperature
-    bare = BareLoop(model, settings, temperature, packed(packs, scale), attention.NAME)
-    row_by_row = BareLoop(model, settings, temperature, padded(packs, scale), "sdpa")
-    bare.tokens = row_by_row.tokens = sum(len(trajectory) for trajectory in trajectories)
-    ranks = {f"zero{zero}": Rank(model, config, zero, episodes) for zero in ZERO}
-    contestants = {name: rank.update for name, rank in ranks.items()} | {
-        "bare": bare.update,
-        "padded": row_by_row.update,
-    }
-    before = weights_of(bare)
-    for warm_up in contestants.values():
-        warm_up()
-    for name, rank in ranks.items():
-        same_update(name, before, rank.rank.parameters(), weights_of(bare))
-    same_update("padded", before, weights_of(row_by_row), weights_of(bare))
-    for rank in ranks.values():
-        rank.parts.clear()
-    samples = take_turns(contestants, rounds)
-    cores = {name: core_of(samples[name], rank.parts) for name, rank in ranks.items()}
+def contest(work: Work, rounds: int) -> dict[str, Any]:
+    everyone = {name: work.contestant(name) for name in LABELS}
+    before = weights_of(everyone["bare"])
+    for contestant in everyone.values():
+        contestant.update()
+    after = weights_of(everyone["bare"])
+    same_update("padded", before, weights_of(everyone["padded"]), after)
+    for name in RANKS:
+        same_update(name, before, everyone[name].rank.parameters(), after)
+        everyone[name].parts.clear()
+    samples = take_turns({name: contestant.update for name, contestant in everyone.items()}, rounds)
+    cores = {name: core_of(samples[name], everyone[name].parts) for name in RANKS}
+    packs = packs_of(work.trajectories(), work.config.learner)
+    lengths = np.concatenate([pack.lengths for pack in packs])
     return {
-        "parameters": parameters_of(model),
-        "episodes": len(episodes),
-        "tokens": bare.tokens,
+        "parameters": parameters_of(work.model),
+        "episodes": len(work.episodes),
+        "tokens": everyone["bare"].tokens,
+        "longest": int(lengths.max()),
+        "median": float(np.median(lengths)),
         "trained_tokens": sum(len(pack.targets) for pack in packs),
         "micro_batches": len(packs),
         "tokens_per_second": {name: asdict(speed(each)) for name, each in samples.items()},
         "core_tokens_per_second": {name: asdict(speed(each)) for name, each in cores.items()},
         "core_to_bare": {name: asdict(ratio(each, samples["bare"])) for name, each in cores.items()},
-        "parley_to_bare": {name: asdict(ratio(samples[name], samples["bare"])) for name in ranks},
-        "parley_to_bare_cpu": {name: asdict(cpu_ratio(samples[name], samples["bare"])) for name in ranks},
-        "parley_to_padded": {name: asdict(ratio(samples[name], samples["padded"])) for name in ranks},
+        "parley_to_bare": {name: asdict(ratio(samples[name], samples["bare"])) for name in RANKS},
+        "parley_to_bare_cpu": {name: asdict(cpu_ratio(samples[name], samples["bare"])) for name in RANKS},
+        "parley_to_padded": {name: asdict(ratio(samples[name], samples["padded"])) for name in RANKS},
+        "peak_bytes": {name: _alone(work, name) for name in LABELS},
         "seconds": {
-            name: {part: asdict(spread([one[part] for one in rank.parts])) for part in PARTS}
-            for name, rank in ranks.items()
+            name: {part: asdict(spread([one[part] for one in everyone[name].parts])) for part in PARTS}
+            for name in RANKS
         },
         "samples": {name: [asdict(sample) for sample in each] for name, each in samples.items()},
     }
+
+
+def _alone(work: Work, name: str) -> int:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        return process.submit(peak_bytes, work, name).result()
+
+
+def peak_bytes(work: Work, name: str) -> int:
+    """Of two updates, on top of what was there; to be asked in a fresh process."""
+    from learners import rank  # noqa: F401  (its imports are nobody's own)
+
+    with ray_and_deepspeed(work.config.learner):
+        before = _resident("VmRSS")
+        Path("/proc/self/clear_refs").write_text("5")  # the peak begins here
+        contestant = work.contestant(name)
+        contestant.update()
+        contestant.update()
+        return _resident("VmHWM") - before
+
+
+def _resident(field: str) -> int:
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field))
+    return int(line.split()[1]) * 1024
 
 
 def weights_of(loop: BareLoop) -> dict[str, np.ndarray]:
@@ -233,43 +203,35 @@ def core_of(samples: list[Sample], parts: list[dict[str, float]]) -> list[Sample
     return [Sample(sample.tokens, each, each) for sample, each in zip(samples, seconds, strict=True)]
 
 
-def packs_of(trajectories: list[Trajectory], settings: LearnerSettings) -> list[Pack]:
-    """The learner's own micro-batches."""
-    credit = assign_credit(trajectories, settings.credit, {})
-    ends = np.cumsum([int(trajectory.turn_tokens.sum()) for trajectory in trajectories])[:-1]
-    advantages = np.split(credit.advantages, ends)
-    (mine,) = plan(trajectories, 1, settings.tokens_per_micro_batch)
-    return [pack_trajectories([trajectories[i] for i in cut], [advantages[i] for i in cut], 0) for cut in mine]
-
-
 def tables(result: dict[str, Any]) -> list[Table]:
     table = Table(title="Learner: one update on real games", title_justify="left")
-    for heading in ("parameters", "tokens"):
-        table.add_column(heading, justify="right")
+    table.add_column("batch")
     table.add_column("")
-    for heading in ("tokens/s", "/ bare, wall", "/ bare, CPU", "core / bare", "/ padded"):
+    for heading in ("tokens/s", "/ bare, wall", "/ bare, CPU", "core / bare", "/ padded", "peak MB", "/ bare"):
         table.add_column(heading, justify="right")
-    labels = {
-        "zero2": "Parley, ZeRO 2",
-        "zero0": "Parley, ZeRO 0",
-        "bare": "bare loop, packed",
-        "padded": "bare loop, padded",
-    }
     columns = (
         ("parley_to_bare", ".2f"),
         ("parley_to_bare_cpu", ".2f"),
         ("core_to_bare", ".2f"),
         ("parley_to_padded", ".2f"),
     )
-    for one in result["sizes"].values():
-        for name, label in labels.items():
-            first = name == "zero2"
+    for batch, one in result["batches"].items():
+        of_all = batch == "all games"
+        what = [
+            "all games" if of_all else "twenty_questions",
+            f"{short(one['parameters'])} parameters",
+            f"{one['tokens']:,} tokens of {one['episodes']} games",
+            f"a game: {one['median']:,.0f}, at most {one['longest']:,}",
+        ]
+        for (name, label), about in zip(LABELS.items(), what, strict=True):
+            peak = one["peak_bytes"][name]
             table.add_row(
-                short(one["parameters"]) if first else "",
-                f"{one['tokens']:,}" if first else "",
+                about,
                 label,
                 spread_of(one["tokens_per_second"][name], ",.0f"),
                 *(spread_of(one[key][name], form) if name in one[key] else "" for key, form in columns),
+                f"{peak / 1e6:,.0f}",
+                f"{peak / one['peak_bytes']['bare']:.2f}",
                 end_section=name == "padded",
             )
     return [table]
