@@ -64,8 +64,7 @@ METHODS = (
 SHORT = Sizes(updates=200, batch=16, held_out=200, steps=2000)
 KITCHEN = Sizes(updates=200, batch=16, held_out=64, steps=3000, cloning_steps=200)
 CHORE = Sizes(updates=200, batch=16, held_out=64, steps=2000, cloning_steps=200)
-EVENING = Sizes(updates=200, batch=16, held_out=64, steps=3000, cloning_steps=200)
-ROWS = Sizes(updates=12, batch=16, held_out=48)
+ROWS = Sizes(updates=30, batch=16, held_out=48)
 CASE = Game("case study", "case_study", sizes=SHORT, discount=0.95)
 LONG = Game(
     "case study, long words",
@@ -98,7 +97,7 @@ HOMES = (
         "entertainment",
         "virtualhome",
         ("game.options.task=entertainment", "game.options.turns=30"),
-        EVENING,
+        CHORE,
         discount=0.95,
     ),
 )
