@@ -1,10 +1,13 @@
 """Does credit in intention space help? Four games, every method, the same warm starts and episodes.
 
-    python -m benchmarks.intention_credit              everything; goes on where it was stopped
-    python -m benchmarks.intention_credit --seeds 2    fewer seeds; those that are there count
-    python -m benchmarks.intention_credit --tables     only what has been recorded
-    python -m benchmarks.intention_credit --bound      what less noise could give at all: a baseline that plays
-                                                       four times the games for each of its updates
+    python -m benchmarks.intention_credit                every method; goes on where it was stopped
+    python -m benchmarks.intention_credit --part NAME    main, reused, bound; may be given again
+    python -m benchmarks.intention_credit --seeds 2      fewer seeds; those that are there count
+    python -m benchmarks.intention_credit --tables       only what has been recorded
+
+main      every method, one step of the weights for each batch
+reused    the leading ones with each batch used four times, clipped as PPO does
+bound     what less noise could give at all: a baseline that plays four times the games for each step
 
 Each method's step size is tuned on seeds that are not reported. Records are kept in
 benchmarks/records/intention_credit.jsonl, one line a run.
@@ -16,24 +19,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from benchmarks.lab.command import contest_parser
-from benchmarks.lab.contest import Contest, estimate, gain
+from benchmarks.lab.contest import Contest
 from benchmarks.lab.gradients import Quality, quality, true_gradient
-from benchmarks.lab.pages import (
-    costs,
-    final_of,
-    gains,
-    gradient_table,
-    mean_of,
-    outcomes,
-    step_sizes,
-    table,
-    write_curves,
-)
+from benchmarks.lab.pages import costs, gains, gradient_table, outcomes, step_sizes, write_curves
 from benchmarks.lab.store import Store
-from benchmarks.lab.trial import Game, Method, Sizes, Trial
+from benchmarks.lab.trial import Game, Method, Sizes
 from benchmarks.report import quiet
 
 RECORDS = Path(__file__).parent / "records" / "intention_credit.jsonl"
@@ -43,16 +34,19 @@ DISCOUNT = "learner.credit.gamma=0.97"
 ARIA = ("reward.shaper=aria", "reward.intentions.refit=inline")
 HIDDEN = ("learner.credit.method=gae", DISCOUNT, "learner.credit.lambda_a=0.95")
 GROUP = 8
-GAUGES = (("held-out games", final_of), ("all batches played", mean_of))
 
+PER_TURN = Method("per-turn mean", (DISCOUNT, "learner.credit.baseline=turn"))
+CRITIC = Method("gae, hidden-state critic", HIDDEN)
+ARIA_PER_TURN = Method("aria, per-turn mean", (*ARIA, "reward.intentions.aggregate.baseline=turn"))
+REGRESSED = Method("regressed", ("reward.shaper=regressed",))
 METHODS = (
     Method("reinforce", (DISCOUNT, "learner.credit.baseline=none")),
-    Method("per-turn mean", (DISCOUNT, "learner.credit.baseline=turn")),
+    PER_TURN,
     Method("leave-one-out", (DISCOUNT, "learner.credit.baseline=leave_one_out")),
-    Method("gae, hidden-state critic", HIDDEN),
+    CRITIC,
     Method("grpo", ("learner.credit.method=grpo", f"group_size={GROUP}"), GROUP),
     Method("aria (paper)", ARIA),
-    Method("aria, per-turn mean", (*ARIA, "reward.intentions.aggregate.baseline=turn")),
+    ARIA_PER_TURN,
     Method("aria, history mean", (*ARIA, "reward.intentions.aggregate.baseline=history")),
     Method(
         "aria, back-off",
@@ -70,7 +64,7 @@ METHODS = (
         GROUP,
     ),
     Method("regressed, not smoothed", ("reward.shaper=regressed", "reward.regressed.own=1")),
-    Method("regressed", ("reward.shaper=regressed",)),
+    REGRESSED,
     Method("regressed, hidden-state critic", ("reward.shaper=regressed", "reward.regressed.gives=outcome", *HIDDEN)),
 )
 
@@ -87,21 +81,32 @@ CONTEST = Contest(
     warm_starts=2,
     sizes=Sizes(updates=30, batch=64, held_out=400),
 )
-BOUNDED = METHODS[1]
-BOUND = replace(
-    BOUNDED,
-    name=f"{BOUNDED.name}, four times the games",
-    settings=(*BOUNDED.settings, f"batch_episodes={4 * CONTEST.sizes.batch}"),
-)
 BASELINES = ("reinforce", "per-turn mean", "leave-one-out", "gae, hidden-state critic", "grpo")
 SHOWN = ("per-turn mean", "gae, hidden-state critic", "aria (paper)", "gigpo, intention anchors", "regressed")
+
+
+def reused(method: Method) -> Method:
+    ppo = ("learner.loss.kind=ppo", "learner.epochs=2", "learner.minibatches=2", "learner.loss.kl_guard=0.02")
+    return replace(method, name=f"{method.name}, reused", settings=(*method.settings, *ppo))
+
+
+def enlarged(method: Method, times: int) -> Method:
+    batch = f"batch_episodes={times * CONTEST.sizes.batch}"
+    return replace(method, name=f"{method.name}, {times} times the games", settings=(*method.settings, batch))
+
+
+PARTS = {
+    "main": CONTEST,
+    "reused": replace(CONTEST, methods=(PER_TURN, *map(reused, (PER_TURN, CRITIC, ARIA_PER_TURN, REGRESSED)))),
+    "bound": replace(CONTEST, methods=(PER_TURN, enlarged(PER_TURN, 4))),
+}
 
 
 def gradients(say: Callable[[str], None]) -> dict[str, dict[str, Quality]]:
     found: dict[str, dict[str, Quality]] = {}
     for game in CONTEST.games:
         say(f"gradients: a large sample of {game.name}")
-        true = true_gradient(CONTEST.trial(game, METHODS[0], CONTEST.begin[0], 0))
+        true = true_gradient(CONTEST.trial(game, PER_TURN, CONTEST.begin[0], 0))
         found[game.name] = {}
         for method in METHODS:
             found[game.name][method.name] = quality(CONTEST.trial(game, method, CONTEST.begin[0], 0), true)
@@ -109,51 +114,27 @@ def gradients(say: Callable[[str], None]) -> dict[str, dict[str, Quality]]:
     return found
 
 
-def bounds(store: Store, seeds: int) -> list[tuple[Game, list[Trial]]]:
-    """At the step sizes of the baseline itself."""
-    rates = [(game, CONTEST.best_rate(store, game, BOUNDED)) for game in CONTEST.games]
-    return [(game, [CONTEST.trial(game, BOUND, rate, seed) for seed in range(seeds)]) for game, rate in rates]
-
-
-def bound_table(store: Store, seeds: int) -> str:
-    names = [name for name, _ in GAUGES]
-    rows, gained = [], []
-    for game, trials in bounds(store, seeds):
-        with_more = [store.get(trial) for trial in trials]
-        without = CONTEST.records(store, game, BOUNDED, seeds)
-        rows.append([game.name, *(gain(with_more, without, of) for _, of in GAUGES)])
-        gained.append(
-            [[of(one) - of(other) for one, other in zip(with_more, without, strict=True)] for _, of in GAUGES]
-        )
-    rows.append(["mean of the games", *(estimate(each) for each in np.mean(gained, axis=0))])
-    return f"**Gain of four times the games** over {BOUNDED.name}, points, in pairs\n\n" + table(["game", *names], rows)
-
-
 def main() -> None:
     parser = contest_parser("intention_credit", __doc__)
-    parser.add_argument("--bound", action="store_true", help="only the bound, once the contest is complete")
+    parser.add_argument("--part", choices=PARTS, action="append", help="main unless given; may be given again")
     asked = parser.parse_args()
     quiet()
     store = Store(RECORDS)
-    if asked.bound:
+    for name in asked.part or ["main"]:
+        part = PARTS[name]
         if not asked.tables:
-            store.complete(
-                [trial for _, trials in bounds(store, asked.seeds) for trial in trials], asked.processes, print
-            )
-        print(bound_table(store, asked.seeds))
-        return
-    found = None
-    if not asked.tables:
-        CONTEST.run(store, asked.seeds, asked.processes, print)
-        found = gradients(print)
-    for part in outcomes(CONTEST, store, asked.seeds):
-        print(part, end="\n\n")
-    print(gains(CONTEST, store, asked.seeds, BASELINES), end="\n\n")
-    print(costs(CONTEST, store, asked.seeds), end="\n\n")
-    print(step_sizes(CONTEST, store), end="\n\n")
-    if found is not None:
-        print(gradient_table(found))
-    write_curves(CONTEST, store, asked.seeds, SHOWN, CURVES)
+            part.run(store, asked.seeds, asked.processes, print)
+        print(f"## {name}\n")
+        for table in outcomes(part, store, asked.seeds):
+            print(table, end="\n\n")
+        baselines = BASELINES if name == "main" else (PER_TURN.name,)
+        print(gains(part, store, asked.seeds, baselines), end="\n\n")
+        print(costs(part, store, asked.seeds), end="\n\n")
+        print(step_sizes(part, store), end="\n\n")
+        if name == "main":
+            write_curves(part, store, asked.seeds, SHOWN, CURVES)
+            if not asked.tables:
+                print(gradient_table(gradients(print)))
 
 
 if __name__ == "__main__":
