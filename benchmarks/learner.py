@@ -49,8 +49,13 @@ GAMES = (
 OF_EACH = 8
 EPISODES = {"0.1M": 128, "10M": 32}
 ROUNDS = {"0.1M": 15, "10M": 5, "all games": 5}
+CLONED = "model.embedded.steps=80"  # enough to play a game to its end
 LONGEST = 8192  # tokens of a micro-batch, so that every game fits
 UPDATE_TOLERANCE = 0.01  # share of the update by which contestants may differ
+OTHERS_PLAYED = (
+    "learner.logprob_gap_warn=1e9",
+    "learner.logprob_gap_stop=1e9",
+)  # what is learned from is not one's own
 CORE = ("forward_backward", "step")
 RANKS = ("zero2", "zero0")  # the recipes' stage, and DeepSpeed without any
 LABELS = {
@@ -62,7 +67,7 @@ LABELS = {
 
 
 def measure(quick: bool, say: Say) -> dict[str, Any]:
-    config = demo("rollout.engine.kind=transformers")
+    config = demo("rollout.engine.kind=transformers", *OTHERS_PLAYED)
     policy = build_policy(config.game, config.model.embedded)
     results = {}
     with tempfile.TemporaryDirectory(prefix="parley-benchmark-") as folder, ray_and_deepspeed(config.learner):
@@ -89,7 +94,7 @@ def all_games(config: RunConfig, say: Say) -> Work:
     episodes, words = [], {}
     for game in GAMES:
         say(f"playing {game}")
-        theirs = load_recipe(RECIPES / f"{game}.yaml", ["rollout.engine.kind=transformers"])
+        theirs = load_recipe(RECIPES / f"{game}.yaml", ["rollout.engine.kind=transformers", CLONED])
         policy = build_policy(theirs.game, theirs.model.embedded)
         words[policy] = AutoConfig.from_pretrained(policy).vocab_size
         episodes += play(theirs, policy, OF_EACH)

@@ -32,7 +32,7 @@ def test_a_game_trains_by_its_recipe(game, ray_cluster, tmp_path, monkeypatch):
             f"updates={UPDATES}",
             f"batch_episodes={BATCH}",
             "model.embedded.steps=80",
-            "model.embedded.games_per_step=8",
+            "model.embedded.games_per_step=4",
             "rollout.engine.kind=transformers",
             "rollout.engine.max_sequences=16",
             "rollout.cpus_per_worker=0.5",
