@@ -11,14 +11,15 @@ from envs.registry import GAMES
 from tests.runs import ROOT, assert_whole, run
 
 UPDATES, BATCH = 2, 16
+HALF = "model.embedded.games_per_step=4"  # of what is cloned, where games are long
 # Whole games of these are long or run code: a test that learning works at all needs less.
 # Of the two games that end in a deal, what a deal is worth differs from game to game.
 SHORTER = {
     "bargaining": ["game.options.reward=money", "reward.shaper=game"],
     "negotiation": ["game.options.reward=money", "reward.shaper=game"],
     "data_science": ["game.options.attempts=2", "rollout.max_utterance_tokens=64"],
-    "overcooked": ["game.options.steps=60", "rollout.engine.max_context=2048"],
-    "virtualhome": ["game.options.turns=12", "rollout.engine.max_context=2048"],
+    "overcooked": ["game.options.steps=60", "rollout.engine.max_context=2048", HALF],
+    "virtualhome": ["game.options.turns=12", "rollout.engine.max_context=2048", HALF],
 }
 
 
@@ -32,7 +33,7 @@ def test_a_game_trains_by_its_recipe(game, ray_cluster, tmp_path, monkeypatch):
             f"updates={UPDATES}",
             f"batch_episodes={BATCH}",
             "model.embedded.steps=80",
-            "model.embedded.games_per_step=4",
+            "model.embedded.games_per_step=8",
             "rollout.engine.kind=transformers",
             "rollout.engine.max_sequences=16",
             "rollout.cpus_per_worker=0.5",
