@@ -20,7 +20,7 @@ from pathlib import Path
 
 from benchmarks.lab.command import contest_parser
 from benchmarks.lab.contest import Contest
-from benchmarks.lab.pages import costs, gains, outcomes, speeds, step_sizes, transfers, write_curves
+from benchmarks.lab.pages import costs, speeds, standing, step_sizes, transfers, write_curves
 from benchmarks.lab.store import Store
 from benchmarks.lab.trial import Game, Method, Sizes
 from benchmarks.report import quiet
@@ -132,9 +132,8 @@ def main() -> None:
         if not asked.tables:
             part.run(store, asked.seeds, asked.processes, print)
         print(f"## {name}\n")
-        for table in outcomes(part, store, asked.seeds):
+        for table in standing(part, store, asked.seeds, ("ntpo", "poad")):
             print(table, end="\n\n")
-        print(gains(part, store, asked.seeds, ("ntpo", "poad")), end="\n\n")
         print(speeds(part, store, asked.seeds), end="\n\n")
         if name == "main":
             print(transfers(part, store, asked.seeds), end="\n\n")

@@ -22,7 +22,7 @@ from pathlib import Path
 from benchmarks.lab.command import contest_parser
 from benchmarks.lab.contest import Contest
 from benchmarks.lab.gradients import Quality, quality, true_gradient
-from benchmarks.lab.pages import costs, gains, gradient_table, outcomes, step_sizes, write_curves
+from benchmarks.lab.pages import costs, gradient_table, standing, step_sizes, write_curves
 from benchmarks.lab.store import Store
 from benchmarks.lab.trial import Game, Method, Sizes
 from benchmarks.report import quiet
@@ -125,10 +125,8 @@ def main() -> None:
         if not asked.tables:
             part.run(store, asked.seeds, asked.processes, print)
         print(f"## {name}\n")
-        for table in outcomes(part, store, asked.seeds):
+        for table in standing(part, store, asked.seeds, BASELINES if name == "main" else (PER_TURN.name,)):
             print(table, end="\n\n")
-        baselines = BASELINES if name == "main" else (PER_TURN.name,)
-        print(gains(part, store, asked.seeds, baselines), end="\n\n")
         print(costs(part, store, asked.seeds), end="\n\n")
         print(step_sizes(part, store), end="\n\n")
         if name == "main":

@@ -64,6 +64,11 @@ def _bold(cell: Estimate | None, best: float) -> str:
     return f"**{cell}**" if cell.mean == best else str(cell)
 
 
+def standing(contest: Contest, store: Store, seeds: int, baselines: Sequence[str]) -> Iterator[str]:
+    yield from outcomes(contest, store, seeds)
+    yield gains(contest, store, seeds, baselines)
+
+
 def speeds(contest: Contest, store: Store, seeds: int) -> str:
     """How soon a method's mean curve comes to 90 % of the best score that any method's reaches."""
     rows: list[list[object]] = [[method.name] for method in contest.methods]
