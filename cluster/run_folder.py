@@ -21,6 +21,7 @@ import math
 import os
 import platform
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -31,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.config import RunConfig
-from cluster.errors import RunFolderError
+from cluster.errors import ConfigError, RunFolderError
 from cluster.recipe import load_recipe, to_yaml
 from cluster.transcript import transcript
 from envs.episode import Episode
@@ -43,10 +44,11 @@ log = logging.getLogger("parley")
 
 
 class RunFolder:
-    """A run folder that this process owns until `close`. Use as a context manager."""
+    """A run folder that this process owns until `close`. Use as a context manager: a new one
+    goes again when the run was refused, for there is nothing in it to look at."""
 
-    def __init__(self, path: Path):
-        self.path = path.resolve()
+    def __init__(self, path: Path, new: bool = False):
+        self.path, self.new = path.resolve(), new
         self._lock = _take(self.path)
         self._log_handler = logging.FileHandler(self.path / "parley.log")
         self._log_handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
@@ -59,7 +61,7 @@ class RunFolder:
         """A new folder under config.output; if the name is taken, the next free one."""
         stem = f"{config.name}-{time.strftime('%Y%m%d-%H%M%S')}"
         try:
-            folder = cls(_make_next_free(Path(config.output).expanduser(), stem))
+            folder = cls(_make_next_free(Path(config.output).expanduser(), stem), new=True)
             write_whole(folder.path / "config.yaml", to_yaml(config))
             write_whole(folder.path / "versions.json", to_json(versions()))
             for part in (folder.checkpoints, folder.transcripts, folder.tensorboard):
@@ -129,8 +131,10 @@ class RunFolder:
     def __enter__(self) -> RunFolder:
         return self
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *exception) -> None:
         self.close()
+        if self.new and kind is not None and issubclass(kind, ConfigError) and not self.metrics.exists():
+            shutil.rmtree(self.path)
 
 
 def existing(path: str | Path) -> Path:

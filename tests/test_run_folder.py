@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cluster.errors import RunFolderError
+from cluster.errors import ConfigError, RunError, RunFolderError
 from cluster.metrics import Metrics, RayMetrics, truncate_after
 from cluster.recipe import load_recipe
 from cluster.run_folder import RunFolder, read_config, write_whole
@@ -58,6 +58,30 @@ def test_a_folder_that_cannot_be_made_is_one_line(config, tmp_path):
     config.output = str(tmp_path / "file")
     with pytest.raises(RunFolderError, match=r"cannot create a run folder in .*file' \(output\)"):
         RunFolder.create(config)
+
+
+@pytest.mark.parametrize(("error", "stays"), [(ConfigError, False), (RunError, True), (KeyboardInterrupt, True)])
+def test_what_was_refused_leaves_no_folder(config, error, stays):
+    with pytest.raises(error), RunFolder.create(config) as folder:
+        raise error("no")
+    assert folder.path.exists() is stays
+
+
+def test_a_folder_with_something_in_it_stays_whatever_is_refused(config):
+    with pytest.raises(ConfigError), RunFolder.create(config) as folder:
+        folder.metrics.write_text("{}")
+        raise ConfigError("no")
+    with pytest.raises(ConfigError), RunFolder.open(folder.path):
+        raise ConfigError("no")
+    assert folder.path.exists()
+
+
+def test_resuming_what_never_began_leaves_it_there(config):
+    with RunFolder.create(config) as folder:
+        pass
+    with pytest.raises(ConfigError), RunFolder.open(folder.path):
+        raise ConfigError("no")
+    assert folder.path.exists()
 
 
 def test_a_folder_in_use_names_its_owner(folder):
