@@ -10,24 +10,24 @@ reused    the leading ones with each batch used four times, clipped as PPO does
 bound     what less noise could give at all: a baseline that plays four times the games for each step
 
 Each method's step size is tuned on seeds that are not reported. Records are kept in
-benchmarks/records/intention_credit.jsonl, one line a run.
+benchmarks/records/intention_credit.jsonl, one line a run; gradients, once main is complete, beside them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.lab.command import contest_parser
 from benchmarks.lab.contest import Contest
-from benchmarks.lab.gradients import Quality, quality, true_gradient
+from benchmarks.lab.gradients import measured, told
 from benchmarks.lab.pages import costs, gradient_table, standing, step_sizes, write_curves
 from benchmarks.lab.store import Store
 from benchmarks.lab.trial import Game, Method, Sizes
 from benchmarks.report import quiet
 
 RECORDS = Path(__file__).parent / "records" / "intention_credit.jsonl"
+GRADIENTS = RECORDS.with_name("intention_gradients.jsonl")
 CURVES = Path(__file__).parents[1] / "docs" / "images" / "intention_credit.svg"
 
 DISCOUNT = "learner.credit.gamma=0.97"
@@ -102,18 +102,6 @@ PARTS = {
 }
 
 
-def gradients(say: Callable[[str], None]) -> dict[str, dict[str, Quality]]:
-    found: dict[str, dict[str, Quality]] = {}
-    for game in CONTEST.games:
-        say(f"gradients: a large sample of {game.name}")
-        true = true_gradient(CONTEST.trial(game, PER_TURN, CONTEST.begin[0], 0))
-        found[game.name] = {}
-        for method in METHODS:
-            found[game.name][method.name] = quality(CONTEST.trial(game, method, CONTEST.begin[0], 0), true)
-            say(f"gradients: {game.name}, {method.name}: cosine {found[game.name][method.name].cosine:.2f}")
-    return found
-
-
 def main() -> None:
     parser = contest_parser("intention_credit", __doc__)
     parser.add_argument("--part", choices=PARTS, action="append", help="main unless given; may be given again")
@@ -131,8 +119,10 @@ def main() -> None:
         print(step_sizes(part, store), end="\n\n")
         if name == "main":
             write_curves(part, store, asked.seeds, SHOWN, CURVES)
+            gradients = Store(GRADIENTS, measured, told)
             if not asked.tables:
-                print(gradient_table(gradients(print)))
+                gradients.complete(part.gradients(), asked.processes, print)
+            print(gradient_table(part, gradients), end="\n\n")
 
 
 if __name__ == "__main__":

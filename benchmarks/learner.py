@@ -49,7 +49,7 @@ GAMES = (
 OF_EACH = 8
 EPISODES = {"0.1M": 128, "10M": 32}
 ROUNDS = {"0.1M": 15, "10M": 5, "all games": 5}
-CLONED = "model.embedded.steps=80"  # enough to play a game to its end
+CLONED = ("model.embedded.steps=80", "model.embedded.games_per_step=8")  # enough to play a game to its end
 LONGEST = 8192  # tokens of a micro-batch, so that every game fits
 UPDATE_TOLERANCE = 0.01  # share of the update by which contestants may differ
 OTHERS_PLAYED = (
@@ -94,7 +94,7 @@ def all_games(config: RunConfig, say: Say) -> Work:
     episodes, words = [], {}
     for game in GAMES:
         say(f"playing {game}")
-        theirs = load_recipe(RECIPES / f"{game}.yaml", ["rollout.engine.kind=transformers", CLONED])
+        theirs = load_recipe(RECIPES / f"{game}.yaml", ["rollout.engine.kind=transformers", *CLONED])
         policy = build_policy(theirs.game, theirs.model.embedded)
         words[policy] = AutoConfig.from_pretrained(policy).vocab_size
         episodes += play(theirs, policy, OF_EACH)

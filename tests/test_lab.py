@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks import credit
 from benchmarks.lab.contest import Contest, estimate, gain
-from benchmarks.lab.gradients import quality, true_gradient
-from benchmarks.lab.pages import costs, gains, outcomes, speeds, step_sizes, transfers
+from benchmarks.lab.gradients import measured, told
+from benchmarks.lab.pages import costs, gains, gradient_table, outcomes, speeds, step_sizes, transfers
 from benchmarks.lab.store import Store
 from benchmarks.lab.trainee import Trainee
 from benchmarks.lab.trial import TUNING_SEEDS, Game, Method, Record, Sizes, Trial, destroyed, run, warm_start
@@ -201,13 +201,15 @@ def test_groups_play_one_task_in_different_ways():
     assert np.isfinite(trainee.gradient(episodes)).all()
 
 
-def test_a_large_sample_agrees_with_itself_more_than_a_batch_does(monkeypatch):
-    monkeypatch.setattr("benchmarks.lab.gradients.LARGE_BATCHES", 8)
-    monkeypatch.setattr("benchmarks.lab.gradients.BATCHES", 3)
-    monkeypatch.setattr("benchmarks.lab.gradients.WARM_UP", 1)
-    true = true_gradient(trial())
-    found = quality(trial(), true)
-    assert 0 < found.cosine < 1 and found.noise > 0
+def test_a_gradient_is_measured_against_that_of_a_large_sample(tmp_path, monkeypatch):
+    for name, count in (("LARGE_BATCHES", 8), ("BATCHES", 3), ("WARM_UP", 1)):
+        monkeypatch.setattr(f"benchmarks.lab.gradients.{name}", count)
+    store = Store(tmp_path / "gradients.jsonl", measured, told)
+    made, _ = CONTEST.gradients()
+    store.put(made, found := measured(made))
+    assert 0 < found.figures["cosine"] < 1 and found.figures["noise"] > 0
+    rows = {line.split(" | ")[0].strip("| "): line for line in gradient_table(CONTEST, store).splitlines()}
+    assert f"| {found.figures['cosine']:.2f} ± " in rows["plain"] and rows["regressed"].endswith("| - |")
 
 
 def test_a_run_that_fails_is_told_and_the_others_go_on(tmp_path):

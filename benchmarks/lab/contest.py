@@ -76,6 +76,10 @@ class Contest:
         reported = zip(*(self.reported(store, *pair, seeds) for pair in pairs), strict=True)
         store.complete([trial for seed in reported for trial in seed], processes, say)
 
+    def gradients(self) -> list[Trial]:
+        """One of each pair, at the warm start, so that neither seed nor step size says much."""
+        return [self.trial(*pair, self.begin[0], 0) for pair in self.pairs()]
+
     def records(self, store: Store, game: Game, method: Method, seeds: int) -> list[Record]:
         """Of the reported seeds that have been run; none before the step size is tuned."""
         if (game.name, method.name) in self.left_out or store.missing(self.tuning(store, game, method)):

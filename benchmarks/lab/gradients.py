@@ -11,39 +11,22 @@ window, its intention space or its critic; then on each of `BATCHES` more its gr
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
+from functools import lru_cache
 
 import numpy as np
 
 from benchmarks.lab.trainee import Trainee
-from benchmarks.lab.trial import Method, Trial, warm_start
+from benchmarks.lab.trial import Method, Record, Trial, warm_start
 
 WARM_UP, BATCHES, LARGE_BATCHES = 6, 12, 64
 LARGE_FIRST = 500_000  # tickets of the large sample: no task of theirs is met elsewhere
+OUTCOME = Method("outcome", ("learner.credit.baseline=leave_one_out",))
 
 
-@dataclass(frozen=True)
-class Quality:
-    cosine: float
-    cosine_spread: float  # standard deviation over batches
-    noise: float
-
-    def __str__(self) -> str:
-        return f"{self.cosine:.2f} ± {self.cosine_spread:.2f}, {self.noise:.0f}"
-
-
-def true_gradient(trial: Trial) -> np.ndarray:
-    """Of the game's warm start, whatever the trial's method."""
-    plain = Method("true", ("learner.credit.baseline=leave_one_out",))
-    trial = replace(trial, method=plain)
-    trainee = Trainee(trial.config, warm_start(trial.config))
-    size, total = trial.sizes.batch, 0.0
-    for batch in range(LARGE_BATCHES):
-        total = total + trainee.gradient(trainee.play(trainee.tickets(size, LARGE_FIRST + batch * size)))
-    return total / LARGE_BATCHES
-
-
-def quality(trial: Trial, true: np.ndarray) -> Quality:
+def measured(trial: Trial) -> Record:
+    """Its figures: cosine, cosine_spread (the standard deviation over batches) and noise."""
+    true = true_gradient(replace(trial, method=OUTCOME))
     trainee = Trainee(trial.config, warm_start(trial.config), trial.method.group_size)
     for _ in range(WARM_UP):
         trainee.gradient(trainee.next_batch())
@@ -53,4 +36,18 @@ def quality(trial: Trial, true: np.ndarray) -> Quality:
     # the squared length of a mean of n is too large by trace / n
     trace = float(((found - mean) ** 2).sum() / (len(found) - 1))
     length = max(float(mean @ mean) - trace / len(found), 1e-12)
-    return Quality(float(cosines.mean()), float(cosines.std(ddof=1)), trace / length)
+    figures = {"cosine": cosines.mean(), "cosine_spread": cosines.std(ddof=1), "noise": trace / length}
+    return Record(asdict(trial), figures={name: float(value) for name, value in figures.items()})
+
+
+@lru_cache(maxsize=1)  # the methods of a game come one after the other
+def true_gradient(trial: Trial) -> np.ndarray:
+    trainee = Trainee(trial.config, warm_start(trial.config))
+    size, total = trial.sizes.batch, 0.0
+    for batch in range(LARGE_BATCHES):
+        total = total + trainee.gradient(trainee.play(trainee.tickets(size, LARGE_FIRST + batch * size)))
+    return total / LARGE_BATCHES
+
+
+def told(record: Record) -> str:
+    return f"cosine {record.figures['cosine']:.2f}, noise {record.figures['noise']:.0f}"

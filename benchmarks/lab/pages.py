@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.lab.contest import Contest, Estimate, estimate, gain
-from benchmarks.lab.gradients import Quality
 from benchmarks.lab.store import Store
 from benchmarks.lab.trial import Game, Method, Record
 
@@ -159,23 +158,20 @@ def costs(contest: Contest, store: Store, seeds: int) -> str:
     return "**CPU seconds of an update**\n\n" + table(["method", *stages, "all"], rows)
 
 
-def gradient_table(found: dict[str, dict[str, Quality]]) -> str:
-    """`found`: game -> method -> quality."""
-    games = list(found)
-    methods = list(next(iter(found.values())))
-    rows = [
-        [
-            name,
-            *(
-                f"{found[g][name].cosine:.2f} ± {found[g][name].cosine_spread:.2f}, {found[g][name].noise:.0f}"
-                for g in games
-            ),
-        ]
-        for name in methods
-    ]
+def gradient_table(contest: Contest, store: Store) -> str:
+    """`store`: of records whose figures are those of gradients."""
+    found = {(trial.game, trial.method): _quality(store.get(trial)) for trial in contest.gradients()}
+    rows = [[m.name, *(found.get((game, m), NONE) for game in contest.games)] for m in contest.methods]
     return "**Gradients at the warm start**: cosine with the true one (± deviation over batches), noise\n\n" + table(
-        ["method", *games], rows
+        ["method", *(game.name for game in contest.games)], rows
     )
+
+
+def _quality(record: Record | None) -> str:
+    if record is None:
+        return NONE
+    cosine, spread, noise = (record.figures[name] for name in ("cosine", "cosine_spread", "noise"))
+    return f"{cosine:.2f} ± {spread:.2f}, {noise:,.0f}"
 
 
 def write_curves(contest: Contest, store: Store, seeds: int, shown: Sequence[str], picture: Path) -> None:

@@ -23,7 +23,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.lab.trial import Record, Trial, run, warm_start
+from benchmarks.lab.trial import Record, Trial, run, told, warm_start
 
 TRIAL_SECONDS = 1800
 DIGITS = 4
@@ -32,8 +32,10 @@ Say = Callable[[str], None]
 
 
 class Store:
-    def __init__(self, path: Path):
-        self.path = path
+    """`job` makes a trial's record, in a process of the pool; `tell` says what came of it."""
+
+    def __init__(self, path: Path, job: Callable[[Trial], Record] = run, tell: Callable[[Record], str] = told):
+        self.path, self.job, self.tell = path, job, tell
         self.records: dict[str, Record] = {}
         if path.is_file():
             text = path.read_text()
@@ -73,11 +75,12 @@ class Store:
             for made in as_completed([pool.submit(_warm, trial) for trial in starts.values()], timeout=limit):
                 say(f"warm start {made.result()}")
             started = time.monotonic()
-            jobs = {pool.submit(run, trial): trial for trial in missing}
+            jobs = {pool.submit(self.job, trial): trial for trial in missing}
             for number, job in enumerate(as_completed(jobs, timeout=limit), start=1):
                 trial = jobs[job]
                 try:
-                    found = self._taken(trial, job.result())
+                    self.put(trial, record := job.result())
+                    found = self.tell(record)
                 except BrokenProcessPool:
                     raise
                 except Exception as error:
@@ -87,11 +90,6 @@ class Store:
                 say(f"{number}/{len(missing)} {trial.name}: {found}; {left / 60:.0f} min left")
         if failed:
             raise RuntimeError(f"{len(failed)} of {len(missing)} runs failed, the first: {failed[0]}")
-
-    def _taken(self, trial: Trial, record: Record) -> str:
-        self.put(trial, record)
-        held_out = "" if record.final is None else f", {record.final:.3f} held out"
-        return record.failure or f"{record.mean:.3f} while learning{held_out}"
 
 
 def _key(trial: dict) -> str:

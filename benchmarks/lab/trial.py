@@ -147,3 +147,8 @@ def run(trial: Trial) -> Record:
         record.failure = str(error)
     record.seconds = {stage: spent / max(len(record.outcomes), 1) for stage, spent in trainee.clock.seconds.items()}
     return record
+
+
+def told(record: Record) -> str:
+    held_out = "" if record.final is None else f", {record.final:.3f} held out"
+    return record.failure or f"{record.mean:.3f} while learning{held_out}"
