@@ -263,6 +263,18 @@ def test_much_evidence_outweighs_what_shrinkage_leans_on():
     )
 
 
+@pytest.mark.parametrize("pooling", ["exact", "backoff", "shrinkage"])
+def test_a_turn_keeps_its_share_of_its_own_return(pooling):
+    games = [game([1, 5], outcome=1.0), game([1, 5], outcome=0.0), game([2, 6], outcome=0.5)]
+    returns = [[0.95, 1.0], [0.0, 0.0], [0.475, 0.5]]
+    pooled, mixed, alone = (values(filled(*games, pooling=pooling, own=own)) for own in (0, 0.25, 1))
+    assert alone == returns
+    for found, own, mean in zip(mixed, returns, pooled, strict=True):
+        assert found == pytest.approx([0.25 * r + 0.75 * m for r, m in zip(own, mean, strict=True)], abs=1e-15)
+    gaps = values(filled(*games, pooling=pooling, own=1, baseline="history"))
+    assert gaps[0][0] > 0 > gaps[1][0], "what a group cannot tell apart"
+
+
 def test_history_baseline_is_what_the_situation_is_worth():
     games = [game([1, 5], [NOTHING, YES], 1.0), game([1, 6], [NOTHING, YES], 0.0), game([2, 5], outcome=1.0)]
     assert [turn[1] for turn in values(filled(*games, baseline="history"))] == [0.5, -0.5, 0.0]

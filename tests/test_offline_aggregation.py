@@ -150,7 +150,7 @@ def by_definition(games, pooling: PoolingSettings, levels: dict[int, np.ndarray]
             if pooling.pooling == "backoff":
                 group = next((each for each in groups if len(each[1]) >= pooling.smallest), groups[-1])
             both = [np.mean(group[1]), np.mean(group[0])]
-        found.append(both[0])
+        found.append(pooling.own * t[5] + (1 - pooling.own) * both[0])
         expected.append({"none": 0.0, "turn": np.mean(at_turn[t[0], t[1]]), "history": both[1]}[pooling.baseline])
     return np.array(found) - np.array(expected), [t[5] for t in turns]
 
@@ -161,12 +161,13 @@ def by_definition(games, pooling: PoolingSettings, levels: dict[int, np.ndarray]
     pooling=st.sampled_from(["exact", "backoff", "shrinkage"]),
     baseline=st.sampled_from(["none", "turn", "history"]),
     smallest=st.integers(1, 4),
+    own=st.sampled_from([0.0, 0.3, 1.0]),
 )
-def test_worth_is_what_its_definition_says(tmp_path_factory, games, pooling, baseline, smallest):
+def test_worth_is_what_its_definition_says(tmp_path_factory, games, pooling, baseline, smallest, own):
     turns = coded(tmp_path_factory.mktemp("coded"), games)
     levels = {2: np.array([0, 1, 0, 1]), 4: np.arange(4)}
     asked = PoolingSettings(
-        pooling=pooling, baseline=baseline, smallest=smallest, histories=(2, 1, 0), coarser=(2,), gamma=0.9
+        pooling=pooling, baseline=baseline, smallest=smallest, own=own, histories=(2, 1, 0), coarser=(2,), gamma=0.9
     )
     expected, returns = by_definition(games, asked, levels, 4)
     found = worth(turns, levels, 4, asked)

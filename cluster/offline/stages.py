@@ -163,7 +163,7 @@ STAGES = (
         (
             *(
                 f"reward.intentions.aggregate.{name}"
-                for name in ("gamma", "pooling", "histories", "smallest", "coarser", "strength", "baseline")
+                for name in ("gamma", "pooling", "histories", "smallest", "coarser", "strength", "own", "baseline")
             ),
             "game.players",
         ),

@@ -5,6 +5,7 @@ backoff     the mean of the first group, from fine to coarse, that has `smallest
 shrinkage   from coarse to fine,  m <- (sum + strength * m) / (count + strength),
             beginning with the mean at the same turn of the same seat
 
+A turn is worth `own` of its own return and the rest of that.
 The baseline is the same, over all actions at the history, or the mean at the turn. Without any
 table, before there is a space, a turn is worth its own return, and a baseline is that of the turn.
 """
@@ -61,7 +62,12 @@ def values_of(entry: Entry, settings: PoolingSettings) -> np.ndarray:
         worth = groups.means(np.take_along_axis(actions, chosen, axis=0)[0])
         if histories is not None:
             expected = groups.means(np.take_along_axis(histories, chosen, axis=0)[0])
+    worth = mixed(returns, worth, settings.own)
     return worth if settings.baseline == "none" else worth - expected
+
+
+def mixed(returns: np.ndarray, pooled: np.ndarray, own: float) -> np.ndarray:
+    return own * returns + (1 - own) * pooled if own else pooled
 
 
 def _leaning(groups: Groups, tables: np.ndarray, by_turn: np.ndarray, strength: float) -> np.ndarray:

@@ -63,6 +63,13 @@ class PoolingSettings(Settings):
         (), description="shrinkage: coarser cuts of the hierarchy that fine groups lean on, finest first"
     )
     strength: float = Field(4.0, gt=0, description="shrinkage: turns that the coarser estimate counts for")
+    own: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="share of a turn's own return in what it is worth, so that what a group cannot tell apart is "
+        "learned too; the rest is pooled. 0: the paper",
+    )
     baseline: Literal["none", "turn", "history"] = Field(
         "none",
         description="what is subtracted; none: nothing, as in the paper; turn: the mean at the same turn of the "

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reward_service.intentions.gist import NOTHING, OTHER
-from reward_service.intentions.pooling import resolutions
+from reward_service.intentions.pooling import mixed, resolutions
 from reward_service.intentions.settings import PoolingSettings
 from reward_service.offline.coding import SEATS, TURNS
 from reward_service.offline.columns import open_column
@@ -127,7 +127,7 @@ def worth(turns: CodedTurns, labels: dict[int, np.ndarray], k: int, settings: Po
     tables = [(level, length) for level, length in resolutions(settings, sorted(labels), k)]
     found = [turns.table(labels[level], length) for level, length in tables]
     groups = found[0].action
-    values = _pooled(turns, [table.action for table in found], settings)
+    values = mixed(turns.values, _pooled(turns, [table.action for table in found], settings), settings.own)
     if settings.baseline == "history":
         if settings.pooling == "backoff":
             values = values - _backed_off(turns, found, settings.smallest)
