@@ -39,6 +39,17 @@ PER_TURN = Method("per-turn mean", (DISCOUNT, "learner.credit.baseline=turn"))
 CRITIC = Method("gae, hidden-state critic", HIDDEN)
 ARIA_PER_TURN = Method("aria, per-turn mean", (*ARIA, "reward.intentions.aggregate.baseline=turn"))
 REGRESSED = Method("regressed", ("reward.shaper=regressed",))
+OWN_HALF = Method(
+    "aria, own half",
+    (*ARIA, "reward.intentions.aggregate.pooling=shrinkage", "reward.intentions.aggregate.baseline=history")
+    + ("reward.intentions.aggregate.own=0.5",),
+)
+GIGPO = Method(
+    "gigpo, intention anchors",
+    (*ARIA, "reward.intentions.gives=outcome", "learner.credit.method=gigpo", "learner.credit.anchor=labels")
+    + (DISCOUNT, f"group_size={GROUP}"),
+    GROUP,
+)
 METHODS = (
     Method("reinforce", (DISCOUNT, "learner.credit.baseline=none")),
     PER_TURN,
@@ -56,13 +67,9 @@ METHODS = (
         "aria, shrinkage",
         (*ARIA, "reward.intentions.aggregate.pooling=shrinkage", "reward.intentions.aggregate.baseline=turn"),
     ),
+    OWN_HALF,
     Method("aria-rm", ("reward.shaper=aria_rm", "reward.aria_rm.every=5", *ARIA[1:])),
-    Method(
-        "gigpo, intention anchors",
-        (*ARIA, "reward.intentions.gives=outcome", "learner.credit.method=gigpo", "learner.credit.anchor=labels")
-        + (DISCOUNT, f"group_size={GROUP}"),
-        GROUP,
-    ),
+    GIGPO,
     Method("regressed, not smoothed", ("reward.shaper=regressed", "reward.regressed.own=1")),
     REGRESSED,
     Method("regressed, hidden-state critic", ("reward.shaper=regressed", "reward.regressed.gives=outcome", *HIDDEN)),
@@ -97,7 +104,7 @@ def enlarged(method: Method, times: int) -> Method:
 
 PARTS = {
     "main": CONTEST,
-    "reused": replace(CONTEST, methods=(PER_TURN, *map(reused, (PER_TURN, CRITIC, ARIA_PER_TURN, REGRESSED)))),
+    "reused": replace(CONTEST, methods=(PER_TURN, *map(reused, (PER_TURN, CRITIC, GIGPO, OWN_HALF, REGRESSED)))),
     "bound": replace(CONTEST, methods=(PER_TURN, enlarged(PER_TURN, 4))),
 }
 
