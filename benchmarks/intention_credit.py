@@ -72,6 +72,7 @@ METHODS = (
     GIGPO,
     Method("regressed, not smoothed", ("reward.shaper=regressed", "reward.regressed.own=1")),
     REGRESSED,
+    Method("regressed, lambda 1", (*REGRESSED.settings, "reward.regressed.trace=1")),
     Method("regressed, hidden-state critic", ("reward.shaper=regressed", "reward.regressed.gives=outcome", *HIDDEN)),
 )
 
