@@ -181,7 +181,8 @@ def test_every_method_is_a_layer_over_every_game_and_model(method):
             assert "lists no actions to choose from" in refused(str(method), path=game)
             continue
         config = load_recipe(game, [str(method)])
-        assert (config.learner.credit.method, config.game) == (method.stem, load_recipe(game).game)
+        named = {"intentions": "reinforce", "gigpo_intentions": "gigpo"}.get(method.stem, method.stem)
+        assert (config.learner.credit.method, config.game) == (named, load_recipe(game).game)
     for model in MODELS:
         beside = [] if method.stem != "critic_1b" else [str(FOLDER / "credit" / "poad.yaml")]
         config = load_recipe(FOLDER / "games" / "virtualhome.yaml", [*beside, str(method), str(model)])
