@@ -1,12 +1,14 @@
 """Does credit in intention space help? Four games, every method, the same warm starts and episodes.
 
     python -m benchmarks.intention_credit                every method; goes on where it was stopped
-    python -m benchmarks.intention_credit --part NAME    main, reused, bound; may be given again
+    python -m benchmarks.intention_credit --part NAME    main, reused, trace, bound; may be given again
     python -m benchmarks.intention_credit --seeds 2      fewer seeds; those that are there count
     python -m benchmarks.intention_credit --tables       only what has been recorded
+    python -m benchmarks.intention_credit --against X    gains over method X as well
 
 main      every method, one step of the weights for each batch
 reused    the leading ones with each batch used four times, clipped as PPO does
+trace     the regressed values without bootstrapping
 bound     what less noise could give at all: a baseline that plays four times the games for each step
 
 Each method's step size is tuned on seeds that are not reported. Records are kept in
@@ -21,7 +23,7 @@ from pathlib import Path
 from benchmarks.lab.command import contest_parser
 from benchmarks.lab.contest import Contest
 from benchmarks.lab.gradients import measured, told
-from benchmarks.lab.pages import costs, gradient_table, standing, step_sizes, write_curves
+from benchmarks.lab.pages import costs, gains, gradient_table, standing, step_sizes, write_curves
 from benchmarks.lab.store import Store
 from benchmarks.lab.trial import Game, Method, Sizes
 from benchmarks.report import quiet
@@ -50,6 +52,7 @@ GIGPO = Method(
     + (DISCOUNT, f"group_size={GROUP}"),
     GROUP,
 )
+LAMBDA_1 = Method("regressed, lambda 1", (*REGRESSED.settings, "reward.regressed.trace=1"))
 METHODS = (
     Method("reinforce", (DISCOUNT, "learner.credit.baseline=none")),
     PER_TURN,
@@ -72,7 +75,6 @@ METHODS = (
     GIGPO,
     Method("regressed, not smoothed", ("reward.shaper=regressed", "reward.regressed.own=1")),
     REGRESSED,
-    Method("regressed, lambda 1", (*REGRESSED.settings, "reward.regressed.trace=1")),
     Method("regressed, hidden-state critic", ("reward.shaper=regressed", "reward.regressed.gives=outcome", *HIDDEN)),
 )
 
@@ -90,7 +92,7 @@ CONTEST = Contest(
     sizes=Sizes(updates=30, batch=64, held_out=400),
 )
 BASELINES = ("reinforce", "per-turn mean", "leave-one-out", "gae, hidden-state critic", "grpo")
-SHOWN = ("per-turn mean", "gae, hidden-state critic", "aria (paper)", "gigpo, intention anchors", "regressed")
+SHOWN = ("per-turn mean", "gae, hidden-state critic", "aria (paper)", "gigpo, intention anchors", "aria, own half")
 
 
 def reused(method: Method) -> Method:
@@ -106,6 +108,7 @@ def enlarged(method: Method, times: int) -> Method:
 PARTS = {
     "main": CONTEST,
     "reused": replace(CONTEST, methods=(PER_TURN, *map(reused, (PER_TURN, CRITIC, GIGPO, OWN_HALF, REGRESSED)))),
+    "trace": replace(CONTEST, methods=(PER_TURN, REGRESSED, LAMBDA_1)),
     "bound": replace(CONTEST, methods=(PER_TURN, enlarged(PER_TURN, 4))),
 }
 
@@ -113,6 +116,8 @@ PARTS = {
 def main() -> None:
     parser = contest_parser("intention_credit", __doc__)
     parser.add_argument("--part", choices=PARTS, action="append", help="main unless given; may be given again")
+    known = {method.name for part in PARTS.values() for method in part.methods}
+    parser.add_argument("--against", choices=sorted(known), metavar="METHOD", action="append", default=[])
     asked = parser.parse_args()
     quiet()
     store = Store(RECORDS)
@@ -123,6 +128,9 @@ def main() -> None:
         print(f"## {name}\n")
         for table in standing(part, store, asked.seeds, BASELINES if name == "main" else (PER_TURN.name,)):
             print(table, end="\n\n")
+        for method in part.methods:
+            if method.name in asked.against:
+                print(gains(part, store, asked.seeds, (method.name,)), end="\n\n")
         print(costs(part, store, asked.seeds), end="\n\n")
         print(step_sizes(part, store), end="\n\n")
         if name == "main":

@@ -50,4 +50,4 @@ def true_gradient(trial: Trial) -> np.ndarray:
 
 
 def told(record: Record) -> str:
-    return f"cosine {record.figures['cosine']:.2f}, noise {record.figures['noise']:.0f}"
+    return f"cosine {record.figures['cosine']:.2f}, noise {record.figures['noise']:.1f}"

@@ -171,7 +171,7 @@ def _quality(record: Record | None) -> str:
     if record is None:
         return NONE
     cosine, spread, noise = (record.figures[name] for name in ("cosine", "cosine_spread", "noise"))
-    return f"{cosine:.2f} ± {spread:.2f}, {noise:,.0f}"
+    return f"{cosine:.2f} ± {spread:.2f}, {noise:,.1f}"
 
 
 def write_curves(contest: Contest, store: Store, seeds: int, shown: Sequence[str], picture: Path) -> None:
