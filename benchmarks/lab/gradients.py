@@ -5,7 +5,7 @@ play a task several times get as many of their own. A method first sees `WARM_UP
 window, its intention space or its critic; then on each of `BATCHES` more its gradient is taken.
 
     true        policy gradient of the outcome, leave-one-out baseline, over `LARGE` episodes
-    cosine      of each batch's gradient with it, the mean over batches
+    cosine      of each batch's gradient with it, the mean over batches; 0 of a batch that nobody earned in
     noise       trace of the gradients' covariance over the squared length of their mean
 """
 
@@ -31,12 +31,13 @@ def measured(trial: Trial) -> Record:
     for _ in range(WARM_UP):
         trainee.gradient(trainee.next_batch())
     found = np.stack([trainee.gradient(trainee.next_batch()) for _ in range(BATCHES)])
-    cosines = found @ true / (np.linalg.norm(found, axis=1) * np.linalg.norm(true))
+    length = np.linalg.norm(found, axis=1) * np.linalg.norm(true)
+    cosines = np.divide(found @ true, length, out=np.zeros(len(found)), where=length > 0)
     mean = found.mean(axis=0)
     # the squared length of a mean of n is too large by trace / n
     trace = float(((found - mean) ** 2).sum() / (len(found) - 1))
-    length = max(float(mean @ mean) - trace / len(found), 1e-12)
-    figures = {"cosine": cosines.mean(), "cosine_spread": cosines.std(ddof=1), "noise": trace / length}
+    squared = max(float(mean @ mean) - trace / len(found), 1e-12)
+    figures = {"cosine": cosines.mean(), "cosine_spread": cosines.std(ddof=1), "noise": trace / squared}
     return Record(asdict(trial), figures={name: float(value) for name, value in figures.items()})
 
 
