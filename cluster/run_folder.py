@@ -101,6 +101,10 @@ class RunFolder:
     def samples(self) -> Path:
         return self.path / "samples.jsonl"
 
+    @property
+    def episodes(self) -> Path:
+        return self.path / "episodes.jsonl"
+
     def write_config(self, config: RunConfig) -> None:
         write_whole(self.path / "config.yaml", to_yaml(config))
 
@@ -109,7 +113,7 @@ class RunFolder:
 
     def append_episodes(self, lines: Sequence[dict]) -> None:
         """Add episodes, one JSON object a line, to episodes.jsonl."""
-        with open(self.path / "episodes.jsonl", "a") as file:
+        with open(self.episodes, "a") as file:
             file.writelines(json.dumps(line) + "\n" for line in lines)
 
     def write_transcripts(self, of: int | str, episodes: Sequence[Episode]) -> Path:
@@ -133,8 +137,13 @@ class RunFolder:
 
     def __exit__(self, kind: type[BaseException] | None, *exception) -> None:
         self.close()
-        if self.new and kind is not None and issubclass(kind, ConfigError) and not self.metrics.exists():
+        if self.new and kind is not None and issubclass(kind, ConfigError) and not self._has_results():
             shutil.rmtree(self.path)
+
+    def _has_results(self) -> bool:
+        return any(path.is_file() for path in (self.metrics, self.episodes, self.path / "summary.json")) or any(
+            any(folder.iterdir()) for folder in (self.checkpoints, self.transcripts)
+        )
 
 
 def existing(path: str | Path) -> Path:

@@ -8,13 +8,14 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from benchmarks import credit
+from benchmarks import credit, intention_credit
 from benchmarks.lab.contest import Contest, estimate, gain
 from benchmarks.lab.gradients import measured, told
 from benchmarks.lab.pages import costs, gains, gradient_table, outcomes, speeds, step_sizes, transfers
 from benchmarks.lab.store import Store
 from benchmarks.lab.trainee import Trainee
-from benchmarks.lab.trial import TUNING_SEEDS, Game, Method, Record, Sizes, Trial, destroyed, run, warm_start
+from benchmarks.lab.trial import RECIPES, TUNING_SEEDS, Game, Method, Record, Sizes, Trial, destroyed, run, warm_start
+from cluster.recipe import load_recipe
 
 TINY = Sizes(updates=2, batch=8, held_out=8, cloning_steps=40)
 PLAIN, OTHER = Method("plain"), Method("regressed", ("reward.shaper=regressed",))
@@ -210,6 +211,13 @@ def test_a_gradient_is_measured_against_that_of_a_large_sample(tmp_path, monkeyp
     assert 0 < found.figures["cosine"] < 1 and found.figures["noise"] > 0
     rows = {line.split(" | ")[0].strip("| "): line for line in gradient_table(CONTEST, store).splitlines()}
     assert f"| {found.figures['cosine']:.2f} ± " in rows["plain"] and rows["regressed"].endswith("| - |")
+
+
+def test_the_layer_of_intentions_is_the_method_that_was_measured():
+    contest = intention_credit.CONTEST
+    measured_form = contest.trial(contest.games[2], intention_credit.OWN_HALF, 1e-3, 0).config.reward.intentions
+    layer = load_recipe(RECIPES / "bargaining.yaml", [str(RECIPES.parent / "credit" / "intentions.yaml")]).reward
+    assert layer.shaper == "aria" and layer.intentions.aggregate == measured_form.aggregate
 
 
 def test_a_run_that_fails_is_told_and_the_others_go_on(tmp_path):

@@ -67,9 +67,10 @@ def test_what_was_refused_leaves_no_folder(config, error, stays):
     assert folder.path.exists() is stays
 
 
-def test_a_folder_with_something_in_it_stays_whatever_is_refused(config):
+@pytest.mark.parametrize("result", ["metrics.jsonl", "episodes.jsonl", "transcripts/update-00000.txt"])
+def test_a_folder_with_something_in_it_stays_whatever_is_refused(config, result):
     with pytest.raises(ConfigError), RunFolder.create(config) as folder:
-        folder.metrics.write_text("{}")
+        (folder.path / result).write_text("{}")
         raise ConfigError("no")
     with pytest.raises(ConfigError), RunFolder.open(folder.path):
         raise ConfigError("no")
