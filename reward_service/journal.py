@@ -36,6 +36,7 @@ import shutil
 import threading
 import time
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -50,6 +51,7 @@ CLOSE_SECONDS = 25.0  # for what other threads are writing
 POLL_SECONDS = 0.1
 ROOM, ROOM_AT_ONCE = 2**24, 2**18  # bytes of a journal, and of it between two appends of others
 FULL = 0.9  # of its room
+APPENDS = 4096  # the latest ones, whose seconds are known
 SNAPSHOT, JOURNAL, VERSION = "snapshot", "journal", "version"
 PART, LINES, STREAM, PUBLISHED = ".part", ".jsonl", "stream.json", "published"
 SPARE = "journal.part"  # room for the next one
@@ -70,6 +72,7 @@ class Journal:
         self.next_result = 1
         self.writing = threading.Lock()  # held by whoever writes a folder, one at a time
         self.file = self.held = None
+        self.seconds: deque[float] = deque(maxlen=APPENDS)  # that the disk took for what was appended
 
     # What was left
 
@@ -170,12 +173,13 @@ class Journal:
 
     def append(self, entries: Sequence[Any]) -> None:
         left = memoryview(b"".join(_line(entry) for entry in entries))
-        end = self.end
+        end, began = self.end, time.monotonic()
         while left:
             written = os.pwrite(self.file.fileno(), left, end)
             left, end = left[written:], end + written
         os.fdatasync(self.file.fileno())
         self.end = end
+        self.seconds.append(time.monotonic() - began)
 
     @property
     def full(self) -> bool:

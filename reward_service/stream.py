@@ -367,12 +367,15 @@ class RewardStream:
 
     def metrics(self) -> dict[str, float]:
         with self.change:
-            latencies = np.array(self.latencies)
+            taken = {"latency": np.array(self.latencies)}
             found = {name: float(self.counts[name]) for name in COUNTED}
             found |= {f"refused/{reason}": float(count) for reason, count in sorted(self.refused.items())}
             found |= {"waiting": float(self.waiting), "ready": float(not self.stopped)}
-        for quantile in QUANTILES if len(latencies) else ():
-            found[f"latency_p{quantile}"] = float(np.percentile(latencies, quantile))
+        if self.journal is not None:
+            taken["disk"] = np.array(tuple(self.journal.seconds))  # at once: its thread goes on appending
+        for name, seconds in taken.items():
+            for quantile in QUANTILES if len(seconds) else ():
+                found[f"{name}_p{quantile}"] = float(np.percentile(seconds, quantile))
         found["refitting"] = float(self.job is not None)
         return {f"stream/{name}": value for name, value in found.items()} | self.shaper.metrics()
 
@@ -381,4 +384,4 @@ COUNTED = (
     *("requests", "episodes", "asked_again", "recovered"),
     *("refits", "failed_refits", "snapshots", "failed_snapshots"),
 )
-QUANTILES = (50, 90, 99)
+QUANTILES = (50, 90, 99, 100)

@@ -173,7 +173,10 @@ def test_a_bad_request_is_one_line_and_changes_nothing(ray_cluster, service, cli
 def counted(service) -> dict[str, float]:
     text = httpx.get(f"{service.address}/metrics", headers={"Authorization": f"Bearer {KEY}"}, timeout=SECONDS).text
     families = {family.name: family for family in text_string_to_metric_families(text)}
-    assert {"parley_rewards_requests", "parley_rewards_latency_seconds", "parley_rewards_ready"} <= set(families)
+    gauges = {f"parley_rewards_{name}" for name in ("latency_seconds", "disk_seconds", "ready")}
+    assert {"parley_rewards_requests", *gauges} <= set(families)
+    quantiles = [one.labels["quantile"] for one in families["parley_rewards_disk_seconds"].samples]
+    assert quantiles == ["0.5", "0.9", "0.99", "1"] * 2
     assert {one.labels["shard"] for one in families["parley_rewards_ready"].samples} == {"0", "1"}
     errors = families.get("parley_rewards_http_errors")
     return {one.labels["kind"]: one.value for one in errors.samples} if errors else {}

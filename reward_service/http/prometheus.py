@@ -26,6 +26,7 @@ GAUGES = {
     "ready": "whether the shard takes requests",
     "refitting": "whether a refit is under way",
     "latency_seconds": "of the latest requests, from arrival to answer, by quantile",
+    "disk_seconds": "that the disk took to write down the latest micro-batches, by quantile",
     "shaper": "what the shaper says of itself, by name",
 }
 
@@ -55,8 +56,9 @@ def _place(name: str) -> tuple[str, dict[str, str]]:
         return "shaper", {"name": name}
     if rest.startswith("refused/"):
         return "refused", {"reason": rest.removeprefix("refused/")}
-    if rest.startswith("latency_p"):
-        return "latency_seconds", {"quantile": f"{int(rest.removeprefix('latency_p')) / 100:g}"}
+    what, quantile, percent = rest.rpartition("_p")
+    if quantile and percent.isdigit():
+        return f"{what}_seconds", {"quantile": f"{int(percent) / 100:g}"}
     return rest, {}
 
 
