@@ -1,12 +1,13 @@
 """Does credit in intention space help? Four games, every method, the same warm starts and episodes.
 
     python -m benchmarks.intention_credit                every method; goes on where it was stopped
-    python -m benchmarks.intention_credit --part NAME    main, reused, trace, bound; may be given again
+    python -m benchmarks.intention_credit --part NAME    main, window, reused, trace, bound; may be given again
     python -m benchmarks.intention_credit --seeds 2      fewer seeds; those that are there count
     python -m benchmarks.intention_credit --tables       only what has been recorded
     python -m benchmarks.intention_credit --against X    gains over method X as well
 
 main      every method, one step of the weights for each batch
+window    groups of the last two batches instead of sixteen, in two games
 reused    the leading ones with each batch used four times, clipped as PPO does
 trace     the regressed values without bootstrapping
 bound     what less noise could give at all: a baseline that plays four times the games for each step
@@ -41,6 +42,10 @@ PER_TURN = Method("per-turn mean", (DISCOUNT, "learner.credit.baseline=turn"))
 CRITIC = Method("gae, hidden-state critic", HIDDEN)
 ARIA_PER_TURN = Method("aria, per-turn mean", (*ARIA, "reward.intentions.aggregate.baseline=turn"))
 REGRESSED = Method("regressed", ("reward.shaper=regressed",))
+SHRINKAGE = Method(
+    "aria, shrinkage",
+    (*ARIA, "reward.intentions.aggregate.pooling=shrinkage", "reward.intentions.aggregate.baseline=turn"),
+)
 OWN_HALF = Method(
     "aria, own half",
     (*ARIA, "reward.intentions.aggregate.pooling=shrinkage", "reward.intentions.aggregate.baseline=history")
@@ -66,10 +71,7 @@ METHODS = (
         "aria, back-off",
         (*ARIA, "reward.intentions.aggregate.pooling=backoff", "reward.intentions.aggregate.baseline=turn"),
     ),
-    Method(
-        "aria, shrinkage",
-        (*ARIA, "reward.intentions.aggregate.pooling=shrinkage", "reward.intentions.aggregate.baseline=turn"),
-    ),
+    SHRINKAGE,
     OWN_HALF,
     Method("aria-rm", ("reward.shaper=aria_rm", "reward.aria_rm.every=5", *ARIA[1:])),
     GIGPO,
@@ -100,6 +102,11 @@ def reused(method: Method) -> Method:
     return replace(method, name=f"{method.name}, reused", settings=(*method.settings, *ppo))
 
 
+def recent(method: Method) -> Method:
+    window = f"reward.intentions.aggregate.window={2 * CONTEST.sizes.batch}"
+    return replace(method, name=f"{method.name}, two batches", settings=(*method.settings, window))
+
+
 def enlarged(method: Method, times: int) -> Method:
     batch = f"batch_episodes={times * CONTEST.sizes.batch}"
     return replace(method, name=f"{method.name}, {times} times the games", settings=(*method.settings, batch))
@@ -107,6 +114,9 @@ def enlarged(method: Method, times: int) -> Method:
 
 PARTS = {
     "main": CONTEST,
+    "window": replace(
+        CONTEST, games=CONTEST.games[:2], methods=(PER_TURN, SHRINKAGE, recent(SHRINKAGE), OWN_HALF, recent(OWN_HALF))
+    ),
     "reused": replace(CONTEST, methods=(PER_TURN, *map(reused, (PER_TURN, CRITIC, GIGPO, OWN_HALF, REGRESSED)))),
     "trace": replace(CONTEST, methods=(PER_TURN, REGRESSED, LAMBDA_1)),
     "bound": replace(CONTEST, methods=(PER_TURN, enlarged(PER_TURN, 4))),
