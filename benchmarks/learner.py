@@ -18,7 +18,6 @@ import multiprocessing
 import os
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -56,6 +55,7 @@ OTHERS_PLAYED = (
     "learner.logprob_gap_warn=1e9",
     "learner.logprob_gap_stop=1e9",
 )  # what is learned from is not one's own
+ALONE_SECONDS = 600.0  # for two updates in a process of their own
 CORE = ("forward_backward", "step")
 RANKS = ("zero2", "zero0")  # the recipes' stage, and DeepSpeed without any
 LABELS = {
@@ -164,8 +164,8 @@ def contest(work: Work, rounds: int) -> dict[str, Any]:
 
 
 def _alone(work: Work, name: str) -> int:
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        return process.submit(peak_bytes, work, name).result()
+    with multiprocessing.get_context("spawn").Pool(1) as pool:  # which ends the process, come what may
+        return pool.apply_async(peak_bytes, (work, name)).get(ALONE_SECONDS)
 
 
 def peak_bytes(work: Work, name: str) -> int:

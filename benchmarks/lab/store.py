@@ -117,14 +117,15 @@ def _rounded(value: Any) -> Any:
 @contextmanager
 def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
     """Nobody waits for what is still to be run when something has ended it."""
+    others = multiprocessing.active_children()
     pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), initializer=_settle)
     try:
         yield pool
     except BaseException:
-        at_work = list((pool._processes or {}).values())  # the library lets go of them without ending them
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in at_work:
-            process.kill()
+        pool.shutdown(wait=False, cancel_futures=True)  # which lets go of those at work without ending them
+        for process in multiprocessing.active_children():
+            if process not in others:
+                process.kill()
         raise
     pool.shutdown()
 
