@@ -26,7 +26,7 @@ NAMES = (
     "sync",
     "stages",
 )
-TIME_LIMIT_SECONDS = 1800  # of each
+TIME_LIMIT_SECONDS = 3600  # of each
 
 
 def main() -> int:

@@ -164,8 +164,11 @@ def contest(work: Work, rounds: int) -> dict[str, Any]:
 
 
 def _alone(work: Work, name: str) -> int:
-    with multiprocessing.get_context("spawn").Pool(1) as pool:  # which ends the process, come what may
-        return pool.apply_async(peak_bytes, (work, name)).get(ALONE_SECONDS)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:  # which ends a process that takes too long
+        found = pool.apply_async(peak_bytes, (work, name)).get(ALONE_SECONDS)
+        pool.close()
+        pool.join()
+    return found
 
 
 def peak_bytes(work: Work, name: str) -> int:
