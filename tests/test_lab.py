@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import time
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -12,7 +14,7 @@ from benchmarks import credit, intention_credit
 from benchmarks.lab.contest import Contest, estimate, gain
 from benchmarks.lab.gradients import measured, told
 from benchmarks.lab.pages import costs, gains, gradient_table, outcomes, speeds, step_sizes, transfers
-from benchmarks.lab.store import Store
+from benchmarks.lab.store import Store, _pool
 from benchmarks.lab.trainee import Trainee
 from benchmarks.lab.trial import RECIPES, TUNING_SEEDS, Game, Method, Record, Sizes, Trial, destroyed, run, warm_start
 from cluster.recipe import load_recipe
@@ -94,6 +96,22 @@ def test_records_survive_a_kill_and_answer_for_their_own_trial_only(tmp_path):
     assert again.get(replace(made, sizes=replace(TINY, batch=16))) is None
     again.put(*record(1, PLAIN, 1e-3, 0.5))
     assert not Store(path).missing([made, replace(made, seed=1)])
+
+
+def test_what_ends_a_contest_ends_the_runs_at_work():
+    others = multiprocessing.active_children()
+    with pytest.raises(TimeoutError), _pool(1) as pool:
+        assert pool.submit(int, "1").result(60) == 1  # it has begun
+        job, until = pool.submit(time.sleep, 600), time.monotonic() + 10
+        while not job.running():
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        at_work = [process for process in multiprocessing.active_children() if process not in others]
+        raise TimeoutError
+    assert at_work
+    for process in at_work:
+        process.join(10)
+        assert not process.is_alive()
 
 
 def test_tables_show_every_method_with_its_seeds(tmp_path):
