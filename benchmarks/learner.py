@@ -55,7 +55,7 @@ OTHERS_PLAYED = (
     "learner.logprob_gap_warn=1e9",
     "learner.logprob_gap_stop=1e9",
 )  # what is learned from is not one's own
-ALONE_SECONDS = 600.0  # for two updates in a process of their own
+ALONE_SECONDS, END_SECONDS = 600.0, 20.0  # for two updates in a process of their own, and for its end
 CORE = ("forward_backward", "step")
 RANKS = ("zero2", "zero0")  # the recipes' stage, and DeepSpeed without any
 LABELS = {
@@ -167,7 +167,8 @@ def _alone(work: Work, name: str) -> int:
     with multiprocessing.get_context("spawn").Pool(1) as pool:  # which ends a process that takes too long
         found = pool.apply_async(peak_bytes, (work, name)).get(ALONE_SECONDS)
         pool.close()
-        pool.join()
+        for process in multiprocessing.active_children():  # it gives back what it holds, if it is let end by itself
+            process.join(END_SECONDS)
     return found
 
 
