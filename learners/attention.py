@@ -5,10 +5,14 @@ length become the rows of small batches, filled up at their ends: under a causal
 token sees what comes after it, so filling needs no mask and the fused causal kernel
 runs. A batch holds sequences of more than half its longest, so at most half is filling.
 No token ever attends to another sequence.
+
+What branches off a sequence, as learners/choices.py makes it, becomes rows of its own: all
+branches of one place are asked of what is before it and of themselves, and of nothing else.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,42 +22,93 @@ import torch.nn.functional as F
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 NAME = "packed_sdpa"
+BRANCH_TOKENS = 128  # in a row: more see more that they must not, fewer copy what is before them more often
+
+
+@dataclass(slots=True)
+class Rows:
+    """One call of a kernel: indices into the pack, [rows, queries] and [rows, keys]."""
+
+    queries: torch.Tensor
+    keys: torch.Tensor
+    mask: torch.Tensor | None = None  # bool [rows, 1, queries, keys]; None: keys are the queries, and it is causal
 
 
 @dataclass(slots=True)
 class Layout:
-    """Where the tokens of a pack go: `groups` are [rows, longest] indices into the pack;
-    `restore` finds each token of the pack among the groups' rows, laid end to end."""
+    """Where the tokens of a pack go: `restore` finds each of them among the queries of all rows,
+    laid end to end."""
 
-    groups: list[torch.Tensor]
+    rows: list[Rows]
     restore: torch.Tensor
-    masks: list[torch.Tensor | None]  # bool [rows, 1, longest, longest] where a row has branches
 
 
 def layout(
     lengths: np.ndarray, device: torch.device, until: np.ndarray | None = None, begin: np.ndarray | None = None
 ) -> Layout:
-    """With `until` and `begin`, int64 [tokens], a token sees of what is before it in its sequence
-    the places before `until` and those from `begin` on: a branch, as learners/choices.py makes them."""
+    """With `until` and `begin`, int64 [tokens], a token whose `begin` is not 0 is of a branch, behind its
+    sequence: it sees there the places before `until`, and those from `begin` on to its own."""
     starts = np.cumsum(lengths) - lengths
+    made = list(_sequences(starts, lengths if begin is None else np.add.reduceat(begin == 0, starts)))
+    if begin is not None and begin.any():
+        made += _branches(starts, lengths, until, begin)
+    restore, filled = np.empty(int(lengths.sum()), np.int64), 0
+    for queries, own, *_ in made:
+        restore[queries[own]] = filled + np.flatnonzero(own)
+        filled += queries.size
+    rows = [Rows(*(torch.from_numpy(array).to(device) for array in (queries, *seen))) for queries, _, *seen in made]
+    return Layout(rows, torch.from_numpy(restore).to(device))
+
+
+def _alike(lengths: np.ndarray) -> Iterator[np.ndarray]:
+    """Indices of those that fill up one another's rows: each is longer than half of the first."""
     order = np.argsort(-lengths, kind="stable")
-    groups, restore, filled, masks = [], np.empty(int(lengths.sum()), np.int64), 0, []
     while len(order):
-        longest = lengths[order[0]]
-        rows = order[lengths[order] * 2 > longest]
-        order = order[len(rows) :]
-        column = np.arange(longest)
+        together = order[lengths[order] * 2 > lengths[order[0]]]
+        order = order[len(together) :]
+        yield together
+
+
+def _sequences(starts: np.ndarray, lengths: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
+    """Queries, which of them are tokens of their own, keys."""
+    for rows in _alike(lengths):
+        column = np.arange(lengths[rows[0]])
         own = column < lengths[rows, None]
         # filling repeats a row's first token: its output is dropped, so it gets no gradient
         index = starts[rows, None] + np.where(own, column, 0)
-        restore[index[own]] = filled + np.flatnonzero(own)
-        filled += index.size
-        groups.append(torch.from_numpy(index).to(device))
-        masks.append(None)
-        if begin is not None and begin[index].any():
-            seen = (column < until[index][..., None]) | (column >= begin[index][..., None])
-            masks[-1] = torch.from_numpy(seen & (column <= column[:, None]))[:, None].to(device)
-    return Layout(groups, torch.from_numpy(restore).to(device), masks)
+        yield index, own, index
+
+
+def _branches(
+    starts: np.ndarray, lengths: np.ndarray, until: np.ndarray, begin: np.ndarray
+) -> Iterator[tuple[np.ndarray, ...]]:
+    """Queries, which of them are tokens of their own, keys, and which keys a query sees: a row is
+    some branches of one sequence, which follow each other, and what is before the last of them."""
+    token = np.flatnonzero(begin)
+    sequence = np.repeat(np.arange(len(lengths)), lengths)[token]
+    place = np.flatnonzero(_changes(sequence, until[token]))  # whose branches begin there
+    stretch = (token - starts[sequence])[place] // BRANCH_TOKENS
+    begins = place[_changes(sequence[place], stretch)]
+    first, count = token[begins], np.diff(np.append(begins, len(token)))
+    start, before = starts[sequence[begins]], until[first + count - 1]
+    for rows in _alike(before + count):
+        row = rows[:, None]
+        column = np.arange(count[rows].max())
+        own = column < count[row]
+        queries = first[row] + np.where(own, column, 0)
+        column = np.arange((before + count)[rows[0]])
+        shared, there = column < before[row], column < (before + count)[row]
+        keys = np.where(shared, start[row] + column, first[row] + column - before[row])
+        keys = np.where(there, keys, start[row])
+        key, query = (keys - start[row])[:, None], queries[..., None]  # a place in the sequence, one in the pack
+        branch = (key >= begin[query]) & (key <= query - start[row][..., None])
+        seen = there[:, None] & ((key < until[query]) & shared[:, None] | branch)
+        yield queries, own, keys, seen[:, None]
+
+
+def _changes(*columns: np.ndarray) -> np.ndarray:
+    """Where one of them is another than just before; the first place is one."""
+    return np.append(True, np.any([np.diff(column) != 0 for column in columns], axis=0))
 
 
 def packed_attention(
@@ -75,9 +130,10 @@ def packed_attention(
         raise ValueError(f"{type(module).__name__} {reason}; set learner.attention=eager for this model")
     query, key, value = (tensor[0].transpose(0, 1) for tensor in (query, key, value))  # [tokens, heads, width]
     parts = []
-    for index, mask in zip(packed.groups, packed.masks, strict=True):
-        rows, longest = index.shape
-        q, k, v = (t[index.reshape(-1)].view(rows, longest, *t.shape[1:]).transpose(1, 2) for t in (query, key, value))
+    for rows in packed.rows:
+        q = _taken(query, rows.queries)
+        k, v = _taken(key, rows.keys), _taken(value, rows.keys)
+        mask, longest = rows.mask, rows.keys.shape[1]
         if sliding_window is not None and longest > sliding_window:
             if mask is not None:
                 raise ValueError(f"choices among listed actions do not fit a sliding window of {sliding_window} tokens")
@@ -87,8 +143,13 @@ def packed_attention(
         out = F.scaled_dot_product_attention(
             q, k, v, mask, dropout, is_causal=mask is None, scale=scaling, enable_gqa=q.shape[1] != k.shape[1]
         )
-        parts.append(out.transpose(1, 2).reshape(rows * longest, *out.shape[1:2], out.shape[3]))
+        parts.append(out.transpose(1, 2).flatten(0, 1))
     return torch.cat(parts)[packed.restore][None], None
+
+
+def _taken(tokens: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """[tokens, heads, width] -> [rows, heads, longest, width]"""
+    return tokens[index.reshape(-1)].view(*index.shape, *tokens.shape[1:]).transpose(1, 2)
 
 
 ALL_ATTENTION_FUNCTIONS.register(NAME, packed_attention)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from learners.attention import layout, packed_attention
+from envs.episode import Choice
+from learners.attention import BRANCH_TOKENS, layout, packed_attention
 from learners.batch import collect
 from learners.model import load_model, pack_logprobs
 from learners.packing import balance, pack_sequences, pack_trajectories, plan
@@ -112,6 +113,41 @@ def test_packed_attention_against_the_definition(window):
     slow = torch.autograd.grad((expected * weight).sum(), (query, key, value))
     fast = torch.autograd.grad((found.transpose(1, 2) * weight).sum(), (query, key, value))
     assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(slow, fast, strict=True))
+
+
+def listed_choices(rng: np.random.Generator, size: int, turns: int, longest: int) -> dict[int, Choice]:
+    """By place; each lists up to a dozen actions of up to `longest` tokens."""
+    made = {}
+    for place in np.sort(rng.choice(np.arange(1, size), turns, replace=False)):
+        tokens = rng.integers(1, longest + 1, rng.integers(1, 13)).astype(np.int32)
+        made[int(place)] = Choice(np.zeros(tokens.sum(), np.int32), tokens, np.ones(len(tokens)), 0)
+    return made
+
+
+@pytest.mark.parametrize("longest", [1, 2, 7])
+def test_attention_of_branches_against_the_definition(longest):
+    """Sequences without a branch, with few, and with more than one row of branches holds."""
+    rng = np.random.default_rng(longest)
+    sizes = [5, 40, 90, 60]
+    choices = [listed_choices(rng, size, turns, longest) for size, turns in zip(sizes, (0, 2, 30, 25), strict=True)]
+    pack = pack_sequences([np.zeros(n, np.int64) for n in sizes], [np.arange(n) > 0 for n in sizes], choices)
+    until, begin = (torch.from_numpy(of) for of in (pack.listed.until, pack.listed.begin))
+    assert longest < 7 or (begin > 0).sum() > 4 * BRANCH_TOKENS
+    owner = torch.from_numpy(np.repeat(np.arange(4), pack.lengths))
+    place = torch.from_numpy(np.concatenate([np.arange(n) for n in pack.lengths]))
+    shared = (place[None] < until[:, None]) | (begin == 0)[:, None]
+    allowed = (owner[:, None] == owner[None]) & (place[:, None] >= place[None])
+    allowed &= shared | (place[None] >= begin[:, None])
+    generator = torch.Generator().manual_seed(longest)
+    query, key, value = (torch.randn(1, 2, len(pack.ids), 8, generator=generator, requires_grad=True) for _ in range(3))
+    expected = (query @ key.transpose(-1, -2)).masked_fill(~allowed, -torch.inf).softmax(-1) @ value
+    made = layout(pack.lengths, CPU, pack.listed.until, pack.listed.begin)
+    found = packed_attention(torch.nn.Module(), query, key, value, None, scaling=1.0, packed=made)[0].transpose(1, 2)
+    assert torch.allclose(found, expected, atol=1e-5)
+    weight = torch.randn(expected.shape, generator=generator)
+    slow = torch.autograd.grad((expected * weight).sum(), (query, key, value))
+    fast = torch.autograd.grad((found * weight).sum(), (query, key, value))
+    assert all(torch.allclose(a, b, atol=1e-4) for a, b in zip(slow, fast, strict=True))
 
 
 def test_attention_that_would_be_wrong_is_refused():
