@@ -16,6 +16,7 @@ benchmarks/records/credit.jsonl, one line a run.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.lab.command import contest_parser
@@ -63,6 +64,7 @@ METHODS = (
 # run takes about a minute; longer cloning makes a policy that finishes some of them.
 SHORT = Sizes(updates=200, batch=16, held_out=200, steps=2000)
 KITCHEN = Sizes(updates=200, batch=16, held_out=64, steps=3000, cloning_steps=200)
+LONG_RECIPE = replace(KITCHEN, batch=GROUP)  # whose episodes are twice as long
 CHORE = Sizes(updates=200, batch=16, held_out=64, steps=2000, cloning_steps=200)
 ROWS = Sizes(updates=30, batch=16, held_out=48)
 CASE = Game("case study", "case_study", sizes=SHORT, discount=0.95)
@@ -78,10 +80,10 @@ KITCHENS = tuple(
         task.replace("_", " "),
         "overcooked",
         (f"game.options.task={task}", f"game.options.steps={steps}"),
-        KITCHEN,
+        sizes,
         discount=0.99,
     )
-    for task, steps in (("tomato_salad", 100), ("tomato_lettuce_salad", 120))
+    for task, steps, sizes in (("tomato_salad", 100, KITCHEN), ("tomato_lettuce_salad", 120, LONG_RECIPE))
 )
 OTHER_CHORES = ("cheese", "hamburger", "apple_pie", "pizza", "dishes", "laundry")
 HOMES = (
