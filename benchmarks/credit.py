@@ -1,7 +1,7 @@
 """Which credit, at the level of words? Games with listed actions, every method, the same warm starts and steps.
 
     python -m benchmarks.credit              everything; goes on where it was stopped
-    python -m benchmarks.credit --part main  one part: main, discount, length, horizon
+    python -m benchmarks.credit --part main  one part: main, discount, length, horizon, bonus
     python -m benchmarks.credit --seeds 2    fewer seeds; those that are there count
     python -m benchmarks.credit --tables     only what has been recorded
 
@@ -9,6 +9,7 @@ main      every method on every game
 discount  NTPO with its discount between tokens from .8 to 1; .95, that of both games, is its own
 length    POAD and NTPO on the same decisions in more words
 horizon   POAD without a discount between turns
+bonus     POAD, NTPO and turn-level PPO with the paper's entropy bonus
 
 Each method's step size is tuned on seeds that are not reported. Records are kept in
 benchmarks/records/credit.jsonl, one line a run.
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from benchmarks.lab.command import contest_parser
 from benchmarks.lab.contest import Contest
-from benchmarks.lab.pages import costs, speeds, standing, step_sizes, transfers, write_curves
+from benchmarks.lab.pages import costs, speeds, standing, step_sizes, transfers, undone, write_curves
 from benchmarks.lab.store import Store
 from benchmarks.lab.trial import Game, Method, Sizes
 from benchmarks.report import quiet
@@ -42,11 +43,12 @@ def of(method: str, *settings: str) -> tuple[str, ...]:
 
 REINFORCE = Method("reinforce, per-turn mean", ("learner.credit.baseline=turn",))
 POAD = Method("poad", of("poad", *CRITIC))
+TURNS = Method("ppo, turn level", of("gae", *CRITIC))
 NTPO = Method("ntpo", of("ntpo", *CRITIC))
 TWOSOME = Method("twosome", of("twosome", *CRITIC, "rollout.choose_listed=true"))
 METHODS = (
     REINFORCE,
-    Method("ppo, turn level", of("gae", *CRITIC)),
+    TURNS,
     TWOSOME,
     NTPO,
     POAD,
@@ -111,11 +113,16 @@ def discounted(gamma: float) -> Method:
     return Method(f"ntpo, gamma_w {gamma:g}", of("ntpo", *CRITIC, f"learner.credit.gamma_w={gamma:g}"))
 
 
+def rewarded(method: Method) -> Method:
+    return Method(f"{method.name}, entropy .01", (*method.settings, "learner.loss.entropy=0.01"))
+
+
 PARTS = {
     "main": contest((CASE, *KITCHENS, *HOMES, CODING), METHODS),
     "discount": contest((CASE, HOMES[0]), (*map(discounted, (0.8, 0.9)), NTPO, *map(discounted, (0.99, 1.0)), POAD)),
-    "length": contest((CASE, LONG), (NTPO, POAD, METHODS[1], TWOSOME)),
+    "length": contest((CASE, LONG), (NTPO, POAD, TURNS, TWOSOME)),
     "horizon": contest((CASE, HOMES[0]), (POAD, Method("poad, gamma 1", (*POAD.settings, "learner.credit.gamma=1")))),
+    "bonus": contest((CASE, HOMES[0]), tuple(made for each in (TURNS, NTPO, POAD) for made in (each, rewarded(each)))),
 }
 
 
@@ -132,6 +139,7 @@ def main() -> None:
         print(f"## {name}\n")
         for table in standing(part, store, asked.seeds, ("ntpo", "poad")):
             print(table, end="\n\n")
+        print(undone(part, store, asked.seeds), end="\n\n")
         print(speeds(part, store, asked.seeds), end="\n\n")
         if name == "main":
             print(transfers(part, store, asked.seeds), end="\n\n")

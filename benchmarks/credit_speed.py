@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from benchmarks.contest import spread
 from benchmarks.report import Say, run_alone, spread_of
+from benchmarks.rounds import spread
 from learners.credit import METHODS, Method, Turns
 from learners.settings import CreditSettings
 

@@ -28,11 +28,11 @@ import torch
 from rich.table import Table
 from transformers import AutoConfig
 
-from benchmarks.contest import Sample, cpu_ratio, ratio, speed, spread, take_turns
 from benchmarks.games import demo, new_play, play_out, start_engine, tickets
 from benchmarks.loops import PARTS, BareLoop, Work, packs_of
 from benchmarks.models import parameters_of, untrained
 from benchmarks.report import Say, run_alone, short, spread_of
+from benchmarks.rounds import Sample, cpu_ratio, ratio, speed, spread, take_turns
 from cluster.config import RunConfig
 from cluster.recipe import load_recipe
 from envs.episode import Episode

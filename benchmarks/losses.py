@@ -22,10 +22,10 @@ import numpy as np
 import torch
 from rich.table import Table
 
-from benchmarks.contest import cpu_ratio, spread, take_turns
 from benchmarks.games import demo
 from benchmarks.models import untrained
 from benchmarks.report import Say, run_alone, spread_of
+from benchmarks.rounds import cpu_ratio, spread, take_turns
 from learners.model import load_model, pack_logprobs
 from learners.packing import Pack, pack_sequences
 from learners.policy_steps import pack_outcome

@@ -20,9 +20,9 @@ from typing import Any
 
 from rich.table import Table
 
-from benchmarks.contest import cpu_ratio, ratio, speed, take_turns
 from benchmarks.games import Recorded, Recorder, demo, new_play, play_out, start_engine, tickets, tokens_made
 from benchmarks.report import Say, run_alone, spread_of
+from benchmarks.rounds import cpu_ratio, ratio, speed, take_turns
 from learners.embedded.build import build_policy
 
 EPISODES = (128, 256)

@@ -29,10 +29,10 @@ from typing import Any
 from rich.table import Table
 
 from actors.fleet import Fleet
-from benchmarks.contest import spread
 from benchmarks.games import demo, tickets, worker_spec
 from benchmarks.models import SIZES, parameters_of, untrained
 from benchmarks.report import Say, run_alone, short, spread_of
+from benchmarks.rounds import spread
 from cluster.config import RunConfig
 from cluster.session import check_model
 from cluster.sync import WeightSync

@@ -26,8 +26,8 @@ from typing import Any
 
 from rich.table import Table
 
-from benchmarks.contest import spread
 from benchmarks.report import Say, run_alone, spread_of
+from benchmarks.rounds import spread
 from envs.embedding import embed
 from envs.registry import GAMES, make_game, make_player
 

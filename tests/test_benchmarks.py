@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from benchmarks.contest import Sample, cpu_ratio, ratio, spread, take_turns
 from benchmarks.games import Recorder, demo, new_play, play_out, tickets, tokens_made
 from benchmarks.loops import BareLoop, packed, packs_of, padded
 from benchmarks.rollout import RawVllm, bare_parameters, same_parameters
+from benchmarks.rounds import Sample, cpu_ratio, ratio, spread, take_turns
 from benchmarks.stages import stages_of
 from envs.settings import GameSettings
 from learners import attention

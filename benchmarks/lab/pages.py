@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from benchmarks.lab.store import Store
 from benchmarks.lab.trial import Game, Method, Record
 
 NONE = "-"
+WIDE = 4  # panels of a picture, beside each other
 Of = Callable[[Record], float]
 
 
@@ -84,6 +86,23 @@ def speeds(contest: Contest, store: Store, seeds: int) -> str:
     return "**Steps to 90 % of the best**, of mean curves\n\n" + table(
         ["method", *(g.name for g in contest.games)], rows
     )
+
+
+def undone(contest: Contest, store: Store, seeds: int, batches: int = 3) -> str:
+    """A mean of few runs is pulled far by one that forgot what it knew."""
+    rows = []
+    for method in contest.methods:
+        by_game = [contest.records(store, game, method, seeds) for game in contest.games]
+        if any(by_game):
+            rows.append([method.name, *(_undone(found, batches) if found else NONE for found in by_game)])
+    return f"**Runs whose last {batches} batches score less than their first {batches}**\n\n" + table(
+        ["method", *(game.name for game in contest.games)], rows
+    )
+
+
+def _undone(records: Sequence[Record], batches: int) -> str:
+    lost = [sum(record.outcomes[-batches:]) < sum(record.outcomes[:batches]) for record in records]
+    return f"{sum(lost)} of {len(records)}"
 
 
 def transfers(contest: Contest, store: Store, seeds: int) -> str:
@@ -181,8 +200,15 @@ def write_curves(contest: Contest, store: Store, seeds: int, shown: Sequence[str
     matplotlib.use("svg")
     import matplotlib.pyplot as plot
 
-    figure, panels = plot.subplots(1, len(contest.games), figsize=(4 * len(contest.games), 3.4), layout="constrained")
-    for panel, game in zip(np.atleast_1d(panels), contest.games, strict=True):
+    lines = -(-len(contest.games) // WIDE)
+    columns = -(-len(contest.games) // lines)
+    figure, panels = plot.subplots(
+        lines, columns, figsize=(4 * columns, 3.4 * lines), layout="constrained", squeeze=False
+    )
+    for panel, game in zip_longest(panels.flat, contest.games):
+        if game is None:
+            panel.set_axis_off()
+            continue
         for method in contest.methods:
             records = contest.records(store, game, method, seeds)
             if method.name not in shown or not records:
@@ -196,8 +222,9 @@ def write_curves(contest: Contest, store: Store, seeds: int, shown: Sequence[str
         panel.set_xlabel("turns of the policy")
         panel.spines[["top", "right"]].set_visible(False)
         panel.grid(alpha=0.25)
-    np.atleast_1d(panels)[0].set_ylabel("score, %")
-    np.atleast_1d(panels)[0].legend(fontsize=7, frameon=False)
+    for panel in panels[:, 0]:
+        panel.set_ylabel("score, %")
+    panels[0, 0].legend(fontsize=7, frameon=False)
     picture.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(picture, metadata={"Date": None})
     plot.close(figure)

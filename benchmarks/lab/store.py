@@ -116,18 +116,16 @@ def _rounded(value: Any) -> Any:
 
 @contextmanager
 def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
-    """Nobody waits for what is still to be run when something has ended it."""
+    """Nobody waits for its processes: they are idle, or something has ended what they were to run."""
     others = multiprocessing.active_children()
     pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), initializer=_settle)
     try:
         yield pool
-    except BaseException:
+    finally:
         pool.shutdown(wait=False, cancel_futures=True)  # which lets go of those at work without ending them
         for process in multiprocessing.active_children():
             if process not in others:
                 process.kill()
-        raise
-    pool.shutdown()
 
 
 def _warm(trial: Trial) -> str:
