@@ -71,6 +71,8 @@ class SeatValues:
     values: np.ndarray  # float32 [turns of the seat]
     version: int  # of the state that made them
     kind: str  # "advantage", or "reward": advantages are yours to make
+    anchors: np.ndarray | None = None  # int64 [turns of the seat]: turns of one answer in the same state share a number
+    foreseen: np.ndarray | None = None  # float32 [turns of the seat]: on top of the advantages that are made of rewards
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +97,7 @@ class RewardClient:
         to ask again after its own restart; by default a new one."""
         answer = self.send("/v1/rewards", {"episodes": list(episodes)}, request_id)
         try:
-            return [_episode(each) for each in answer["rewards"]]
+            return [episode_values(each) for each in answer["rewards"]]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise BadAnswer(f"{self.http.base_url} sent no rewards: {type(error).__name__}: {error}") from error
 
@@ -165,9 +167,15 @@ def _problem(response: httpx.Response) -> RewardServiceError:
     return REFUSALS.get(status, Refused if status < 500 else RewardServiceError)(message, kind)
 
 
-def _episode(plain: dict[str, Any]) -> EpisodeValues:
-    seats = {
-        seat: SeatValues(np.array(each["values"], np.float32), int(each["version"]), str(each["kind"]))
-        for seat, each in plain["seats"].items()
-    }
+def episode_values(plain: dict[str, Any]) -> EpisodeValues:
+    seats = {seat: _seat(each) for seat, each in plain["seats"].items()}
     return EpisodeValues(plain["run"], plain["game"], plain["number"], plain["attempt"], seats)
+
+
+def _seat(plain: dict[str, Any]) -> SeatValues:
+    def array(name: str, kind: type) -> np.ndarray | None:
+        return None if plain.get(name) is None else np.array(plain[name], kind)
+
+    values = np.array(plain["values"], np.float32)
+    more = array("anchors", np.int64), array("foreseen", np.float32)
+    return SeatValues(values, int(plain["version"]), str(plain["kind"]), *more)

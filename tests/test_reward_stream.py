@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from envs.episode import Episode
-from reward_service.http.requests import Busy, OtherContent, Stopped, StreamError, TooMany
+from reward_service.client import episode_values
+from reward_service.http.app import answer_of
+from reward_service.http.requests import (
+    Busy,
+    OtherContent,
+    Stopped,
+    StreamError,
+    TooMany,
+    answered,
+    kept,
+    request_of,
+)
 from reward_service.http.settings import StreamSettings
 from reward_service.intentions.reading import EpisodeRefused
 from reward_service.outcome import OutcomeShaper
@@ -43,6 +56,26 @@ def test_the_values_are_those_of_the_shaper():
         assert plain(answer(stream, *few)) == plain(alone.shape(few))
     assert alone.version >= 1 and aggregates(stream.shaper) == aggregates(alone)
     stream.close()
+
+
+def test_what_is_told_beside_the_values_comes_through_json_and_the_journal():
+    """Of a shaper that leaves advantages to its caller: the states that turns were said in, and what was foreseen."""
+    stream, few = RewardStream(aria(gives="outcome")), [episode(number) for number in range(60, 63)]
+    answer(stream, *(episode(number) for number in range(60)))
+    values = answer(stream, *few)
+    stream.close()
+    assert len({int(number) for each in values for number in each.anchors}) > 1
+    values[1].foreseen = np.array([0.25, -0.5, 1.0], np.float32)
+    again = answered(kept(request_of("one", few, []), values)).future.result(0)
+    told = [episode_values(each) for each in json.loads(answer_of(few, values).model_dump_json())["rewards"]]
+    for mine, journalled, each in zip(values, again, told, strict=True):
+        seat = each.seats["parrot0"]
+        assert (seat.version, seat.kind) == (mine.version, "reward")
+        for other in (journalled, seat):
+            assert np.array_equal(other.anchors, mine.anchors)
+            assert (other.foreseen is None) == (mine.foreseen is None)
+            assert mine.foreseen is None or np.array_equal(other.foreseen, mine.foreseen)
+        assert np.array_equal(seat.values, mine.rewards) and np.array_equal(journalled.rewards, mine.rewards)
 
 
 def test_requests_that_wait_are_shaped_together_up_to_the_limit():

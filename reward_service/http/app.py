@@ -31,6 +31,7 @@ from reward_service.http.dialogue import register
 from reward_service.http.errors import CallerError, Refusal
 from reward_service.http.gate import Gate
 from reward_service.http.plain import Plain, PlainEpisode, episode_of
+from reward_service.http.requests import listed
 from reward_service.http.settings import DialogueSettings, HttpSettings
 from reward_service.http.shard import RESTART_SECONDS, shard_of
 from reward_service.shaper import ShapedRewards
@@ -51,6 +52,8 @@ class SeatValues(Plain):
     values: list[float] = Field(description="of each of the seat's turns")
     version: int = Field(description="of the state that made them")
     kind: str = Field(description="advantage, or reward: advantages are yours to make")
+    anchors: list[int] | None = Field(None, description="turns of one answer in the same state share a number")
+    foreseen: list[float] | None = Field(None, description="goes on top of the advantages that are made of rewards")
 
 
 class EpisodeValues(Plain):
@@ -122,7 +125,7 @@ def make_app(shards: Sequence[Any], settings: HttpSettings, key: str | None) -> 
     app = FastAPI(title="Parley rewards", description=__doc__, redoc_url=None)
     app.add_middleware(Gate, key=key, request_bytes=settings.request_bytes, answer=service.answer)
 
-    @app.post("/v1/rewards")
+    @app.post("/v1/rewards", response_model_exclude_none=True)
     async def rewards(body: RewardsRequest, request_id: RequestId = "") -> RewardsAnswer:
         """Values of finished episodes. A request is taken whole or not at all."""
         game = body.episodes[0].game
@@ -130,7 +133,7 @@ def make_app(shards: Sequence[Any], settings: HttpSettings, key: str | None) -> 
             if plain.game != game:
                 raise CallerError(422, "bad_request", f"episodes[{place}].game is {plain.game!r}, the first's {game!r}")
         episodes = [episode_of(plain) for plain in body.episodes]
-        return _answer(episodes, await service.values(game, episodes, request_id))
+        return answer_of(episodes, await service.values(game, episodes, request_id))
 
     @app.post("/v1/openrlhf")
     async def for_openrlhf(
@@ -207,14 +210,20 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _answer(episodes: Sequence[Episode], values: Sequence[ShapedRewards]) -> RewardsAnswer:
+def answer_of(episodes: Sequence[Episode], values: Sequence[ShapedRewards]) -> RewardsAnswer:
     given, found = iter(values), []
     for episode in episodes:
         seats = {}
         for seat in episode.policy_seats():
             if episode.turns_of(seat):
                 each = next(given)
-                seats[seat] = SeatValues(values=each.rewards.tolist(), version=each.version, kind=each.kind)
+                seats[seat] = SeatValues(
+                    values=each.rewards.tolist(),
+                    version=each.version,
+                    kind=each.kind,
+                    anchors=listed(each.anchors),
+                    foreseen=listed(each.foreseen),
+                )
         ticket = episode.ticket
         found.append(
             EpisodeValues(run=ticket.run, game=ticket.game, number=ticket.number, attempt=ticket.attempt, seats=seats)

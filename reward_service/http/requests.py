@@ -100,7 +100,17 @@ def shares_of(requests: Sequence[Request], rewards: Sequence[ShapedRewards]) -> 
 
 
 def kept(request: Request, values: Sequence[ShapedRewards]) -> str:
-    plain = [[each.number, each.seat, each.rewards.tolist(), each.version, each.kind] for each in values]
+    plain = [
+        [
+            each.number,
+            each.seat,
+            each.rewards.tolist(),
+            each.version,
+            each.kind,
+            *map(listed, (each.anchors, each.foreseen)),
+        ]
+        for each in values
+    ]
     return json.dumps([request.id, request.digest, request.size, plain])
 
 
@@ -109,8 +119,20 @@ def answered(kept: str) -> Request:
     request = Request(name, digest, size, kept=kept)
     request.future.set_result(
         [
-            ShapedRewards(number, seat, np.array(rewards, np.float32), version, kind)
-            for number, seat, rewards, version, kind in plain
+            ShapedRewards(
+                number,
+                seat,
+                np.array(rewards, np.float32),
+                version,
+                kind,
+                None if anchors is None else np.array(anchors, np.int64),
+                None if foreseen is None else np.array(foreseen, np.float32),
+            )
+            for number, seat, rewards, version, kind, anchors, foreseen in plain
         ]
     )
     return request
+
+
+def listed(values: np.ndarray | None) -> list | None:
+    return None if values is None else values.tolist()
