@@ -61,7 +61,7 @@ METHODS = (
 # run takes about a minute; longer cloning makes a policy that finishes some of them.
 SHORT = Sizes(updates=200, batch=16, held_out=200, steps=2000)
 KITCHEN = Sizes(updates=200, batch=16, held_out=64, steps=3000, cloning_steps=200)
-LONG_RECIPE = replace(KITCHEN, batch=GROUP)  # whose episodes are twice as long
+LONG_RECIPE = replace(KITCHEN, batch=GROUP)  # whose games are longer
 CHORE = Sizes(updates=200, batch=16, held_out=64, steps=2000, cloning_steps=200)
 LONG_CHORE = replace(CHORE, batch=GROUP, steps=1500)
 ROWS = Sizes(updates=30, batch=16, held_out=48)
@@ -81,7 +81,7 @@ KITCHENS = tuple(
         sizes,
         discount=0.99,
     )
-    for task, steps, sizes in (("tomato_salad", 100, KITCHEN), ("tomato_lettuce_salad", 120, LONG_RECIPE))
+    for task, steps, sizes in (("tomato_salad", 100, KITCHEN), ("tomato_lettuce_salad", 80, LONG_RECIPE))
 )
 OTHER_CHORES = ("cheese", "hamburger", "apple_pie", "pizza", "dishes", "laundry")
 HOMES = (
