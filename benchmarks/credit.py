@@ -106,7 +106,7 @@ CODING = Game("data science", "data_science", sizes=ROWS)
 
 def contest(games: tuple[Game, ...], methods: tuple[Method, ...]) -> Contest:
     unlisted = frozenset((game.name, TWOSOME.name) for game in games if game is CODING)
-    return Contest(games, methods, begin=(3e-4, 1e-3), warm_starts=2, sizes=SHORT, left_out=unlisted)
+    return Contest(games, methods, begin=(3e-4, 1e-3), warm_starts=2, sizes=SHORT, tuning_seeds=3, left_out=unlisted)
 
 
 def discounted(gamma: float) -> Method:

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from benchmarks.lab.store import Say, Store
-from benchmarks.lab.trial import TUNING_SEEDS, Game, Method, Record, Sizes, Trial
+from benchmarks.lab.trial import TUNING, Game, Method, Record, Sizes, Trial
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Contest:
     begin: tuple[float, float]  # the step sizes to try first, neighbours among `rates`
     warm_starts: int
     sizes: Sizes
+    tuning_seeds: int = 2
     rates: tuple[float, ...] = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
     left_out: frozenset[tuple[str, str]] = frozenset()  # names of a game and of a method that cannot play it
 
@@ -62,7 +63,8 @@ class Contest:
         return max(sorted(rates), key=worth)
 
     def _trials(self, game: Game, method: Method, rates: Iterable[float]) -> list[Trial]:
-        return [self.trial(game, method, rate, seed) for rate in rates for seed in TUNING_SEEDS]
+        seeds = range(TUNING, TUNING + self.tuning_seeds)
+        return [self.trial(game, method, rate, seed) for rate in rates for seed in seeds]
 
     def reported(self, store: Store, game: Game, method: Method, seeds: int) -> list[Trial]:
         rate = self.best_rate(store, game, method)
