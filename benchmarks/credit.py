@@ -60,9 +60,9 @@ METHODS = (
 # Rewards as the games pay them, discounted as the paper does. Episodes are shorter than the games' own, so that a
 # run takes about a minute; longer cloning makes a policy that finishes some of them.
 SHORT = Sizes(updates=200, batch=16, held_out=200, steps=2000)
-KITCHEN = Sizes(updates=200, batch=16, held_out=64, steps=3000, cloning_steps=200)
-LONG_RECIPE = replace(KITCHEN, batch=GROUP)  # whose games are longer
-CHORE = Sizes(updates=200, batch=16, held_out=64, steps=2000, cloning_steps=200)
+KITCHEN = Sizes(updates=200, batch=GROUP, held_out=48, steps=2000, cloning_steps=200)
+LONG_RECIPE = replace(KITCHEN, steps=3000)
+CHORE = Sizes(updates=200, batch=16, held_out=48, steps=2000, cloning_steps=200)
 LONG_CHORE = replace(CHORE, batch=GROUP, steps=1500)
 ROWS = Sizes(updates=30, batch=16, held_out=48)
 CASE = Game("case study", "case_study", sizes=SHORT, discount=0.95)
@@ -122,7 +122,7 @@ PARTS = {
     "discount": contest((CASE, HOMES[0]), (*map(discounted, (0.8, 0.9)), NTPO, *map(discounted, (0.99, 1.0)), POAD)),
     "length": contest((CASE, LONG), (NTPO, POAD, TURNS, TWOSOME)),
     "horizon": contest((CASE, HOMES[0]), (POAD, Method("poad, gamma 1", (*POAD.settings, "learner.credit.gamma=1")))),
-    "bonus": contest((CASE, HOMES[0]), tuple(made for each in (TURNS, NTPO, POAD) for made in (each, rewarded(each)))),
+    "bonus": contest((CASE,), tuple(made for each in (TURNS, NTPO, POAD) for made in (each, rewarded(each)))),
 }
 
 
