@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.lab.command import contest_parser
-from benchmarks.lab.contest import Contest
+from benchmarks.lab.contest import Contest, second_half
 from benchmarks.lab.pages import costs, speeds, standing, step_sizes, transfers, undone, write_curves
 from benchmarks.lab.store import Store
 from benchmarks.lab.trial import Game, Method, Sizes
@@ -106,7 +106,16 @@ CODING = Game("data science", "data_science", sizes=ROWS)
 
 def contest(games: tuple[Game, ...], methods: tuple[Method, ...]) -> Contest:
     unlisted = frozenset((game.name, TWOSOME.name) for game in games if game is CODING)
-    return Contest(games, methods, begin=(3e-4, 1e-3), warm_starts=2, sizes=SHORT, tuning_seeds=3, left_out=unlisted)
+    return Contest(
+        games,
+        methods,
+        begin=(3e-4, 1e-3),
+        warm_starts=2,
+        sizes=SHORT,
+        tuning_seeds=3,
+        worth=second_half,
+        left_out=unlisted,
+    )
 
 
 def discounted(gamma: float) -> Method:

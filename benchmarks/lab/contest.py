@@ -1,7 +1,7 @@
 """A contest of methods on games, fair to each: its step size is chosen on seeds that are not reported.
 
 1  every method, tuning seeds, step sizes from two in the middle on towards where it gets better,
-   until the best one lies between two others      -> the step size with the best mean curve
+   until the best one lies between two others      -> the step size that is worth most
 2  every method at its step size, reported seeds   -> means with 95 % intervals
 3  differences to a named baseline, seed by seed: warm start and tasks are the same in a pair
 """
@@ -19,6 +19,19 @@ from benchmarks.lab.store import Say, Store
 from benchmarks.lab.trial import TUNING, Game, Method, Record, Sizes, Trial
 
 
+def area(records: Sequence[Record]) -> float:
+    """Under the learning curve."""
+    return float(np.mean([-1.0 if record.failure else record.mean for record in records]))
+
+
+def second_half(records: Sequence[Record]) -> float:
+    """The score in the second half of the steps, in full points: what is fast and then forgets is no better."""
+    return round(float(np.mean([-1.0 if record.failure else record.late for record in records])), 2)
+
+
+Worth = Callable[[Sequence[Record]], float]
+
+
 @dataclass(frozen=True)
 class Contest:
     games: tuple[Game, ...]
@@ -27,6 +40,7 @@ class Contest:
     warm_starts: int
     sizes: Sizes
     tuning_seeds: int = 2
+    worth: Worth = area  # of a step size, by the records of its tuning seeds; of equals the smaller one is taken
     rates: tuple[float, ...] = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
     left_out: frozenset[tuple[str, str]] = frozenset()  # names of a game and of a method that cannot play it
 
@@ -57,8 +71,7 @@ class Contest:
 
     def _best(self, store: Store, game: Game, method: Method, rates: Iterable[float]) -> float:
         def worth(rate: float) -> float:
-            records = [store.get(trial) for trial in self._trials(game, method, [rate])]
-            return float(np.mean([-1.0 if record.failure else record.mean for record in records]))
+            return self.worth([store.get(trial) for trial in self._trials(game, method, [rate])])
 
         return max(sorted(rates), key=worth)
 

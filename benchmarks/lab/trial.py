@@ -107,6 +107,12 @@ class Record:
         played = np.minimum(np.cumsum(self.steps), limit)
         return float(np.average(self.outcomes, weights=np.diff(played, prepend=0)))
 
+    @property
+    def late(self) -> float:
+        """The mean score of the batches that end in the second half of the steps."""
+        played = np.cumsum(self.steps)
+        return float(np.mean(np.array(self.outcomes)[2 * played > played[-1]]))
+
 
 class Destroyed(RuntimeError):
     """The policy, by its step size."""
