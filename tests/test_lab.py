@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks import credit, intention_credit
-from benchmarks.lab.contest import Contest, estimate, gain
+from benchmarks.lab.contest import Contest, estimate, gain, second_half
 from benchmarks.lab.gradients import measured, told
 from benchmarks.lab.pages import costs, gains, gradient_table, outcomes, speeds, step_sizes, transfers
 from benchmarks.lab.store import Store, _pool
@@ -67,6 +67,21 @@ def test_the_step_size_is_that_of_the_best_curve_on_other_seeds(tmp_path):
         store.put(*record(seed, PLAIN, 1e-3, 0.9))
     assert CONTEST.best_rate(store, PARROT, PLAIN) == 1e-3
     assert TUNING > 60
+
+
+def test_what_is_fast_and_then_forgets_is_worth_less_in_the_second_half(tmp_path):
+    store, later = Store(tmp_path / "records.jsonl"), replace(CONTEST, tuning_seeds=1, worth=second_half)
+    for rate, scores in ((1e-3, [0.1, 0.2, 0.6, 0.7]), (3e-3, [0.8, 0.8, 0.6, 0.6])):
+        made = CONTEST.trial(PARROT, PLAIN, rate, TUNING)
+        store.put(made, Record(asdict(made), scores, [30, 30, 20, 40]))
+    assert replace(CONTEST, tuning_seeds=1).best_rate(store, PARROT, PLAIN) == 3e-3
+    assert later.best_rate(store, PARROT, PLAIN) == 1e-3
+    assert store.get(made).late == pytest.approx(0.6)  # the batch that ends at half of the steps is of the first
+    equal = CONTEST.trial(PARROT, PLAIN, 3e-3, TUNING)
+    store.put(equal, Record(asdict(equal), [0.8, 0.8, 0.654, 0.651], [30, 30, 20, 40]))
+    assert later.best_rate(store, PARROT, PLAIN) == 1e-3, "less than half a point is none: the smaller one"
+    store.put(equal, Record(asdict(equal), [0.8, 0.8, 0.9, 0.9], [30, 30, 20, 40], failure="it is destroyed"))
+    assert later.best_rate(store, PARROT, PLAIN) == 1e-3
 
 
 @pytest.mark.parametrize(("best", "tried"), [(1e-4, {1e-4, 3e-4, 1e-3, 3e-3}), (1e-3, {3e-4, 1e-3, 3e-3}),
