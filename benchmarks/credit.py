@@ -61,7 +61,6 @@ METHODS = (
 # run takes about a minute; longer cloning makes a policy that finishes some of them.
 SHORT = Sizes(updates=200, batch=16, held_out=200, steps=2000)
 KITCHEN = Sizes(updates=200, batch=GROUP, held_out=48, steps=2000, cloning_steps=200)
-LONG_RECIPE = replace(KITCHEN, steps=3000)
 CHORE = Sizes(updates=200, batch=16, held_out=48, steps=2000, cloning_steps=200)
 LONG_CHORE = replace(CHORE, batch=GROUP, steps=1500)
 ROWS = Sizes(updates=30, batch=16, held_out=48)
@@ -78,10 +77,10 @@ KITCHENS = tuple(
         task.replace("_", " "),
         "overcooked",
         (f"game.options.task={task}", f"game.options.steps={steps}"),
-        sizes,
+        KITCHEN,
         discount=0.99,
     )
-    for task, steps, sizes in (("tomato_salad", 100, KITCHEN), ("tomato_lettuce_salad", 80, LONG_RECIPE))
+    for task, steps in (("tomato_salad", 100), ("tomato_lettuce_salad", 80))
 )
 OTHER_CHORES = ("cheese", "hamburger", "apple_pie", "pizza", "dishes", "laundry")
 HOMES = (
