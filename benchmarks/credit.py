@@ -1,7 +1,7 @@
 """Which credit, at the level of words? Games with listed actions, every method, the same warm starts and steps.
 
     python -m benchmarks.credit              everything; goes on where it was stopped
-    python -m benchmarks.credit --part main  one part: main, discount, length, horizon, bonus
+    python -m benchmarks.credit --part main  one part: main, discount, length, horizon, choice, bonus
     python -m benchmarks.credit --seeds 2    fewer seeds; those that are there count
     python -m benchmarks.credit --tables     only what has been recorded
 
@@ -9,6 +9,7 @@ main      every method on every game
 discount  NTPO with its discount between tokens from .8 to 1; .95, that of both games, is its own
 length    POAD and NTPO on the same decisions in more words
 horizon   POAD without a discount between turns
+choice    TWOSOME without its division by the number of words
 bonus     POAD, NTPO and turn-level PPO with the paper's entropy bonus
 
 Each method's step size is tuned on seeds that are not reported. Records are kept in
@@ -46,6 +47,7 @@ POAD = Method("poad", of("poad", *CRITIC))
 TURNS = Method("ppo, turn level", of("gae", *CRITIC))
 NTPO = Method("ntpo", of("ntpo", *CRITIC))
 TWOSOME = Method("twosome", of("twosome", *CRITIC, "rollout.choose_listed=true"))
+AS_SAID = Method("twosome, by what would be said", (*TWOSOME.settings, "rollout.choice_length=none"))
 METHODS = (
     REINFORCE,
     TURNS,
@@ -130,6 +132,7 @@ PARTS = {
     "discount": contest((CASE, HOMES[0]), (*map(discounted, (0.8, 0.9)), NTPO, *map(discounted, (0.99, 1.0)), POAD)),
     "length": contest((CASE, LONG), (NTPO, POAD, TURNS, TWOSOME)),
     "horizon": contest((CASE, HOMES[0]), (POAD, Method("poad, gamma 1", (*POAD.settings, "learner.credit.gamma=1")))),
+    "choice": contest((CASE, HOMES[0]), (TWOSOME, AS_SAID)),
     "bonus": contest((CASE,), tuple(made for each in (TURNS, NTPO, POAD) for made in (each, rewarded(each)))),
 }
 
