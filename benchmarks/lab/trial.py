@@ -21,6 +21,7 @@ from cluster.recipe import load_recipe
 from learners.embedded.build import build_policy
 
 RECIPES = Path(__file__).parents[2] / "recipes" / "games"
+ELSEWHERE = 16  # games of each task that was not trained
 TUNING = 90  # seeds from here on are never reported: a step size is chosen by their curves alone
 
 
@@ -147,7 +148,7 @@ def run(trial: Trial) -> Record:
                 raise Destroyed("it scores less than half of what it did")
         record.final = None if tuning else trainee.held_out(trial.sizes.held_out)
         for other in () if tuning else trial.game.transfer:
-            record.transfer[other] = trainee.held_out(trial.sizes.held_out, trial.config_with(other))
+            record.transfer[other] = trainee.held_out(ELSEWHERE, trial.config_with(other))
         record.figures = {name: value for name, value in figures.items() if "second" not in name}
     except (FloatingPointError, Destroyed) as error:  # of a step size it is a result
         record.failure = str(error)
