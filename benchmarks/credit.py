@@ -7,7 +7,7 @@
 
 main      every method on every game
 discount  NTPO with its discount between tokens from .8 to 1; .95, that of both games, is its own
-length    POAD and NTPO on the same decisions in more words
+length    POAD, NTPO, turn-level PPO and TWOSOME on the same decisions in more words
 horizon   POAD without a discount between turns
 choice    TWOSOME without its division by the number of words
 bonus     POAD, NTPO and turn-level PPO with the paper's entropy bonus

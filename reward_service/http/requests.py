@@ -117,21 +117,22 @@ def kept(request: Request, values: Sequence[ShapedRewards]) -> str:
 def answered(kept: str) -> Request:
     name, digest, size, plain = json.loads(kept)
     request = Request(name, digest, size, kept=kept)
-    request.future.set_result(
-        [
-            ShapedRewards(
-                number,
-                seat,
-                np.array(rewards, np.float32),
-                version,
-                kind,
-                None if anchors is None else np.array(anchors, np.int64),
-                None if foreseen is None else np.array(foreseen, np.float32),
-            )
-            for number, seat, rewards, version, kind, anchors, foreseen in plain
-        ]
-    )
+    request.future.set_result([_read_back(*each) for each in plain])
     return request
+
+
+def _read_back(
+    number: int,
+    seat: str,
+    rewards: list[float],
+    version: int,
+    kind: str,
+    anchors: list[int] | None = None,  # not in journals of before they were kept
+    foreseen: list[float] | None = None,
+) -> ShapedRewards:
+    anchored = None if anchors is None else np.array(anchors, np.int64)
+    told = None if foreseen is None else np.array(foreseen, np.float32)
+    return ShapedRewards(number, seat, np.array(rewards, np.float32), version, kind, anchored, told)
 
 
 def listed(values: np.ndarray | None) -> list | None:
