@@ -8,8 +8,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import sqrt
 
 import numpy as np
@@ -43,6 +43,7 @@ class Contest:
     worth: Worth = area  # of a step size, by the records of its tuning seeds; of equals the smaller one is taken
     rates: tuple[float, ...] = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
     left_out: frozenset[tuple[str, str]] = frozenset()  # names of a game and of a method that cannot play it
+    tuned_on: Mapping[str, Game] = field(default_factory=dict)  # by a game's name; of others: the game itself
 
     def pairs(self) -> list[tuple[Game, Method]]:
         return [
@@ -57,6 +58,7 @@ class Contest:
 
     def tuning(self, store: Store, game: Game, method: Method) -> list[Trial]:
         """As far as is known yet: what is best so far has to have been compared with its neighbours."""
+        game = self.tuned_on.get(game.name, game)
         tried = list(self.begin)
         while not store.missing(trials := self._trials(game, method, tried)):
             place = self.rates.index(self._best(store, game, method, tried))
@@ -67,7 +69,8 @@ class Contest:
         return trials
 
     def best_rate(self, store: Store, game: Game, method: Method) -> float:
-        return self._best(store, game, method, {trial.rate for trial in self.tuning(store, game, method)})
+        tried = {trial.rate for trial in self.tuning(store, game, method)}
+        return self._best(store, self.tuned_on.get(game.name, game), method, tried)
 
     def _best(self, store: Store, game: Game, method: Method, rates: Iterable[float]) -> float:
         def worth(rate: float) -> float:
