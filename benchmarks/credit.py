@@ -10,7 +10,7 @@ discount  NTPO with its discount between tokens from .8 to 1; .95, that of both 
 length    POAD, NTPO, turn-level PPO and TWOSOME on the same decisions in more words
 horizon   POAD without a discount between turns
 choice    TWOSOME without its division by the number of words
-bonus     POAD, NTPO and turn-level PPO with the paper's entropy bonus
+bonus     POAD, NTPO and turn-level PPO with the paper's entropy bonus, with its code's whitening, with both
 longer    food preparation played on, when it has been won
 
 Each method's step size is tuned on seeds that are not reported, on the first task of each game. Records are kept in
@@ -129,13 +129,24 @@ def rewarded(method: Method) -> Method:
     return Method(f"{method.name}, entropy .01", (*method.settings, "learner.loss.entropy=0.01"))
 
 
+def whitened(method: Method) -> Method:
+    return Method(f"{method.name}, whitened", (*method.settings, "learner.credit.whiten=true"))
+
+
 PARTS = {
     "main": contest((CASE, *KITCHENS, *HOMES, CODING), METHODS),
     "discount": contest((CASE, HOMES[0]), (*map(discounted, (0.8, 0.9)), NTPO, *map(discounted, (0.99, 1.0)), POAD)),
     "length": contest((CASE, LONG), (NTPO, POAD, TURNS, TWOSOME)),
     "horizon": contest((CASE, HOMES[0]), (POAD, Method("poad, gamma 1", (*POAD.settings, "learner.credit.gamma=1")))),
     "choice": contest((CASE, HOMES[0]), (TWOSOME, AS_SAID)),
-    "bonus": contest((CASE,), tuple(made for each in (TURNS, NTPO, POAD) for made in (each, rewarded(each)))),
+    "bonus": contest(
+        (CASE,),
+        tuple(
+            made
+            for each in (TURNS, NTPO, POAD)
+            for made in (each, rewarded(each), whitened(each), whitened(rewarded(each)))
+        ),
+    ),
     "longer": contest((replace(HOMES[0], sizes=replace(CHORE, steps=2000)),), (REINFORCE, TURNS, NTPO, POAD)),
 }
 

@@ -43,6 +43,7 @@ def make_optimiser(parameters: list[torch.nn.Parameter], settings: LearnerSettin
         clip=None if _deepspeed_clips(settings) else settings.gradient_clip,
         lr=settings.learning_rate,
         betas=settings.betas,
+        eps=settings.eps,
         weight_decay=settings.weight_decay,
     )
 

@@ -85,6 +85,15 @@ def test_what_is_fast_and_then_forgets_is_worth_less_in_the_second_half(tmp_path
     assert later.best_rate(store, PARROT, PLAIN) == 1e-3
 
 
+def test_a_game_may_take_the_step_sizes_of_another(tmp_path):
+    store, other = filled(tmp_path / "records.jsonl"), replace(PARROT, name="another", settings=("batch_episodes=4",))
+    contest = replace(CONTEST, games=(PARROT, other), tuned_on={other.name: PARROT})
+    assert not store.missing(contest.tuning(store, other, PLAIN))
+    assert contest.best_rate(store, other, PLAIN) == CONTEST.best_rate(store, PARROT, PLAIN)
+    assert {trial.game for trial in contest.reported(store, other, PLAIN, 2)} == {other}
+    assert store.missing(CONTEST.tuning(store, other, PLAIN)), "else it is tuned on its own"
+
+
 @pytest.mark.parametrize(("best", "tried"), [(1e-4, {1e-4, 3e-4, 1e-3, 3e-3}), (1e-3, {3e-4, 1e-3, 3e-3}),
                                              (3e-2, {1e-3, 3e-3, 1e-2, 3e-2})])  # fmt: skip
 def test_step_sizes_are_tried_until_the_best_one_has_been_compared_with_its_neighbours(tmp_path, best, tried):
