@@ -189,9 +189,7 @@ class LearnerSettings(Settings):
     )
     learning_rate: float = Field(3e-4, gt=0, description="AdamW step size")
     betas: tuple[float, float] = Field((0.9, 0.999), description="AdamW moment decays")
-    eps: float = Field(
-        1e-8, gt=0, description="AdamW's epsilon: a weight whose gradients are smaller moves less; POAD's authors ran 1e-5"
-    )
+    eps: float = Field(1e-8, gt=0, description="AdamW's epsilon: a weight whose gradients are smaller moves less")
     weight_decay: float = Field(0.0, ge=0, description="AdamW weight decay")
     warmup_updates: int = Field(0, ge=0, description="updates over which the step size rises from 0")
     schedule: Schedule = Field("constant", description="how the step size falls after that")
