@@ -1,7 +1,7 @@
 """Which credit, at the level of words? Games with listed actions, every method, the same warm starts and steps.
 
     python -m benchmarks.credit              everything; goes on where it was stopped
-    python -m benchmarks.credit --part main  one part: main, discount, length, horizon, choice, bonus
+    python -m benchmarks.credit --part main  one part: main, discount, length, horizon, choice, bonus, transfer
     python -m benchmarks.credit --seeds 2    fewer seeds; those that are there count
     python -m benchmarks.credit --tables     only what has been recorded
 
@@ -10,6 +10,7 @@ discount  NTPO with its discount between tokens from .8 to 1; .95, that of both 
 length    POAD, NTPO, turn-level PPO and TWOSOME on the same decisions in more words
 horizon   POAD without a discount between turns
 choice    TWOSOME without its division by the number of words
+transfer  food preparation alone trained, after its variants have been cloned with it; what becomes of them
 bonus     POAD, NTPO and turn-level PPO with the paper's entropy bonus, with its code's whitening, with both
 
 Each method's step size is tuned on seeds that are not reported, on the first task of each game. Records are kept in
@@ -92,7 +93,6 @@ HOMES = (
         ("game.options.turns=20",),
         CHORE,
         discount=0.95,
-        transfer=tuple(f"game.options.task={task}" for task in OTHER_CHORES),
     ),
     Game(
         "entertainment",
@@ -101,6 +101,12 @@ HOMES = (
         LONG_CHORE,
         discount=0.95,
     ),
+)
+KNOWN = replace(
+    HOMES[0],
+    name="food preparation, all cloned",
+    transfer=tuple(f"game.options.task={task}" for task in OTHER_CHORES),
+    cloned=(f"game.options.task=[food_preparation, {', '.join(OTHER_CHORES)}]",),
 )
 CODING = Game("data science", "data_science", sizes=ROWS)
 
@@ -116,7 +122,7 @@ def contest(games: tuple[Game, ...], methods: tuple[Method, ...]) -> Contest:
         tuning_seeds=3,
         worth=second_half,
         left_out=unlisted,
-        tuned_on={KITCHENS[1].name: KITCHENS[0], HOMES[1].name: HOMES[0]},
+        tuned_on={KITCHENS[1].name: KITCHENS[0], HOMES[1].name: HOMES[0], KNOWN.name: HOMES[0]},
     )
 
 
@@ -138,6 +144,7 @@ PARTS = {
     "length": contest((CASE, LONG), (NTPO, POAD, TURNS, TWOSOME)),
     "horizon": contest((CASE, HOMES[0]), (POAD, Method("poad, gamma 1", (*POAD.settings, "learner.credit.gamma=1")))),
     "choice": contest((CASE, HOMES[0]), (TWOSOME, AS_SAID)),
+    "transfer": contest((KNOWN,), (NTPO, POAD, AS_SAID)),
     "bonus": contest(
         (CASE,),
         tuple(
@@ -164,8 +171,9 @@ def main() -> None:
             print(table, end="\n\n")
         print(undone(part, store, asked.seeds), end="\n\n")
         print(speeds(part, store, asked.seeds), end="\n\n")
+        if moved := transfers(part, store, asked.seeds):
+            print(moved, end="\n\n")
         if name == "main":
-            print(transfers(part, store, asked.seeds), end="\n\n")
             write_curves(part, store, asked.seeds, [method.name for method in METHODS], CURVES)
         print(costs(part, store, asked.seeds), end="\n\n")
         print(step_sizes(part, store), end="\n\n")

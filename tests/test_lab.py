@@ -154,14 +154,15 @@ def test_a_method_that_cannot_play_a_game_is_left_out_of_it_alone(tmp_path):
     for seed in (TUNING, TUNING + 1, 0, 1, 2):
         for rate in CONTEST.rates:
             made = both.trial(second, PLAIN, rate, seed)
-            store.put(made, Record(asdict(made), [0.5, 0.5], [10, 10], 0.5, {"game.options.turns=2": 0.25}))
+            there = {"game.options.turns=2": 0.25}, {"game.options.turns=2": 0.1 * (seed % 2)}
+            store.put(made, Record(asdict(made), [0.5, 0.5], [10, 10], 0.5, *there))
     assert len(both.pairs()) == 3
     rows = {line.split(" | ")[0].strip("| "): line for line in next(outcomes(both, store, 3)).splitlines()}
     assert rows["regressed"].count("| - |") == 1 and rows["regressed"].endswith("| - | 3 |")
     assert "**50.0 ± 0.0**" in rows["plain"]
     assert "regressed" not in gains(both, store, 3, ("plain",))
     assert "| regressed | 0.003 | - |" in step_sizes(both, store)
-    assert "| plain | 25.0 ± 0.0 |" in transfers(both, store, 3)
+    assert "| warm start | 3.3 |\n| plain | 25.0 ± 0.0 |" in transfers(both, store, 3)
     # the better one's mean curve, smoothed, goes from half of its end to three quarters; the other's is lower
     reached = {line.split(" | ")[0].strip("| "): line for line in speeds(CONTEST, store, 3).splitlines()}
     assert "not reached" in reached["plain"] and "| 17 |" in reached["regressed"]
@@ -191,8 +192,18 @@ def test_every_method_of_the_credit_contest_trains(method):
 
 
 def test_held_out_games_are_played_for_reported_seeds_only():
+    other = "game.options.rounds=2"
     assert run(trial(seed=TUNING)).final is None
-    assert run(trial(seed=0)).final is not None
+    tried = run(trial(seed=0, game=replace(PARROT, transfer=(other,))))
+    assert tried.final is not None
+    assert tried.untrained.keys() == tried.transfer.keys() == {other} and tried.untrained != tried.transfer
+    assert tried.outcomes == run(trial(seed=0)).outcomes, "what is played elsewhere changes nothing"
+
+
+def test_a_warm_start_may_be_of_another_game():
+    made = trial()
+    assert warm_start(made) != warm_start(replace(made, game=replace(PARROT, cloned=("game.options.rounds=2",))))
+    assert warm_start(made) == warm_start(replace(made, game=replace(PARROT, transfer=("game.options.rounds=2",))))
 
 
 @pytest.mark.parametrize(
@@ -219,7 +230,7 @@ def test_a_run_is_the_same_again_and_another_seed_is_not():
 def test_sampler_and_learner_share_the_weights():
     """What was just learned is what plays next: log-probs of fresh tokens agree."""
     made = trial()
-    trainee = Trainee(made.config, warm_start(made.config))
+    trainee = Trainee(made.config, warm_start(made))
     trainee.update()
     before = trainee.play(trainee.tickets(4, 0))
     trainee.update()
@@ -236,7 +247,7 @@ def test_sampler_and_learner_share_the_weights():
 
 def test_groups_play_one_task_in_different_ways():
     made = trial(method=Method("grpo", ("learner.credit.method=grpo", "group_size=4"), 4))
-    trainee = Trainee(made.config, warm_start(made.config), 4)
+    trainee = Trainee(made.config, warm_start(made), 4)
     episodes = trainee.next_batch()
     tasks = [episode.ticket.seed for episode in episodes]
     assert tasks == [tasks[0]] * 4 + [tasks[4]] * 4 and tasks[0] != tasks[4]

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
+
 import pytest
 
 from envs.registry import game_class, make_game, make_player
+from envs.settings import GameSettings
 from envs.virtualhome.home import HELD, NOWHERE, actions_of, after, start_of
 from envs.virtualhome.plan import best_actions
-from envs.virtualhome.task import TaskError
+from envs.virtualhome.task import TaskError, task_named
+from learners.embedded.build import policy_key
+from learners.settings import EmbeddedSettings
 from tests.homes import SEAT, done, fails, fewest_turns, game_of, success
 
 OWN = """
@@ -137,3 +143,53 @@ def test_an_impossible_goal_is_refused_by_the_planner(tmp_path):
     with pytest.raises(TaskError, match="no actions lead to its goal"):
         make_player("virtualhome", "mediocre", {"task": path})
     assert game_class("virtualhome").trials()[0].name == "food_preparation"
+
+
+# --- several tasks ------------------------------------------------------------------------
+
+
+def test_a_seed_chooses_among_the_tasks_of_a_list():
+    tasks = ["food_preparation", "cheese", "entertainment"]
+    game, player = make_game("virtualhome", {"task": tasks}), make_player("virtualhome", "expert", {"task": tasks})
+    played = Counter()
+    for seed in range(30):
+        game.reset(seed)
+        player.reset(1000 + seed)  # it is told nothing but what the game says
+        (task,) = [name for name in tasks if task_named(name) is game.task]
+        alone = game_of(task, seed)
+        while game.seat:
+            again = make_game("virtualhome", {"task": tasks})
+            again.restore(game.save())
+            assert game.observe() == alone.observe() == again.observe()
+            assert game.briefing(game.seat) == alone.briefing(game.seat)
+            assert game.actions() == alone.actions() == again.actions()
+            said = player.reply(game.observe(), game.actions())
+            assert game.step(said) == alone.step(said) == again.step(said)
+        assert game.outcome() == {SEAT: 1.0} and game._turn == (12 if task == "entertainment" else 6)
+        played[task] += 1
+    assert min(played[task] for task in tasks) >= 4
+    assert set(game.language()) == set(alone.language())
+
+
+@pytest.mark.parametrize(
+    ("tasks", "message"),
+    [
+        ([], r"task=\[\] must be"),
+        ({"cheese": 1}, "must be the name or the path of a task, or a list of them"),
+        (["cheese", 3], "task=3 must be the name"),
+        (["cheese", "chess"], "'chess' is neither a file nor one of"),
+        (["cheese", "pizza", "cheese"], "two of them are to heat up the cheese"),
+    ],
+)
+def test_a_list_of_tasks_that_cannot_be_played_is_refused(tasks, message):
+    with pytest.raises(TaskError, match=message):
+        make_game("virtualhome", {"task": tasks})
+
+
+def test_files_in_a_list_of_tasks_are_part_of_what_a_policy_is_made_from(tmp_path):
+    path = own(tmp_path, OWN)
+    keys = set()
+    for text in (OWN, OWN + "\n"):
+        Path(path).write_text(text)
+        keys.add(policy_key(GameSettings(name="virtualhome", options={"task": ["cheese", path]}), EmbeddedSettings()))
+    assert len(keys) == 2

@@ -27,7 +27,7 @@ OUTCOME = Method("outcome", ("learner.credit.baseline=leave_one_out",))
 def measured(trial: Trial) -> Record:
     """Its figures: cosine, cosine_spread (the standard deviation over batches) and noise."""
     true = true_gradient(replace(trial, method=OUTCOME))
-    trainee = Trainee(trial.config, warm_start(trial.config), trial.method.group_size)
+    trainee = Trainee(trial.config, warm_start(trial), trial.method.group_size)
     for _ in range(WARM_UP):
         trainee.gradient(trainee.next_batch())
     found = np.stack([trainee.gradient(trainee.next_batch()) for _ in range(BATCHES)])
@@ -43,7 +43,7 @@ def measured(trial: Trial) -> Record:
 
 @lru_cache(maxsize=1)  # the methods of a game come one after the other
 def true_gradient(trial: Trial) -> np.ndarray:
-    trainee = Trainee(trial.config, warm_start(trial.config))
+    trainee = Trainee(trial.config, warm_start(trial))
     size, total = trial.sizes.batch, 0.0
     for batch in range(LARGE_BATCHES):
         total = total + trainee.gradient(trainee.play(trainee.tickets(size, LARGE_FIRST + batch * size)))

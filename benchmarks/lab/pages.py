@@ -106,20 +106,28 @@ def _undone(records: Sequence[Record], batches: int) -> str:
 
 
 def transfers(contest: Contest, store: Store, seeds: int) -> str:
-    """Games that were not trained, played with what was learned."""
+    """Games that were not trained, played with what was learned, and before anything was."""
     tables = []
     for game in contest.games:
         if not game.transfer:
             continue
-        rows = []
+        rows, before = [], {}
         for method in contest.methods:
             if found := contest.records(store, game, method, seeds):
+                before |= {_start_of(record): record.untrained for record in found}
                 rows.append(
                     [method.name, *(estimate([each.transfer[other] for each in found]) for other in game.transfer)]
                 )
+        if before:
+            means = (np.mean([scores[other] for scores in before.values()]) for other in game.transfer)
+            rows.insert(0, ["warm start", *(f"{100 * mean:.1f}" for mean in means)])
         head = ["method", *(other.rpartition("=")[2].replace("_", " ") for other in game.transfer)]
         tables.append(f"**Trained on {game.name}, played elsewhere**, score in percent\n\n" + table(head, rows))
     return "\n\n".join(tables)
+
+
+def _start_of(record: Record) -> tuple[int, int]:
+    return record.trial["warm_start"], record.trial["seed"]
 
 
 def gains(contest: Contest, store: Store, seeds: int, baselines: Sequence[str]) -> str:

@@ -23,7 +23,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.lab.trial import Record, Trial, run, told, warm_start
+from benchmarks.lab.trial import Record, Trial, cloned_from, run, told, warm_start
 
 TRIAL_SECONDS = 1800
 DIGITS = 4
@@ -71,7 +71,7 @@ class Store:
         limit = TRIAL_SECONDS * (1 + len(missing) // processes)
         failed = []
         with _pool(processes) as pool:
-            starts = {str(trial.config.game) + str(trial.config.model.embedded): trial for trial in missing}
+            starts = {str(cloned_from(trial)): trial for trial in missing}
             for made in as_completed([pool.submit(_warm, trial) for trial in starts.values()], timeout=limit):
                 say(f"warm start {made.result()}")
             started = time.monotonic()
@@ -129,7 +129,7 @@ def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _warm(trial: Trial) -> str:
-    return warm_start(trial.config).name
+    return warm_start(trial).name
 
 
 def _settle() -> None:

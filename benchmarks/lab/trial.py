@@ -18,7 +18,9 @@ import numpy as np
 from benchmarks.lab.trainee import Trainee
 from cluster.config import RunConfig
 from cluster.recipe import load_recipe
+from envs.settings import GameSettings
 from learners.embedded.build import build_policy
+from learners.settings import EmbeddedSettings
 
 RECIPES = Path(__file__).parents[2] / "recipes" / "games"
 ELSEWHERE = 16  # games of each task that was not trained
@@ -49,6 +51,7 @@ class Game:
     sizes: Sizes | None = None  # None: the contest's
     discount: float | None = None  # what counts is what the game paid, so discounted; None: the outcome
     transfer: tuple[str, ...] = ()  # key=value of the game, each another one to play with what was learned
+    cloned: tuple[str, ...] = ()  # key=value of the game that the warm start is made of; none: the one that is played
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,7 @@ class Record:
     steps: list[int] = field(default_factory=list)  # turns of the policy in each batch
     final: float | None = 0.0  # of held-out games, after the last update; None: tuning, for which none are played
     transfer: dict[str, float] = field(default_factory=dict)  # of games that were not trained
+    untrained: dict[str, float] = field(default_factory=dict)  # the same of the warm start
     seconds: dict[str, float] = field(default_factory=dict)  # CPU time of an update, by stage
     figures: dict[str, float] = field(default_factory=dict)  # of the last update
     failure: str = ""
@@ -119,13 +123,18 @@ class Destroyed(RuntimeError):
     """The policy, by its step size."""
 
 
-def warm_start(config: RunConfig) -> Path:
+def cloned_from(trial: Trial) -> tuple[GameSettings, EmbeddedSettings]:
+    config = trial.config_with(*trial.game.cloned)
+    return config.game, config.model.embedded
+
+
+def warm_start(trial: Trial) -> Path:
     """Made once, whoever asks first; deterministic."""
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
     logging.getLogger("DeepSpeed").setLevel(logging.ERROR)
-    return build_policy(config.game, config.model.embedded)
+    return build_policy(*cloned_from(trial))
 
 
 def destroyed(outcomes: Sequence[float], batches: int = 3) -> bool:
@@ -134,10 +143,16 @@ def destroyed(outcomes: Sequence[float], batches: int = 3) -> bool:
     return len(last) == batches and sum(last) < sum(first) / 2 and sum(first) > 0
 
 
+def elsewhere(trial: Trial, trainee: Trainee) -> dict[str, float]:
+    return {other: trainee.held_out(ELSEWHERE, trial.config_with(other)) for other in trial.game.transfer}
+
+
 def run(trial: Trial) -> Record:
     record, config, tuning = Record(asdict(trial)), trial.config, trial.seed >= TUNING
-    trainee = Trainee(config, warm_start(config), trial.method.group_size, trial.game.discount)
+    trainee = Trainee(config, warm_start(trial), trial.method.group_size, trial.game.discount)
     try:
+        if not tuning:
+            record.untrained = elsewhere(trial, trainee)
         for _ in range(trial.sizes.updates):
             figures = trainee.update()
             record.steps.append(int(figures["turns"]))
@@ -147,8 +162,8 @@ def run(trial: Trial) -> Record:
             if tuning and destroyed(record.outcomes):  # it would babble on for minutes and win nothing
                 raise Destroyed("it scores less than half of what it did")
         record.final = None if tuning else trainee.held_out(trial.sizes.held_out)
-        for other in () if tuning else trial.game.transfer:
-            record.transfer[other] = trainee.held_out(ELSEWHERE, trial.config_with(other))
+        if not tuning:
+            record.transfer = elsewhere(trial, trainee)
         record.figures = {name: value for name, value in figures.items() if "second" not in name}
     except (FloatingPointError, Destroyed) as error:  # of a step size it is a result
         record.failure = str(error)

@@ -1,9 +1,10 @@
 """VirtualHome: household tasks in a text graph, with one reward at the end.
 
-`task` is one that ships with the game or the path of a TOML file: see `task`. The right
-state of the home pays 1 and ends the episode (terminated, outcome 1); after `turns` turns,
-50 by default, it is cut off (truncated, outcome 0). There is no other reward: what cannot
-be done, or is not listed, changes nothing and costs the turn.
+`task` is one that ships with the game or the path of a TOML file: see `task`; of a list of
+them the seed chooses one for each episode. The right state of the home pays 1 and ends the
+episode (terminated, outcome 1); after `turns` turns, 50 by default, it is cut off (truncated,
+outcome 0). There is no other reward: what cannot be done, or is not listed, changes nothing
+and costs the turn.
 
 `listing` says which of the task's actions are listed in a state:
 
@@ -11,12 +12,13 @@ be done, or is not listed, changes nothing and costs the turn.
     executable   only what works now
     all          every action of the task
 
-A seed decides nothing but the order in which they are listed: the tasks themselves are fixed.
+Beside that a seed decides nothing but the order in which they are listed: the tasks themselves are fixed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import random
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from envs.game import Player, Step, Trial
@@ -25,7 +27,7 @@ from envs.options import whole_number
 from envs.virtualhome.home import Action, State, achieved, actions_of, after, start_of, within_reach
 from envs.virtualhome.plan import phrases_of_plan
 from envs.virtualhome.players import PLAYERS
-from envs.virtualhome.task import shipped, task_named
+from envs.virtualhome.task import shipped, task_named, tasks_named
 from envs.virtualhome.words import briefing, description, every_sentence
 
 SEAT = "agent"
@@ -39,13 +41,14 @@ class VirtualHome:
 
     def __init__(
         self,
-        task: str = "food_preparation",
+        task: str | Sequence[str] = "food_preparation",
         turns: int = 50,
         listing: str = "reach",
         shuffle: bool = True,
         menu: bool = False,
     ):
-        self.task = task_named(task)
+        self.tasks = tasks_named(task)
+        self.task = self.tasks[0]
         self.horizon = whole_number("turns", turns, 1, 100_000)
         self.listing = one_of("listing", listing, LISTINGS)
         self.shuffle, self.menu = yes_or_no("shuffle", shuffle), yes_or_no("menu", menu)
@@ -53,13 +56,14 @@ class VirtualHome:
         self._done, self._turn = False, 0
 
     def reset(self, seed: int) -> None:
+        self._choose_by(seed)
         self._home, self._done, self._turn = start_of(self.task), False, 0
-        self._order_by(seed)
 
-    def _order_by(self, seed: int | None) -> None:
-        actions = actions_of(self.task)
+    def _choose_by(self, seed: int | None) -> None:
         self._seed = seed
         if seed is not None:
+            self.task = random.Random(f"task {seed}").choice(self.tasks)
+            actions = actions_of(self.task)
             self._actions = [actions[place] for place in order_of(len(actions), seed, self.shuffle)]
 
     @property
@@ -126,15 +130,15 @@ class VirtualHome:
 
     def restore(self, saved: dict[str, Any]) -> None:
         self._turn, self._done = saved["turn"], saved["done"]
-        self._order_by(saved["seed"])
+        self._choose_by(saved["seed"])
         if saved["home"] is not None:
             values = {key: tuple(value) if isinstance(value, list) else value for key, value in saved["home"].items()}
             self._home = State(**values)
 
     def language(self) -> Iterable[str]:
         """Of all tasks that ship with the game, so that what learned one can be tried on the
-        others, and of this one."""
-        for task in (*map(task_named, shipped()), self.task):
+        others, and of its own."""
+        for task in (*map(task_named, shipped()), *self.tasks):
             yield from every_sentence(task)
             if self.menu:
                 yield from (menu_of((action.phrase,) * 2) for action in actions_of(task))

@@ -5,25 +5,36 @@
     random     any listed action
 
 The home is the same in every episode and does nothing by itself, so the expert needs no eyes:
-it knows the task and keeps account of what it has done.
+it knows the task, by what it is first told to do, and keeps account of what it has done.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from envs.listed import Chooser
 from envs.virtualhome.home import actions_of, after, start_of
 from envs.virtualhome.plan import best_actions
-from envs.virtualhome.task import task_named
+from envs.virtualhome.task import Task, tasks_named
 
 
 class Robot(Chooser):
-    def __init__(self, task: str = "food_preparation", **options):
-        self.task = task_named(task)
-        self.actions = {action.phrase: action for action in actions_of(self.task)}
+    def __init__(self, task: str | Sequence[str] = "food_preparation", **options):
+        self.tasks = tasks_named(task)
 
     def reset(self, seed: int) -> None:
         super().reset(seed)
+        self.task: Task | None = None
+
+    def begin(self, observation: str) -> None:
+        self.task = max((task for task in self.tasks if task.aim in observation), key=lambda task: len(task.aim))
+        self.actions = {action.phrase: action for action in actions_of(self.task)}
         self.home = start_of(self.task)
+
+    def reply(self, observation: str, actions: tuple[str, ...]) -> str:
+        if self.task is None:
+            self.begin(observation)
+        return super().reply(observation, actions)
 
     def advice(self, observation: str, actions: tuple[str, ...]) -> str:
         best = best_actions(self.task).get(self.home)  # none in a dead end, both hands full of the wrong things
@@ -44,11 +55,15 @@ class Mediocre(Robot):
 
     wisdom = 0.9
 
-    def __init__(self, task: str = "food_preparation", turns: int = 50, **options):
+    def __init__(self, task: str | Sequence[str] = "food_preparation", turns: int = 50, **options):
         super().__init__(task, **options)
+        needed = {task: best_actions(task)[start_of(task)][0] for task in self.tasks}
+        self.restlessness = {task: max(0.1, 0.72 - turns_needed / turns) for task, turns_needed in needed.items()}
+
+    def begin(self, observation: str) -> None:
+        super().begin(observation)
         self.walks = {f"walk to the {room}" for room in self.task.rooms}
-        needed, _ = best_actions(self.task)[start_of(self.task)]
-        self.restless = max(0.1, 0.72 - needed / turns)
+        self.restless = self.restlessness[self.task]
 
     def advice(self, observation: str, actions: tuple[str, ...]) -> str:
         if self.random.random() < self.restless:

@@ -24,6 +24,7 @@ hold X", "you sit on X", "you in ROOM".
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -91,6 +92,19 @@ def task_named(task: str) -> Task:
     if not path.is_file():
         raise TaskError(f"task {task!r} is neither a file nor one of: {', '.join(shipped())}")
     return _read(path, path.stat().st_mtime_ns)
+
+
+def tasks_named(tasks: str | Sequence[str]) -> tuple[Task, ...]:
+    """Those of a game that plays one of several in each episode: what is to be achieved tells them apart."""
+    if isinstance(tasks, str):
+        return (task_named(tasks),)
+    if not isinstance(tasks, Sequence) or not tasks:
+        raise TaskError(f"game option task={tasks!r} must be the name or the path of a task, or a list of them")
+    found = tuple(map(task_named, tasks))
+    for task in found:
+        if [other.aim for other in found].count(task.aim) > 1:
+            raise TaskError(f"game option task={list(tasks)}: two of them are to {task.aim}")
+    return found
 
 
 @lru_cache(maxsize=64)

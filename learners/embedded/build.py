@@ -78,7 +78,8 @@ def _sources(game: GameSettings) -> list[Path]:
     package = made_by.__module__.partition(".")[0]
     bases = {base for each in (made_by, *made_by.players().values()) for base in each.__mro__}
     inherited = [Path(inspect.getfile(base)) for base in bases if base.__module__.partition(".")[0] == package]
-    named = [Path(value).expanduser() for value in game.options.values() if isinstance(value, str)]
+    values = [each for value in game.options.values() for each in (value if isinstance(value, list) else [value])]
+    named = [Path(value).expanduser() for value in values if isinstance(value, str)]
     files = [*here.glob("*.py"), layout, *beside, *inherited, *named]
     return [path for path in sorted(set(files)) if path.is_file() and path.suffix != ".pyc"]
 
