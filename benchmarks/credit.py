@@ -63,10 +63,10 @@ METHODS = (
 # Rewards as the games pay them, discounted as the paper does. Episodes are shorter than the games' own, and runs end
 # about when the fastest have won, so that one takes half a minute; longer cloning makes a policy that finishes some.
 SHORT = Sizes(updates=200, batch=16, held_out=200, steps=2000)
-KITCHEN = Sizes(updates=200, batch=GROUP, held_out=48, steps=1500, cloning_steps=200)
+KITCHEN = Sizes(updates=200, batch=GROUP, held_out=48, cloning_steps=200)
 CHORE = Sizes(updates=200, batch=16, held_out=48, steps=1200, cloning_steps=200)
 LONG_CHORE = replace(CHORE, batch=GROUP, steps=1000)
-ROWS = Sizes(updates=24, batch=16, held_out=48)
+ROWS = Sizes(updates=12, batch=16, held_out=48)
 CASE = Game("case study", "case_study", sizes=SHORT, discount=0.95)
 LONG = Game(
     "case study, long words",
@@ -80,10 +80,10 @@ KITCHENS = tuple(
         task.replace("_", " "),
         "overcooked",
         (f"game.options.task={task}", f"game.options.steps={steps}"),
-        KITCHEN,
+        replace(KITCHEN, steps=turns),
         discount=0.99,
     )
-    for task, steps in (("tomato_salad", 100), ("tomato_lettuce_salad", 80))
+    for task, steps, turns in (("tomato_salad", 100, 1500), ("tomato_lettuce_salad", 80, 1200))
 )
 OTHER_CHORES = ("cheese", "hamburger", "apple_pie", "pizza", "dishes", "laundry")
 HOMES = (
