@@ -14,7 +14,7 @@ import pytest
 from benchmarks import credit, intention_credit
 from benchmarks.lab.contest import Contest, estimate, gain, second_half
 from benchmarks.lab.gradients import measured, told
-from benchmarks.lab.pages import costs, gains, gradient_table, outcomes, speeds, step_sizes, transfers
+from benchmarks.lab.pages import costs, gains, gradient_table, mean_of, outcomes, speeds, step_sizes, transfers
 from benchmarks.lab.store import Store, _pool
 from benchmarks.lab.trainee import Trainee
 from benchmarks.lab.trial import RECIPES, TUNING, Game, Method, Record, Sizes, Trial, destroyed, run, warm_start
@@ -142,7 +142,8 @@ def test_tables_show_every_method_with_its_seeds(tmp_path):
     held_out, _ = outcomes(CONTEST, store, 3)
     assert held_out.index("regressed") < held_out.index("plain")  # the best first
     assert "+" not in held_out and held_out.count("| 3 |") == 2
-    assert "10.0 ± 0.0" in gains(CONTEST, store, 3, ("plain",))
+    assert "held out" in (found := gains(CONTEST, store, 3, ("plain",))) and "10.0 ± 0.0" in found
+    assert "while learning" in (found := gains(CONTEST, store, 3, ("plain",), mean_of)) and "7.5 ± 0.0" in found
     assert "| plain | 0.003 |" in step_sizes(CONTEST, store)
     assert "1.000" in costs(CONTEST, store, 3)
 

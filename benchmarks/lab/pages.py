@@ -68,6 +68,7 @@ def _bold(cell: Estimate | None, best: float) -> str:
 def standing(contest: Contest, store: Store, seeds: int, baselines: Sequence[str]) -> Iterator[str]:
     yield from outcomes(contest, store, seeds)
     yield gains(contest, store, seeds, baselines)
+    yield gains(contest, store, seeds, baselines, mean_of)
 
 
 def speeds(contest: Contest, store: Store, seeds: int) -> str:
@@ -130,7 +131,7 @@ def _start_of(record: Record) -> tuple[int, int]:
     return record.trial["warm_start"], record.trial["seed"]
 
 
-def gains(contest: Contest, store: Store, seeds: int, baselines: Sequence[str]) -> str:
+def gains(contest: Contest, store: Store, seeds: int, baselines: Sequence[str], of: Of = final_of) -> str:
     """Seed by seed against the baseline that is best on the mean over games."""
 
     played = {(game.name, method.name) for game, method in contest.pairs()}
@@ -144,18 +145,17 @@ def gains(contest: Contest, store: Store, seeds: int, baselines: Sequence[str]) 
     count = min(len(records) for found in complete.values() for records in found)
     if not count:
         return ""
-    means = {name: np.mean([[r.final for r in g[:count]] for g in found], axis=0) for name, found in complete.items()}
+    means = {name: np.mean([[of(r) for r in g[:count]] for g in found], axis=0) for name, found in complete.items()}
     best = max((name for name in baselines if name in means), key=lambda name: means[name].mean())
     rows = []
     for name, found in complete.items():
         if name != best:
-            each = [
-                gain(one[:count], other[:count], final_of) for one, other in zip(found, complete[best], strict=True)
-            ]
+            each = [gain(one[:count], other[:count], of) for one, other in zip(found, complete[best], strict=True)]
             rows.append([name, *each, estimate(means[name] - means[best])])
     rows.sort(key=lambda row: -row[-1].mean)
     head = ["method", *(game.name for game in contest.games), "mean of the games"]
-    return f"**Gain over {best}**, points, held out, in pairs of equal seeds\n\n" + table(head, rows)
+    when = "held out" if of is final_of else "while learning"
+    return f"**Gain over {best}**, points, {when}, in pairs of equal seeds\n\n" + table(head, rows)
 
 
 def step_sizes(contest: Contest, store: Store) -> str:
