@@ -144,7 +144,7 @@ PARTS = {
     "length": contest((CASE, LONG), (NTPO, POAD, TURNS, TWOSOME)),
     "horizon": contest((CASE, HOMES[0]), (POAD, Method("poad, gamma 1", (*POAD.settings, "learner.credit.gamma=1")))),
     "choice": contest((CASE, HOMES[0]), (TWOSOME, AS_SAID)),
-    "transfer": contest((KNOWN,), (NTPO, POAD, AS_SAID)),
+    "transfer": contest((KNOWN,), (NTPO, POAD)),
     "bonus": contest(
         (CASE,),
         tuple(
