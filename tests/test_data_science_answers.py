@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -54,6 +57,24 @@ def test_what_is_no_code_is_turned_away_with_a_reason(text, reason):
     with pytest.raises(NoCode) as caught:
         code_of(text)
     assert str(caught.value) == reason or (reason.endswith(": ") and str(caught.value).startswith(reason))
+
+
+def test_threads_read_code_at_the_same_time():
+    """Python 3.11.7 loses count of how deep a tree is when the collector lets another thread build one: SystemError."""
+
+    def let_others(phase: str, _: dict) -> None:
+        time.sleep(0)
+
+    codes = [f"{TREE}\nx = {'[' * depth}{']' * depth}" for depth in range(1, 60)] * 4
+    before = gc.get_threshold()
+    gc.callbacks.append(let_others)
+    gc.set_threshold(20)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            assert list(threads.map(code_of, codes, timeout=60)) == codes
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(let_others)
 
 
 def test_the_deepest_nesting_cannot_hurt_the_worker():

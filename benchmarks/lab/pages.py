@@ -217,15 +217,16 @@ def write_curves(contest: Contest, store: Store, seeds: int, shown: Sequence[str
         if game is None:
             panel.set_axis_off()
             continue
-        for method in contest.methods:
+        for number, method in enumerate(contest.methods):
             records = contest.records(store, game, method, seeds)
             if method.name not in shown or not records:
                 continue
             steps, curves = curves_of(records)
             half = [estimate(column).half for column in curves.T]
-            line = panel.plot(steps, 100 * curves.mean(axis=0), label=method.name, linewidth=1.6)[0]
+            color = f"C{number}"  # the same in every panel, whoever is left out of it
+            panel.plot(steps, 100 * curves.mean(axis=0), label=method.name, linewidth=1.6, color=color)
             low, high = curves.mean(axis=0) - half, curves.mean(axis=0) + half
-            panel.fill_between(steps, 100 * low, 100 * high, color=line.get_color(), alpha=0.12, linewidth=0)
+            panel.fill_between(steps, 100 * low, 100 * high, color=color, alpha=0.12, linewidth=0)
         panel.set_title(game.name, fontsize=10)
         panel.set_xlabel("turns of the policy")
         panel.spines[["top", "right"]].set_visible(False)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ast
 import re
+import threading
 
 LONGEST = 4000  # characters; 128 tokens of code are about 500
 LONGEST_ERROR = 200
 
 _FENCED = re.compile(r"```[ \t]*(?:python|py)?[ \t]*\r?\n(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
 _ENTRY = "build_model"
+_PARSING = threading.Lock()  # until 3.11.8 Python adds up how deep the trees of all threads are, and then finds fault
 
 
 class NoCode(Exception):
@@ -29,7 +31,8 @@ def code_of(utterance: str) -> str:
     if not code:
         raise NoCode("the reply is empty")
     try:
-        tree = ast.parse(code)
+        with _PARSING:
+            tree = ast.parse(code)
     except SyntaxError as error:
         raise NoCode(f"{type(error).__name__}: {tidy(error.msg)} (line {error.lineno or 1})") from None
     except (ValueError, MemoryError, RecursionError):  # null bytes, lone surrogates; nested too deeply
