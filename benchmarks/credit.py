@@ -156,7 +156,7 @@ def main() -> None:
         if not asked.tables:
             part.run(store, asked.seeds, asked.processes, print)
         print(f"## {name}\n")
-        for table in standing(part, store, asked.seeds, ("ntpo", "poad")):
+        for table in standing(part, store, asked.seeds, ("ntpo", "poad", "twosome")):
             print(table, end="\n\n")
         print(undone(part, store, asked.seeds), end="\n\n")
         print(speeds(part, store, asked.seeds), end="\n\n")
