@@ -138,7 +138,7 @@ PARTS = {
     "main": contest((CASE, *KITCHENS, *HOMES, CODING), METHODS),
     "discount": contest((CASE,), (*map(discounted, (0.8, 0.9)), NTPO, *map(discounted, (0.99, 1.0)), POAD)),
     "length": contest((CASE, LONG), (NTPO, POAD, TURNS, TWOSOME)),
-    "horizon": contest((CASE,), (POAD, Method("poad, gamma 1", (*POAD.settings, "learner.credit.gamma=1")))),
+    "horizon": contest((CASE, HOMES[0]), (POAD, Method("poad, gamma 1", (*POAD.settings, "learner.credit.gamma=1")))),
     "choice": contest((HOMES[0],), (TWOSOME, AS_SAID)),
     "transfer": contest((KNOWN,), (NTPO, POAD)),
     "bonus": contest((CASE,), tuple(made for each in (TURNS, NTPO, POAD) for made in (each, rewarded(each)))),
