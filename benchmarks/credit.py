@@ -6,7 +6,7 @@
     python -m benchmarks.credit --tables     only what has been recorded
 
 main      every method on every game
-discount  NTPO with its discount between tokens from .8 to 1; .95, that of both games, is its own
+discount  NTPO with its discount between tokens from .8 to 1; .95, that of the game, is its own
 length    POAD, NTPO, turn-level PPO and TWOSOME on the same decisions in more words
 horizon   POAD without a discount between turns
 choice    TWOSOME without its division by the number of words

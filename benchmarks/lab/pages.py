@@ -206,6 +206,7 @@ def write_curves(contest: Contest, store: Store, seeds: int, shown: Sequence[str
     import matplotlib
 
     matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "parley"  # the same picture is the same file
     import matplotlib.pyplot as plot
 
     lines = -(-len(contest.games) // WIDE)
