@@ -24,6 +24,11 @@ class EngineSettings(Settings):
     max_batched_tokens: int = Field(
         4096, ge=64, description="tokens of one engine step; on GPU longer prompts are split over steps"
     )
+    sleep: bool | None = Field(
+        None,
+        description="give the card's memory back while the learners update; default: where engine and learner share "
+        "a card that cannot hold both",
+    )
     gpu_memory_share: float = Field(0.85, gt=0, le=1, description="share of a GPU's memory that the engine may take")
     cpu_cache_gib: float = Field(1.0, gt=0, description="key-value cache on CPU, GiB")
     enforce_eager: bool | None = Field(
@@ -38,6 +43,10 @@ class RolloutSettings(Settings):
     cpus_per_worker: float = Field(1.0, ge=0, description="CPUs each worker reserves from Ray")
     gpus_per_worker: float = Field(
         0.0, ge=0, description="GPUs each worker reserves from Ray (tensor_parallel of them, or a fraction)"
+    )
+    share_cards: bool | None = Field(
+        None,
+        description="worker i plays on the card of learner rank i; default: where there are too few cards for both",
     )
     episodes_in_flight: int = Field(256, ge=1, description="episodes one worker plays at once")
     temperature: float = Field(1.0, gt=0, description="sampling temperature; applied in training too")
