@@ -157,6 +157,10 @@ class Trainee:
         games = self.games if config is None else new_play(config, self.model_path, self.sampler)
         return self.score(play_out(games, self.tickets(count, 0, held_out=True)))
 
+    def outcomes(self, count: int) -> np.ndarray:
+        """float64 [count]: of each held-out game, the mean over seats of the policy."""
+        return np.array([self.score([episode]) for episode in self.play(self.tickets(count, 0, held_out=True))])
+
     def update(self) -> dict[str, float]:
         self.clock.start()
         episodes = self.next_batch()
