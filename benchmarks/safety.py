@@ -21,7 +21,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import sqrt
 from pathlib import Path
@@ -96,15 +96,21 @@ def resolved(recipe: str, layer: str | None, seed: int) -> RunConfig:
     return load_recipe(ROOT / "recipes" / f"{recipe}.yaml", [*over, *here, f"seed={seed}"])
 
 
-def combinations(seeds: int) -> Iterator[list[Combination]]:
-    """The seeds of each that the config takes: recipes alone, then with every layer."""
+def combinations(seeds: int, only: str = "") -> list[list[Combination]]:
+    """The seeds of each that the config takes: recipes alone, then with every layer. `only`: that have this in
+    their name."""
     alone = [(recipe, None) for recipe in (*RECIPES, *(f"shapers/{name}" for name in SHAPERS))]
+    found = []
     for recipe, layer in [*alone, *((recipe, layer) for recipe in RECIPES for layer in LAYERS)]:
+        if only not in shown(recipe, layer):
+            continue
         try:
-            configs = [resolved(recipe, layer, seed) for seed in range(seeds)]
+            config = resolved(recipe, layer, 0)
         except ConfigError:
             continue
-        yield [Combination(recipe, layer, seed, digest(config)) for seed, config in enumerate(configs)]
+        made = [config.model_copy(update={"seed": seed}) for seed in range(seeds)]
+        found.append([Combination(recipe, layer, seed, digest(each)) for seed, each in enumerate(made)])
+    return found
 
 
 def digest(config: RunConfig) -> str:
@@ -145,9 +151,9 @@ def pooled(records: Sequence[Record]) -> tuple[float, float]:
     return float(np.mean(changes)), sqrt(sum(error**2 for error in errors)) / len(errors)
 
 
-def page(store: Store, seeds: int) -> str:
+def page(store: Store, every: Sequence[Sequence[Combination]]) -> str:
     rows = []
-    for trials in combinations(seeds):
+    for trials in every:
         records = [record for trial in trials if (record := store.get(trial))]
         name = shown(trials[0].recipe, trials[0].layer)
         if not records:
@@ -170,11 +176,11 @@ def main() -> None:
     parser.add_argument("--tables", action="store_true", help="run nothing, show what has been recorded")
     asked = parser.parse_args()
     quiet()
-    store = Store(RECORDS, run, told)
+    store, every = Store(RECORDS, run, told), combinations(asked.seeds, asked.only)
     if not asked.tables:
-        wanted = [trial for trials in combinations(asked.seeds) for trial in trials if asked.only in trial.name]
+        wanted = [trial for trials in every for trial in trials]
         store.complete(wanted, asked.processes, lambda text: print(text, flush=True))
-    print(page(store, asked.seeds))
+    print(page(store, every))
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from learners.settings import LearnerSettings
 from learners.transitions import Played
 from learners.turn_critics import AnyCritic, TurnCritics
 
-EQUAL = 1e-9  # apart, returns are the same
+EQUAL = 1e-6  # apart, returns are the same: rewards come in float32
 
 
 @dataclass(slots=True)

