@@ -1,7 +1,7 @@
 """Does any recipe, with any layer over it, unlearn its game? Every shipped combination, a few updates, three seeds.
 
     python -m benchmarks.safety                      everything; goes on where it was stopped
-    python -m benchmarks.safety --only demo          combinations whose name has this in it
+    python -m benchmarks.safety --only demo parrot   combinations whose name has one of these in it
     python -m benchmarks.safety --tables             only what has been recorded
 
 A combination is a recipe that needs no GPU and no model from a hub, alone, with each layer of recipes/credit that
@@ -96,13 +96,13 @@ def resolved(recipe: str, layer: str | None, seed: int) -> RunConfig:
     return load_recipe(ROOT / "recipes" / f"{recipe}.yaml", [*over, *here, f"seed={seed}"])
 
 
-def combinations(seeds: int, only: str = "") -> list[list[Combination]]:
-    """The seeds of each that the config takes: recipes alone, then with every layer. `only`: that have this in
-    their name."""
+def combinations(seeds: int, only: Sequence[str] = ("",)) -> list[list[Combination]]:
+    """The seeds of each that the config takes: recipes alone, then with every layer. `only`: that have one of
+    these in their name."""
     alone = [(recipe, None) for recipe in (*RECIPES, *(f"shapers/{name}" for name in SHAPERS))]
     found = []
     for recipe, layer in [*alone, *((recipe, layer) for recipe in RECIPES for layer in LAYERS)]:
-        if only not in shown(recipe, layer):
+        if not any(part in shown(recipe, layer) for part in only):
             continue
         try:
             config = resolved(recipe, layer, 0)
@@ -172,13 +172,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.safety", description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--processes", type=int, default=1, help="runs at once, a thread each")
-    parser.add_argument("--only", default="", help="combinations whose name has this in it")
+    parser.add_argument("--only", nargs="*", default=[""], help="combinations whose name has one of these in it")
     parser.add_argument("--tables", action="store_true", help="run nothing, show what has been recorded")
     asked = parser.parse_args()
     quiet()
     store, every = Store(RECORDS, run, told), combinations(asked.seeds, asked.only)
     if not asked.tables:
-        wanted = [trial for trials in every for trial in trials]
+        wanted = [trial for seed in zip(*every, strict=True) for trial in seed]  # if stopped, all have as many seeds
         store.complete(wanted, asked.processes, lambda text: print(text, flush=True))
     print(page(store, every))
 

@@ -43,7 +43,7 @@ def test_below_is_below_by_more_than_luck(change, error, low):
 
 def test_one_seed_below_marks_the_combination_however_the_others_ended(tmp_path):
     store = Store(tmp_path / "safety.jsonl")
-    demo = combinations(3, "demo + grpo")
+    demo = combinations(3, ["demo + grpo"])
     (trials,) = demo
     for trial, change in zip(trials, (0.3, -0.1, 0.3), strict=True):
         figures = {"change": change, "error": 0.04}
@@ -55,7 +55,7 @@ def test_one_seed_below_marks_the_combination_however_the_others_ended(tmp_path)
 
 
 def test_a_run_of_it():
-    (trial,), *_ = combinations(1, "parrot")
+    (trial,), *_ = combinations(1, ["parrot"])
     record = run(replace(trial, updates=3, games=20))
     assert len(record.outcomes) == 3 and record.figures["change"] == pytest.approx(
         record.final - record.untrained["score"]
