@@ -30,7 +30,7 @@ def attention_kernel(settings: LearnerSettings) -> str:
     choice = settings.attention
     if choice == "auto":
         choice = "flash_attention_2" if settings.gpus_per_rank and find_spec("flash_attn") else "sdpa"
-    return attention.NAME if choice == "sdpa" else choice
+    return {"sdpa": attention.NAME, "eager": attention.PLAIN}.get(choice, choice)
 
 
 def load_model(

@@ -206,7 +206,7 @@ class LearnerSettings(Settings):
     )
     gradient_checkpointing: bool = Field(False, description="recompute activations in the backward pass")
     attention: Literal["auto", "sdpa", "eager", "flash_attention_2"] = Field(
-        "auto", description="attention kernels; auto: sdpa on CPU"
+        "auto", description="attention kernels; auto: sdpa on CPU; eager: the plain formula, to compare with"
     )
     loss_aggregation: Literal["token", "turn", "episode"] = Field(
         "episode", description="what is averaged: tokens, turns or episodes"

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-
 from dataclasses import dataclass
 
 import torch
@@ -107,9 +106,7 @@ class ModuleWeights(WeightSource):
         self.begun = len(self.cuts)
 
 
-def checkpoint_forms(
-    module: torch.nn.Module, named: dict[str, torch.nn.Parameter]
-) -> dict[str, list[ParamMeta]]:
+def checkpoint_forms(module: torch.nn.Module, named: dict[str, torch.nn.Parameter]) -> dict[str, list[ParamMeta]]:
     """What a checkpoint has of each parameter. Nothing is computed: tensors without content go through
     transformers' code."""
     empty = {
