@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,8 +31,11 @@ from envs.registry import make_game
 from envs.settings import GameSettings
 
 if TYPE_CHECKING:
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
     from actors.fleet import Fleet
     from cluster.play_through import Playing
+    from learners.group import LearnerGroup
 
 
 def train(config: RunConfig, folder: RunFolder) -> dict:
@@ -51,6 +54,7 @@ def resume(config: RunConfig, folder: RunFolder) -> dict:
 
 def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
     from cluster.loop import TrainingLoop
+    from cluster.places import shared_cards
     from cluster.sync import WeightSync
     from learners.group import LearnerGroup
     from reward_service.remote import RewardService
@@ -68,6 +72,8 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
             vocabulary = check_model(model, config)
         metrics = house.enter_context(Metrics(folder, config, show, resume_at=_update_of(checkpoint)))
         show.stage("starting learners and rollout workers")
+        with named_failures():
+            places = house.enter_context(shared_cards(config))
         learners = LearnerGroup(
             config.learner,
             str(model),
@@ -77,10 +83,11 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
             transport=transport,
             ranks_per_worker=config.rollout.engine.tensor_parallel,
             trust_remote_code=config.model.trust_remote_code,
+            places=places,
         )
         house.callback(learners.close)
         games = {config.game.name: config.game}
-        fleet = start_fleet(config, str(model), transport, folder.path.name, house, games, meanwhile=learners.start)
+        fleet = start_fleet(config, str(model), transport, folder.path.name, house, games, learners, places)
         rewards = RewardService(config.reward, config.game, folder.path.name, steady=config.max_staleness == 0)
         house.callback(rewards.close)
         ledger = _ledger(config, folder.path.name, players)
@@ -169,9 +176,11 @@ def start_fleet(
     run: str,
     house: ExitStack,
     games: dict[str, GameSettings],
-    meanwhile: Callable[[], None] | None = None,
+    learners: LearnerGroup | None = None,
+    places: list[PlacementGroupSchedulingStrategy] | None = None,
 ) -> Fleet:
-    """Start the workers; `meanwhile` runs while their engines load."""
+    """Start the workers, and the learners while their engines load. On a shared card the learners
+    start first: an engine measures what is left of the card, and takes its part of that."""
     from actors.fleet import Fleet
     from actors.worker import WorkerSpec
 
@@ -185,12 +194,14 @@ def start_fleet(
         seed=config.seed,
         trust_remote_code=config.model.trust_remote_code,
     )
-    fleet = Fleet(config.rollout, spec)
+    fleet = Fleet(config.rollout, spec, places)
     house.callback(fleet.close)
     with named_failures():
+        if learners is not None and places is not None:
+            learners.start()
         fleet.launch()
-        if meanwhile is not None:
-            meanwhile()
+        if learners is not None and places is None:
+            learners.start()
         fleet.start()
     return fleet
 
