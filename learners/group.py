@@ -41,7 +41,7 @@ class RankActor:
         from learners.rank import LearnerRank
 
         self.rank = LearnerRank(**arguments)
-        self.shares_card = 0 < arguments["settings"].gpus_per_rank < 1
+        self.shares_card = 0 < (arguments["settings"].gpus_per_rank or 0) < 1
 
     def meeting_point(self) -> tuple[str, int]:
         return meeting_point()
