@@ -98,9 +98,7 @@ class VllmEngine:
         else:
             arguments["weight_transfer_config"] = WeightTransferConfig(backend=transport)
         if settings.sleep and not on_gpu:
-            raise ValueError(
-                "rollout.engine.sleep=true: vLLM sleeps on a GPU only; rollout.engine.kind=transformers does"
-            )
+            raise ValueError("rollout.engine.sleep=true needs a GPU, or rollout.engine.kind=transformers")
         if on_gpu:
             arguments["gpu_memory_utilization"] = settings.gpu_memory_share
             arguments["enable_sleep_mode"] = bool(settings.sleep)
