@@ -119,14 +119,8 @@ class Fleet:
 
     def _check_resources(self) -> None:
         settings = self.settings
-        parallel = settings.engine.tensor_parallel
-        if settings.gpus_per_worker and parallel > 1 and settings.gpus_per_worker != parallel:
-            raise FleetError(
-                f"rollout.engine.tensor_parallel={parallel} needs rollout.gpus_per_worker={parallel}, "
-                f"not {settings.gpus_per_worker:g}"
-            )
         have = ray.cluster_resources()
-        for name, each in (("CPU", settings.cpus_per_worker), ("GPU", settings.gpus_per_worker)):
+        for name, each in (("CPU", settings.cpus_per_worker), ("GPU", settings.gpus_per_worker or 0.0)):
             if settings.workers * each > have.get(name, 0.0):
                 raise FleetError(
                     f"rollout.workers={settings.workers} with {each:g} {name}s each need {settings.workers * each:g} "
@@ -154,10 +148,10 @@ class Fleet:
         options: dict[str, Any] = {
             "name": name,
             "num_cpus": settings.cpus_per_worker,
-            "num_gpus": settings.gpus_per_worker,
+            "num_gpus": settings.gpus_per_worker or 0.0,
             "max_restarts": 0,
             "max_concurrency": RPC_THREADS,
-            "runtime_env": {"env_vars": {"OMP_NUM_THREADS": str(max(1, int(settings.cpus_per_worker)))}},
+            "runtime_env": {"env_vars": environment(settings)},
         }
         if place is not None:
             options["scheduling_strategy"] = place
@@ -380,6 +374,12 @@ class Fleet:
         for group in self.groups:
             remove_placement_group(group)
         self.handles, self.groups = [], []
+
+
+def environment(settings: RolloutSettings) -> dict[str, str]:
+    """Of a worker's process. Ray does not hide GPUs from one that asked for none."""
+    variables = {"OMP_NUM_THREADS": str(max(1, int(settings.cpus_per_worker)))}
+    return variables if settings.gpus_per_worker else variables | {"CUDA_VISIBLE_DEVICES": ""}
 
 
 SUMMED = ("queued", "live", "prompt_tokens", "cached_tokens", "generated_tokens", "busy_seconds")

@@ -47,6 +47,7 @@ class TransformersEngine:
         lora_rank: int = 0,
         version: int = 0,
         trust_remote_code: bool = False,
+        on_gpu: bool = False,
     ):
         if not lora_rank and transport not in READERS:
             raise ValueError(
@@ -69,8 +70,8 @@ class TransformersEngine:
             raise ValueError(
                 f"rollout.engine.max_context={settings.max_context}, but {model_path} reaches only {limit} positions"
             )
-        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        dtype = {"auto": "bfloat16" if self.device.type == "cuda" else "float32"}.get(settings.dtype, settings.dtype)
+        self.device = torch.device("cuda" if on_gpu else "cpu")
+        dtype = "float32" if settings.dtype == "auto" else settings.dtype
         self.model = AutoModelForCausalLM.from_pretrained(
             model_path, dtype=getattr(torch, dtype), attn_implementation="sdpa", trust_remote_code=trust_remote_code
         )

@@ -103,6 +103,7 @@ def make_engine(spec: WorkerSpec, index: int) -> Engine:
         "lora_rank": spec.lora_rank,
         "version": spec.version,
         "trust_remote_code": spec.trust_remote_code,
+        "on_gpu": bool(spec.rollout.gpus_per_worker),
     }
     if settings.kind == "transformers":
         from actors.transformers_engine import TransformersEngine
@@ -125,7 +126,10 @@ def make_cast(spec: WorkerSpec, engine: Engine) -> Cast:
     for name, path in spec.rollout.frozen.items():
         from actors.transformers_engine import TransformersEngine
 
-        frozen = TransformersEngine(spec.rollout.engine.model_copy(update={"tensor_parallel": 1}), path)
+        own = {"tensor_parallel": 1, "max_sequences": spec.rollout.frozen_sequences}
+        frozen = TransformersEngine(
+            spec.rollout.engine.model_copy(update=own), path, on_gpu=bool(spec.rollout.gpus_per_worker)
+        )
         policies[f"frozen:{name}"] = Policy(frozen, dialogue(path), trained=False)
     endpoints = {f"endpoint:{name}": Endpoint(name, settings) for name, settings in spec.rollout.endpoints.items()}
 

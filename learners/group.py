@@ -73,9 +73,9 @@ class LearnerGroup:
         trust_remote_code: bool = False,
         places: Sequence[PlacementGroupSchedulingStrategy] | None = None,
     ):
-        """`transport` is what `settings.sync.transport: auto` was resolved to for the engines;
-        `ranks_per_worker` is the number of processes of one engine (NCCL needs to know).
-        `places`: each rank's, where somebody else has made them and will give them back."""
+        """`transport` instead of `settings.sync.transport`; `ranks_per_worker` is the number of processes
+        of one engine (NCCL needs to know). `places`: each rank's, where somebody else has made them and
+        will give them back."""
         self.settings, self.name = settings, name
         self.transport = transport
         self.arguments = {
@@ -96,7 +96,7 @@ class LearnerGroup:
         deadline = time.monotonic() + self.settings.start_seconds
         try:
             places = self.places or self._place(deadline)
-            transport = self.transport or resolve_transport(self.settings, alive_nodes())
+            transport = self.transport or self.settings.sync.transport
             for rank in range(self.settings.ranks):
                 self.actors.append(self._rank(places[rank], self.arguments | {"rank": rank, "transport": transport}))
             meet = self._gather("start", [self.actors[0].meeting_point.remote()], deadline - time.monotonic())[0]
@@ -108,7 +108,7 @@ class LearnerGroup:
     def _place(self, deadline: float) -> list[PlacementGroupSchedulingStrategy]:
         settings = self.settings
         have = ray.cluster_resources()
-        for kind, each in (("CPU", settings.cpus_per_rank), ("GPU", settings.gpus_per_rank)):
+        for kind, each in (("CPU", settings.cpus_per_rank), ("GPU", settings.gpus_per_rank or 0.0)):
             if each * settings.ranks > have.get(kind, 0.0):
                 raise LearnerError(
                     f"learner.ranks={settings.ranks} with learner.{kind.lower()}s_per_rank={each:g} needs "
@@ -134,7 +134,7 @@ class LearnerGroup:
             return RankActor.options(
                 name=name,
                 num_cpus=settings.cpus_per_rank or 0.001,
-                num_gpus=settings.gpus_per_rank,
+                num_gpus=settings.gpus_per_rank or 0.0,
                 scheduling_strategy=place,
                 runtime_env={"env_vars": environment(settings)},
             ).remote(arguments)
@@ -234,26 +234,13 @@ def _death(error: RayActorError) -> str:
 
 
 def environment(settings: LearnerSettings) -> dict[str, str]:
-    """Of a rank's process. DeepSpeed builds its CPU part with the ninja beside this Python."""
+    """Of a rank's process. DeepSpeed builds its CPU part with the ninja beside this Python. Ray does not
+    hide GPUs from a process that asked for none."""
     variables = {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
         "TOKENIZERS_PARALLELISM": "false",
     }
-    if not settings.gpus_per_rank:
-        variables |= {"DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": str(max(1, int(settings.cpus_per_rank)))}
-    return variables
-
-
-def alive_nodes() -> int:
-    return sum(1 for node in ray.nodes() if node["Alive"])
-
-
-def resolve_transport(settings: LearnerSettings, nodes: int) -> str:
-    """What `learner.sync.transport: auto` stands for, seen from the learner alone."""
-    if settings.sync.transport != "auto":
-        return settings.sync.transport
-    if settings.lora.rank:
-        return "adapter"
     if settings.gpus_per_rank:
-        return "nccl"
-    return "shared_memory" if nodes == 1 else "object_store"
+        return variables | {"DS_ACCELERATOR": "cuda"}
+    threads = str(max(1, int(settings.cpus_per_rank)))
+    return variables | {"DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": threads, "CUDA_VISIBLE_DEVICES": ""}
