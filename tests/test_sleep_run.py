@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
+from actors.fleet import Fleet
 from tests.engines import bucket_of, model_of
 from tests.runs import assert_whole, config_for, metrics_of, run
 from tests.test_fleet import WAIT, bytes_of, collect, new_fleet, tickets
@@ -60,20 +61,22 @@ def outcome_of(config):
     return newest.read_bytes(), summary["evaluations"], rows
 
 
-def test_a_run_with_sleep_has_the_bytes_of_the_run_without(ray_cluster, parrot_model, tmp_path):
+def test_a_run_with_sleep_has_the_bytes_of_the_run_without(ray_cluster, parrot_model, tmp_path, monkeypatch):
+    sleep, slept = Fleet.sleep, []
+    monkeypatch.setattr(Fleet, "sleep", lambda fleet: slept.append(sleep(fleet)))
     runs = [
         outcome_of(
             config_for(
                 parrot_model,
-                tmp_path / str(sleep),
+                tmp_path / str(sleeps),
                 updates=2,
                 max_staleness=0,
-                rollout={"engine": {"kind": "transformers", "sleep": sleep}},
+                rollout={"engine": {"kind": "transformers", "sleep": sleeps}},
             )
         )
-        for sleep in (False, True)
+        for sleeps in (False, True)
     ]
-    assert runs[0] == runs[1]
+    assert runs[0] == runs[1] and len(slept) == 2  # once for each update of the second
 
 
 def test_a_run_whose_play_is_ahead_sleeps_too(ray_cluster, parrot_model, tmp_path):
