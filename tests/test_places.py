@@ -153,20 +153,23 @@ def test_the_replacement_of_a_worker_gets_its_card(light):
     until_free(light, 2 * CARDS)
 
 
-def test_whole_cards_are_nobody_elses_and_an_engines_are_on_one_node(light):
-    """Two ranks with a card each and an engine over two: all that there are."""
-    engine = EngineSettings(tensor_parallel=2)
+@pytest.mark.parametrize(("workers", "parallel"), [(1, 2), (2, 1)])
+def test_whole_cards_are_nobody_elses(light, workers, parallel):
+    """Two ranks with a card each and engines over two: all that there are. An engine's cards are on one
+    node; so are the ranks, which send each other much more than they send the workers."""
+    engine = EngineSettings(tensor_parallel=parallel)
     config = RunConfig(
-        rollout=RolloutSettings(workers=1, gpus_per_worker=2, engine=engine),
+        rollout=RolloutSettings(workers=workers, gpus_per_worker=parallel, engine=engine),
         learner=LearnerSettings(ranks=2, gpus_per_rank=1),
     )
     with ExitStack() as house:
-        learners, fleet = start(config, house, "whole")
-        ranks, workers = where(light, learners, fleet)
-        assert [len(cards) for _, cards in ranks + workers] == [1, 1, 2]
-        assert len({(node, card) for node, cards in ranks + workers for card in cards}) == 2 * CARDS
-        # the engine loads while the learners start: it does not wait for them
-        assert not light.get(fleet.handles[0].after_the_learners.remote(), timeout=WAIT)
+        learners, fleet = start(config, house, f"whole-{parallel}")
+        ranks, playing = where(light, learners, fleet)
+        assert [len(cards) for _, cards in ranks + playing] == [1, 1] + [parallel] * workers
+        assert len({(node, card) for node, cards in ranks + playing for card in cards}) == 2 * CARDS
+        assert len({node for node, _ in ranks}) == 1
+        # engines load while the learners start: they do not wait for them
+        assert not any(light.get([handle.after_the_learners.remote() for handle in fleet.handles], timeout=WAIT))
     until_free(light, 2 * CARDS)
 
 
