@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +29,10 @@ def compute_dtype(settings: LearnerSettings) -> torch.dtype:
 
 def attention_kernel(settings: LearnerSettings) -> str:
     """transformers' name of the attention to use; every one keeps packed sequences apart."""
-    choice = settings.attention
-    if choice == "auto":
-        choice = "flash_attention_2" if settings.gpus_per_rank and find_spec("flash_attn") else "sdpa"
-    return attention.NAME if choice == "sdpa" else choice
+    if settings.attention == "varlen" and not (settings.gpus_per_rank and half_precision(settings)):
+        raise ValueError("learner.attention=varlen runs on GPUs in bfloat16 alone; sdpa runs everywhere")
+    ours = {"auto": attention.NAME, "sdpa": attention.NAME, "eager": attention.PLAIN, "varlen": attention.VARLEN}
+    return ours.get(settings.attention, settings.attention)
 
 
 def load_model(

@@ -1,4 +1,4 @@
-"""Log-probs and entropies read in slices of the vocabulary: the same numbers as of whole logits, which are never held."""
+"""Log-probs and entropies read in slices of the vocabulary: the same numbers as of whole logits, without these."""
 
 from __future__ import annotations
 
