@@ -84,6 +84,7 @@ def test_a_mistake_is_one_line_that_names_the_key(overrides, line):
         (["rollout.engine.max_sequences=100", "rollout.engine.max_batched_tokens=64"], "max_batched_tokens=64"),
         (["rollout.max_utterance_tokens=1024"], "rollout.engine.max_context"),
         (["learner.offload_optimizer=true", "learner.zero=0"], "learner.zero"),
+        (["learner.offload_parameters=true", "learner.zero=2"], "learner.offload_parameters needs learner.zero=3"),
     ],
 )
 def test_settings_that_do_not_fit_together_are_refused(overrides, key):
