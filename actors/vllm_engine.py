@@ -20,13 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from actors.engine import Completion, Request, Scored
+from actors.engine import Completion, Part, Request, Scored, refuse_while_resting, refuse_without_weights
 from actors.settings import EngineSettings
 from actors.transport.adapter import AdapterReceiver
 
 ADAPTER = ("policy", 1)  # name and id of the one adapter slot
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # the capacities vLLM offers
 CPU_BLOCK = 32  # tokens; the smallest its kernels like: prefixes are cached by whole blocks, and games are short
+TAGS: dict[Part, str] = {"weights": "weights", "cache": "kv_cache"}  # vLLM's names of what sleeps
 WHOLE_CARD_SHARE = 0.85  # of a card that nobody else uses
 SCORE_FIRST = -1  # vLLM's priority of scoring requests; play has 0, lower goes first
 
@@ -118,8 +119,10 @@ class VllmEngine:
             arguments["lora_target_modules"] = self.adapter.projections
         else:
             arguments["weight_transfer_config"] = WeightTransferConfig(backend=transport)
+        if settings.sleep and not on_gpu:
+            raise ValueError("rollout.engine.sleep=true needs a GPU, or rollout.engine.kind=transformers")
         if on_gpu:
-            arguments |= card_memory(settings)
+            arguments |= card_memory(settings) | {"enable_sleep_mode": bool(settings.sleep)}
         else:
             arguments["kv_cache_memory_bytes"] = int(settings.cpu_cache_gib * 2**30)
             arguments["block_size"] = CPU_BLOCK
@@ -166,7 +169,8 @@ class VllmEngine:
         if self.lora:
             self.load_adapter()
         self.updating = False
-        self.unusable = ""  # why no token may be made: an update broke off half-way
+        self.unusable = ""
+        self.asleep: set[Part] = set()
         self.live: set[str] = set()
         self.held: list[Completion] = []  # finished while scoring
         self.scored: dict[str, np.ndarray] = {}
@@ -210,8 +214,7 @@ class VllmEngine:
         self.live.add(request.id)
 
     def step(self) -> list[Completion]:
-        if self.updating or self.unusable:
-            raise RuntimeError(f"no token can be made: {self.unusable or 'a weight update is under way'}")
+        refuse_while_resting(self)
         done, self.held = self.held, []
         if self.engine.has_unfinished_requests():
             done += self.advance()
@@ -291,8 +294,7 @@ class VllmEngine:
     def score(self, sequences: list[list[int]]) -> list[np.ndarray]:
         """Prompt log-probs are never read from the prefix cache. Requests in flight share the
         steps this takes; what finishes meanwhile is returned by the next `step`."""
-        if self.updating or self.unusable:
-            raise RuntimeError(f"nothing can be scored: {self.unusable or 'a weight update is under way'}")
+        refuse_while_resting(self)
         names = [self._add_score(ids, SCORE_FIRST, read_cache=False) for ids in sequences]
         while not all(name in self.scored for name in names):
             self.held += self.advance()
@@ -333,7 +335,21 @@ class VllmEngine:
         if self.adapter is None:
             self.engine.collective_rpc("init_weight_transfer_engine", args=(init_info,))
 
+    def sleep(self) -> None:
+        """vLLM's level 1: the weights wait in the host's memory, whatever a weight update would
+        not bring (LoRA's base, buffers, scales) with them; keys and values are dropped. `keep`
+        leaves requests with the scheduler, which preempts them."""
+        if not self.asleep:
+            self.engine.sleep(level=1, mode="keep")
+            self.asleep = {"weights", "cache"}
+
+    def wake(self, part: Part) -> None:
+        if part in self.asleep:
+            self.engine.wake_up([TAGS[part]])
+            self.asleep.discard(part)
+
     def start_weight_update(self) -> None:
+        refuse_without_weights(self)
         if self.adapter is None:
             self.engine.collective_rpc("start_weight_update")
         else:

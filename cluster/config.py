@@ -110,6 +110,8 @@ class RunConfig(Settings):
             )
         if self.learner.offload_optimizer and self.learner.zero == 0:
             raise ValueError("learner.offload_optimizer needs learner.zero of 1, 2 or 3")
+        if self.learner.offload_parameters and self.learner.zero != 3:
+            raise ValueError(f"learner.offload_parameters needs learner.zero=3, not {self.learner.zero}")
         credit = self.learner.credit
         labelled = self.reward.shaper == "aria" and self.reward.intentions.gives == "outcome"
         if self.reward.gives_advantages and credit.method != "reinforce":

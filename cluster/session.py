@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,8 +35,11 @@ from envs.registry import make_game
 from envs.settings import GameSettings
 
 if TYPE_CHECKING:
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
     from actors.fleet import Fleet
     from cluster.play_through import Playing
+    from learners.group import LearnerGroup
 
 
 def train(config: RunConfig, folder: RunFolder) -> dict:
@@ -55,6 +58,7 @@ def resume(config: RunConfig, folder: RunFolder) -> dict:
 
 def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
     from cluster.loop import TrainingLoop
+    from cluster.places import shared_cards
     from cluster.sync import WeightSync
     from learners.group import LearnerGroup
     from reward_service.remote import RewardService
@@ -74,6 +78,8 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
             vocabulary = check_model(model, config)
         metrics = house.enter_context(Metrics(folder, config, show, resume_at=_update_of(checkpoint)))
         show.stage("starting learners and rollout workers")
+        with named_failures():
+            places = house.enter_context(shared_cards(config))
         learners = LearnerGroup(
             config.learner,
             str(model),
@@ -82,10 +88,11 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
             name=folder.path.name,
             ranks_per_worker=config.rollout.engine.tensor_parallel,
             trust_remote_code=config.model.trust_remote_code,
+            places=places,
         )
         house.callback(learners.close)
         games = {config.game.name: config.game}
-        fleet = start_fleet(config, str(model), folder.path.name, house, games, meanwhile=learners.start)
+        fleet = start_fleet(config, str(model), folder.path.name, house, games, learners, places)
         rewards = RewardService(config.reward, config.game, folder.path.name, steady=config.max_staleness == 0)
         house.callback(rewards.close)
         ledger = _ledger(config, folder.path.name, players)
@@ -174,9 +181,12 @@ def start_fleet(
     run: str,
     house: ExitStack,
     games: dict[str, GameSettings],
-    meanwhile: Callable[[], None] | None = None,
+    learners: LearnerGroup | None = None,
+    places: list[PlacementGroupSchedulingStrategy] | None = None,
 ) -> Fleet:
-    """Start the workers of a planned config; `meanwhile` runs while their engines load."""
+    """Start the workers of a planned config, and the learners while their engines load. On shared cards the
+    learners start first: an engine measures what is left of its card, and takes its part of that. On others they
+    are placed first, close together, unless an engine needs several cards of one node."""
     from actors.fleet import Fleet
     from actors.worker import WorkerSpec
 
@@ -190,12 +200,16 @@ def start_fleet(
         seed=config.seed,
         trust_remote_code=config.model.trust_remote_code,
     )
-    fleet = Fleet(config.rollout, spec)
+    fleet = Fleet(config.rollout, spec, places)
     house.callback(fleet.close)
     with named_failures():
+        if learners is not None and places is not None:
+            learners.start()
+        elif learners is not None and config.rollout.engine.tensor_parallel == 1:
+            learners.place()
         fleet.launch()
-        if meanwhile is not None:
-            meanwhile()
+        if learners is not None and places is None:
+            learners.start()
         fleet.start()
     return fleet
 

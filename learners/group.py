@@ -41,6 +41,7 @@ class RankActor:
         from learners.rank import LearnerRank
 
         self.rank = LearnerRank(**arguments)
+        self.shares_card = 0 < (arguments["settings"].gpus_per_rank or 0) < 1
 
     def meeting_point(self) -> tuple[str, int]:
         return meeting_point()
@@ -50,6 +51,10 @@ class RankActor:
 
     def call(self, method: str, *arguments: Any) -> Any:
         result = getattr(self.rank, method)(*arguments)
+        if self.shares_card:  # what torch holds without using it is the engine's
+            import torch
+
+            torch.cuda.empty_cache()
         return result if self.rank.rank == 0 else None
 
 
@@ -66,9 +71,11 @@ class LearnerGroup:
         ranks_per_worker: int = 1,
         revision: str | None = None,
         trust_remote_code: bool = False,
+        places: Sequence[PlacementGroupSchedulingStrategy] | None = None,
     ):
         """`transport` instead of `settings.sync.transport`; `ranks_per_worker` is the number of processes
-        of one engine (NCCL needs to know)."""
+        of one engine (NCCL needs to know). `places`: each rank's, where somebody else has made them and
+        will give them back."""
         self.settings, self.name = settings, name
         self.transport = transport
         self.arguments = {
@@ -81,16 +88,28 @@ class LearnerGroup:
             "trust_remote_code": trust_remote_code,
         }
         self.actors: list[ActorHandle] = []
-        self.placement: PlacementGroup | None = None
+        self.given = self.places = places
+        self.placement: PlacementGroup | None = None  # made here
+
+    def place(self) -> None:
+        """Make room for the ranks, on as few nodes as can be. `start` does it where it was not done before."""
+        try:
+            self._place(time.monotonic() + self.settings.start_seconds)
+        except BaseException:
+            self.close()
+            raise
 
     def start(self) -> None:
         """All ranks up and joined, or an error that says what is missing."""
         deadline = time.monotonic() + self.settings.start_seconds
         try:
-            self._place(deadline)
+            if self.places is None:
+                self._place(deadline)
             transport = self.transport or self.settings.sync.transport
             for rank in range(self.settings.ranks):
-                self.actors.append(self._rank(rank, self.arguments | {"rank": rank, "transport": transport}))
+                self.actors.append(
+                    self._rank(self.places[rank], self.arguments | {"rank": rank, "transport": transport})
+                )
             meet = self._gather("start", [self.actors[0].meeting_point.remote()], deadline - time.monotonic())[0]
             self._all("start", deadline - time.monotonic(), *meet)
         except BaseException:
@@ -117,16 +136,17 @@ class LearnerGroup:
                 f"no room for {settings.ranks} learner ranks of {bundle} within learner.start_seconds="
                 f"{settings.start_seconds:g}: {free.get('CPU', 0.0):g} CPUs and {free.get('GPU', 0.0):g} GPUs are free"
             )
+        self.places = [PlacementGroupSchedulingStrategy(self.placement, rank) for rank in range(settings.ranks)]
 
-    def _rank(self, rank: int, arguments: dict[str, Any]) -> ActorHandle:
+    def _rank(self, place: PlacementGroupSchedulingStrategy, arguments: dict[str, Any]) -> ActorHandle:
         settings = self.settings
-        name = f"parley-{self.name}-learner-{rank}"
+        name = f"parley-{self.name}-learner-{arguments['rank']}"
         try:
             return RankActor.options(
                 name=name,
                 num_cpus=settings.cpus_per_rank or 0.001,
                 num_gpus=settings.gpus_per_rank or 0.0,
-                scheduling_strategy=PlacementGroupSchedulingStrategy(self.placement, rank),
+                scheduling_strategy=place,
                 runtime_env={"env_vars": environment(settings)},
             ).remote(arguments)
         except ValueError as error:  # Ray's word for a name that is taken
@@ -180,6 +200,7 @@ class LearnerGroup:
         if self.placement is not None:
             remove_placement_group(self.placement)
             self.placement = None
+        self.places = self.given
 
     def _all(self, method: str, seconds: float, *arguments: Any, meanwhile: Callable[[], None] | None = None) -> Any:
         """Call a method on every rank; the first rank's answer."""
