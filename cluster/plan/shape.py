@@ -168,12 +168,20 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _from_hub(name: str, revision: str | None) -> dict[str, Any]:
+    """From what was downloaded before, else asked for once: nobody should wait here for a hub that is out of reach."""
     try:
-        from huggingface_hub import hf_hub_download
-        from huggingface_hub.errors import HfHubHTTPError
+        from huggingface_hub import get_session, hf_hub_url, try_to_load_from_cache
+        from huggingface_hub.utils import build_hf_headers
     except ImportError:
         raise ShapeUnknown("huggingface_hub is not installed") from None
+    cached = try_to_load_from_cache(name, "config.json", revision=revision)
+    if isinstance(cached, str):
+        return _read(Path(cached))
     try:
-        return _read(Path(hf_hub_download(name, "config.json", revision=revision, etag_timeout=FETCH_SECONDS)))
-    except (OSError, ValueError, HfHubHTTPError) as error:
-        raise ShapeUnknown(f"{name} is out of reach: {str(error).strip().splitlines()[0]}") from error
+        url = hf_hub_url(name, "config.json", revision=revision)
+        answer = get_session().get(url, headers=build_hf_headers(), timeout=FETCH_SECONDS, follow_redirects=True)
+    except Exception as error:  # of whichever web client it has
+        raise ShapeUnknown(f"the hub, asked for {name}, is out of reach ({type(error).__name__})") from error
+    if answer.status_code != 200:
+        raise ShapeUnknown(f"the hub, asked for {name}, says {answer.status_code}")
+    return answer.json()
