@@ -28,6 +28,7 @@ from actors.engine import Completion, Request, Scored
 from actors.settings import EngineSettings
 from actors.slot_cache import SlotCache
 from actors.transport.adapter import AdapterReceiver
+from actors.transport.broadcast import BroadcastReceiver
 from actors.transport.bucket import BadBucket, tensors_of
 from actors.transport.object_store import read_object_store
 from actors.transport.shared_memory import read_shared_memory
@@ -42,12 +43,13 @@ class TransformersEngine:
         settings: EngineSettings,
         model_path: str,
         *,
-        transport: str = "shared_memory",
+        transport: str | None = "shared_memory",
         lora_rank: int = 0,
         version: int = 0,
         trust_remote_code: bool = False,
     ):
-        if not lora_rank and transport not in READERS:
+        broadcast = transport in ("nccl", "gloo")
+        if not lora_rank and transport is not None and not broadcast and transport not in READERS:
             raise ValueError(
                 f"rollout.engine.kind=transformers cannot sync over {transport}: "
                 f"set learner.sync.transport to {' or '.join(READERS)}"
@@ -76,6 +78,7 @@ class TransformersEngine:
         self.model = self.model.to(self.device).eval().requires_grad_(False)
         self.settings = settings
         self.version = version
+        self.receiver = BroadcastReceiver() if broadcast else None
         self.read = READERS.get(transport)
         self.adapter = AdapterReceiver(lora_rank, model_path, trust_remote_code) if lora_rank else None
         self.base_weights: dict[str, torch.Tensor] = {}  # of modules that carry an adapter
@@ -329,7 +332,10 @@ class TransformersEngine:
         self.warm_lengths.clear()
 
     def init_weight_transfer_engine(self, init_info: dict[str, Any]) -> None:
-        if init_info:
+        if self.receiver:
+            place = {name: value for name, value in init_info.items() if name != "rank_offset"}
+            self.receiver.join(init_info["rank_offset"], **place)
+        elif init_info:
             raise ValueError(f"the transformers engine needs nothing to start a transfer, but got {sorted(init_info)}")
 
     def start_weight_update(self) -> None:
@@ -343,7 +349,8 @@ class TransformersEngine:
             if self.adapter:
                 self.adapter.receive(update_info)
             else:
-                self._load(tensors_of(update_info, self.read(update_info)))
+                read = self.receiver.receive(update_info["nbytes"]) if self.receiver else self.read(update_info)
+                self._load(tensors_of(update_info, read))
         except BaseException as error:
             self._broke_off(error)
             raise
@@ -394,5 +401,7 @@ class TransformersEngine:
             own[name].copy_(base.float() + scale * (up @ down).to(base.device))
 
     def close(self) -> None:
+        if self.receiver:
+            self.receiver.leave()
         if self.adapter:
             self.adapter.close()

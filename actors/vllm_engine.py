@@ -62,7 +62,7 @@ class VllmEngine:
         settings: EngineSettings,
         model_path: str,
         *,
-        transport: str = "shared_memory",
+        transport: str | None = "shared_memory",
         lora_rank: int = 0,
         seed: int = 0,
         version: int = 0,
@@ -82,7 +82,7 @@ class VllmEngine:
         if settings.tensor_parallel > 1 and transport == "object_store":
             raise ValueError(
                 f"rollout.engine.tensor_parallel={settings.tensor_parallel} cannot sync over the object store: "
-                "set learner.sync.transport to nccl or shared_memory"
+                "set learner.sync.transport to nccl or gloo, or to shared_memory on one node"
             )
         self.adapter = AdapterReceiver(lora_rank, model_path, trust_remote_code) if lora_rank else None
         self.lora = LoRARequest(*ADAPTER, str(self.adapter.folder)) if self.adapter else None
@@ -94,8 +94,9 @@ class VllmEngine:
             arguments |= {"enable_lora": True, "max_loras": 1, "max_cpu_loras": 1, "max_lora_rank": fitting[0]}
             # vLLM would wrap the output head too, and its wrapper there cannot compute prompt log-probs.
             arguments["lora_target_modules"] = self.adapter.projections
-        else:
-            arguments["weight_transfer_config"] = WeightTransferConfig(backend=transport)
+        elif transport is not None:
+            broadcast = transport in ("nccl", "gloo")
+            arguments["weight_transfer_config"] = WeightTransferConfig(backend="broadcast" if broadcast else transport)
         if on_gpu:
             arguments["gpu_memory_utilization"] = settings.gpu_memory_share
         else:

@@ -47,7 +47,7 @@ class WorkerSpec:
     model_path: str
     games: dict[str, GameSettings]  # by the name that tickets use
     rollout: RolloutSettings
-    transport: str = "shared_memory"
+    transport: str | None = "shared_memory"  # None: the engine keeps the weights of its folder
     lora_rank: int = 0
     seed: int = 0
     version: int = 0  # of the weights in model_path

@@ -148,7 +148,7 @@ def _evaluating(config: RunConfig, model: str, folder: RunFolder, games: dict[st
             path = model_to_measure(config, model, folder, show)
             check_model(path, config)
         show.stage("starting rollout workers")
-        fleet = start_fleet(config, str(path), "object_store", folder.path.name, house, games)
+        fleet = start_fleet(config, str(path), None, folder.path.name, house, games)
 
         def seat_with_own_weights() -> None:  # the model's folder holds the weights that are measured
             for worker in fleet.joining():
@@ -165,7 +165,7 @@ def _evaluating(config: RunConfig, model: str, folder: RunFolder, games: dict[st
 def start_fleet(
     config: RunConfig,
     model: str,
-    transport: str,
+    transport: str | None,
     run: str,
     house: ExitStack,
     games: dict[str, GameSettings],

@@ -89,6 +89,7 @@ class ObjectStoreEngine(BucketEngine):
 
 for name, engine in (("shared_memory", SharedMemoryEngine), ("object_store", ObjectStoreEngine)):
     WeightTransferEngineFactory.register_engine(name, engine)
+WeightTransferEngineFactory.register_engine("broadcast", "actors.transport.vllm_broadcast", "BroadcastEngine")
 
 
 class KnowsTransports:

@@ -44,6 +44,14 @@ class Bucket:
             flat = tensor.contiguous().reshape(-1).view(torch.uint8)
             torch.from_numpy(target[offset : offset + flat.numel()]).copy_(flat)
 
+    def run(self, device: torch.device) -> torch.Tensor:
+        """The bytes on that device."""
+        run = torch.empty(self.table["nbytes"], dtype=torch.uint8, device=device)
+        for offset, tensor in zip(self.table["offsets"], self.tensors, strict=True):
+            flat = tensor.contiguous().reshape(-1).view(torch.uint8)
+            run[offset : offset + flat.numel()].copy_(flat)
+        return run
+
 
 def layout(metas: list[ParamMeta]) -> dict[str, Any]:
     offsets, end = [], 0
@@ -86,12 +94,20 @@ class BucketEngine(TrainerWeightTransferEngine[BucketInitInfo]):
         for cut in buckets([size_of(meta) for meta in metas], self.bucket_bytes):
             bucket = Bucket(layout(metas[cut]), [next(tensors)[1] for _ in metas[cut]])
             if self.is_sender:
-                self.client.update_weights(bucket.table | self.place(bucket))
+                self.ship(bucket)
         if next(tensors, None) is not None:
             raise RuntimeError("the weight source yields more than its metadata declares")
         if self.is_sender:
+            self.landed()
             self.client.finish_weight_update()
         self.release()
+
+    def ship(self, bucket: Bucket) -> None:
+        """Bring the bucket to the workers."""
+        self.client.update_weights(bucket.table | self.place(bucket))
+
+    def landed(self) -> None:
+        """Returns when the workers have loaded all that was shipped."""
 
     def shutdown(self) -> None:
         self.release()

@@ -1,0 +1,35 @@
+"""Weights by broadcast: this process's part in the sender's circle.
+
+Every bucket is announced over the control plane, then its bytes come over NCCL or gloo. A
+sender that gives up or dies ends the wait: the update breaks off with an error, and the next
+sync makes a new circle, for which the old one is left.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from weights.circle import Circle, CircleBroken, sender_goes_on, visit_store
+
+
+class BroadcastReceiver:
+    def __init__(self) -> None:
+        self.circle: Circle | None = None
+
+    def join(self, rank: int, *, library: str, address: str, port: int, size: int, seconds: float) -> None:
+        self.leave()
+        store = visit_store(address, port, seconds)
+        self.circle = Circle(library, store.clone(), rank, size, seconds, sender_goes_on(store))
+
+    def receive(self, nbytes: int) -> torch.Tensor:
+        """The bucket's bytes, in this process's own memory on the circle's device."""
+        if self.circle is None:
+            raise CircleBroken("no sender has met this process")
+        run = torch.empty(nbytes, dtype=torch.uint8, device=self.circle.device)
+        self.circle.broadcast(run)
+        return run
+
+    def leave(self) -> None:
+        if self.circle is not None:
+            self.circle.leave()
+            self.circle = None
