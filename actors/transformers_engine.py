@@ -28,7 +28,7 @@ from actors.engine import Completion, Request, Scored
 from actors.settings import EngineSettings
 from actors.slot_cache import SlotCache
 from actors.transport.adapter import AdapterReceiver
-from actors.transport.broadcast import BroadcastReceiver
+from actors.transport.broadcast import BROADCASTS, BroadcastReceiver
 from actors.transport.bucket import BadBucket, tensors_of
 from actors.transport.object_store import read_object_store
 from actors.transport.shared_memory import read_shared_memory
@@ -48,11 +48,10 @@ class TransformersEngine:
         version: int = 0,
         trust_remote_code: bool = False,
     ):
-        broadcast = transport in ("nccl", "gloo")
-        if not lora_rank and transport is not None and not broadcast and transport not in READERS:
+        if not lora_rank and transport not in (None, *READERS, *BROADCASTS):
             raise ValueError(
                 f"rollout.engine.kind=transformers cannot sync over {transport}: "
-                f"set learner.sync.transport to {' or '.join(READERS)}"
+                f"set learner.sync.transport to {' or '.join((*READERS, *BROADCASTS))}"
             )
         if settings.tensor_parallel > 1:
             raise ValueError(
@@ -78,7 +77,7 @@ class TransformersEngine:
         self.model = self.model.to(self.device).eval().requires_grad_(False)
         self.settings = settings
         self.version = version
-        self.receiver = BroadcastReceiver() if broadcast else None
+        self.receiver = BroadcastReceiver() if transport in BROADCASTS else None
         self.read = READERS.get(transport)
         self.adapter = AdapterReceiver(lora_rank, model_path, trust_remote_code) if lora_rank else None
         self.base_weights: dict[str, torch.Tensor] = {}  # of modules that carry an adapter
@@ -399,6 +398,9 @@ class TransformersEngine:
             base = self.base_weights.setdefault(name, own[name].clone())
             down, up = tensors[key].float(), tensors[key.replace("lora_A", "lora_B")].float()
             own[name].copy_(base.float() + scale * (up @ down).to(base.device))
+
+    def broken(self) -> str:
+        return ""  # it is this process alone
 
     def close(self) -> None:
         if self.receiver:

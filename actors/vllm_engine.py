@@ -23,6 +23,7 @@ import numpy as np
 from actors.engine import Completion, Request, Scored
 from actors.settings import EngineSettings
 from actors.transport.adapter import AdapterReceiver
+from actors.transport.broadcast import BROADCASTS
 
 ADAPTER = ("policy", 1)  # name and id of the one adapter slot
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # the capacities vLLM offers
@@ -95,8 +96,8 @@ class VllmEngine:
             # vLLM would wrap the output head too, and its wrapper there cannot compute prompt log-probs.
             arguments["lora_target_modules"] = self.adapter.projections
         elif transport is not None:
-            broadcast = transport in ("nccl", "gloo")
-            arguments["weight_transfer_config"] = WeightTransferConfig(backend="broadcast" if broadcast else transport)
+            backend = "broadcast" if transport in BROADCASTS else transport
+            arguments["weight_transfer_config"] = WeightTransferConfig(backend=backend)
         if on_gpu:
             arguments["gpu_memory_utilization"] = settings.gpu_memory_share
         else:
@@ -140,6 +141,7 @@ class VllmEngine:
             ),
             stat_loggers=stat_loggers,
         )
+        self.parallel = settings.tensor_parallel > 1  # its computing is done by processes of their own
         self.version = version
         self.engine.set_weight_version(str(version))
         if self.lora:
@@ -349,6 +351,10 @@ class VllmEngine:
         except BaseException as error:
             self.updating, self.unusable = False, f"a weight update broke off: {type(error).__name__}: {error}"
             raise
+
+    def broken(self) -> str:
+        executor = self.engine.engine_core.engine_core.model_executor
+        return "a process of the engine died" if self.parallel and executor.is_failed else ""
 
     def close(self) -> None:
         if self.adapter:

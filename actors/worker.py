@@ -241,6 +241,8 @@ class RolloutWorker:
     def alive(self) -> None:
         if self.failure is not None:
             raise self.failure
+        if self.engine is not None and (why := self.engine.broken()):
+            raise WorkerFailed(f"rollout worker {self.index}: {why}")
 
     def play(self, tickets: list[Ticket], temperature: float | None = None) -> None:
         """Take on these tickets; each comes back once through `finished`."""

@@ -98,7 +98,7 @@ class RunConfig(Settings):
                 "learner.gpus_per_rank have to be above 0"
             )
         engine = self.rollout.engine
-        if engine.tensor_parallel > 1 and engine.tensor_parallel != self.rollout.gpus_per_worker:
+        if self.rollout.gpus_per_worker and engine.tensor_parallel not in (1, self.rollout.gpus_per_worker):
             raise ValueError(
                 f"rollout.engine.tensor_parallel={engine.tensor_parallel} needs rollout.gpus_per_worker="
                 f"{engine.tensor_parallel}, not {self.rollout.gpus_per_worker:g}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from pathlib import Path
 
@@ -27,22 +26,26 @@ SILENCE = 6.0  # seconds, of this configuration
 
 
 class Worker(RolloutWorker):
-    """A rollout worker that can be told to drop out as it is about to receive a bucket."""
+    """A rollout worker that does something as it is about to receive a bucket."""
 
-    def drop_out(self, with_signal: int, bucket: int) -> None:
-        self.left, self.signal = bucket, with_signal
+    then = ()
+
+    def at_bucket(self, number: int, *what) -> None:
+        """("kill", process, signal) or ("raise", message)."""
+        self.left, self.then = number, what
 
     def update_weights(self, update_info):
-        self.left = getattr(self, "left", 0) - 1
-        if self.left == 0:
-            os.kill(os.getpid(), self.signal)
+        if self.then:
+            self.left -= 1
+        if self.then and not self.left:
+            (what, *which), self.then = self.then, ()
+            if what == "raise":
+                raise ValueError(*which)
+            os.kill(*which)
         super().update_weights(update_info)
 
-    def open_files(self) -> int:
-        return len(os.listdir("/proc/self/fd"))
-
-    def circle_threads(self) -> int:
-        return sum(thread.name.startswith("circle") for thread in threading.enumerate())
+    def process(self) -> int:
+        return os.getpid()
 
 
 @pytest.fixture(scope="module")
@@ -98,27 +101,60 @@ def holds(ray, worker, group) -> bool:
     return float(np.abs(theirs - group.score([sequence])[0]).max()) < 1e-4
 
 
-def test_deaths(ray_cluster, group, recruit):
-    ray = ray_cluster
-    first, survivor = recruit(2)
+def open_files(*processes: int) -> list[int]:
+    return [len(list(Path(f"/proc/{process}/fd").iterdir())) for process in processes]
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_worker_that_drops_out_is_noticed_and_the_others_go_on(ray_cluster, group, recruit, how):
+    victim, survivor = recruit(2)
     group.update(*make_batch(6, seed=1))
-    t = time.monotonic()
-    group.send_weights([first, survivor], version=1)
-    print("first", time.monotonic() - t)
-    assert holds(ray, first, group) and holds(ray, survivor, group)
-    for kind in (signal.SIGKILL, signal.SIGSTOP):
-        (victim,) = recruit(1)
-        ray.get(victim.drop_out.remote(kind, 3), timeout=30)
-        t = time.monotonic()
-        with pytest.raises(LearnerError) as e:
-            group.send_weights([victim, survivor], version=2)
-        print(kind, time.monotonic() - t, e.value)
-        t = time.monotonic()
-        group.send_weights([first, survivor], version=2)
-        print(
-            "again",
-            time.monotonic() - t,
-            ray.get(survivor.open_files.remote()),
-            ray.get(survivor.circle_threads.remote()),
-        )
-        assert holds(ray, first, group) and holds(ray, survivor, group)
+    group.send_weights([victim, survivor], version=1)
+    assert holds(ray_cluster, victim, group) and holds(ray_cluster, survivor, group)
+    group.update(*make_batch(6, seed=2))
+    process = ray_cluster.get(victim.process.remote(), timeout=30)
+    ray_cluster.get(victim.at_bucket.remote(3, "kill", process, how), timeout=30)
+    seen = "died" if how == signal.SIGKILL else f"gave no sign of life for learner.sync.silence_seconds={SILENCE:g}"
+    started = time.monotonic()
+    with pytest.raises(LearnerError, match=f"weight sync 2: rollout worker 0 {seen}"):
+        group.send_weights([victim, survivor], version=2)
+    assert time.monotonic() - started < SILENCE + 5
+    ray_cluster.kill(victim)
+    with pytest.raises(RuntimeError, match="a weight update (broke off|is under way)"):
+        ray_cluster.get(survivor.score.remote([[5, 9]]), timeout=30)
+    (replacement,) = recruit(1)
+    group.send_weights([replacement, survivor], version=2)
+    assert holds(ray_cluster, replacement, group) and holds(ray_cluster, survivor, group)
+
+
+def test_a_circle_that_is_left_leaves_nothing_open(ray_cluster, group, recruit):
+    one, other = recruit(2)
+    ranks = ray_cluster.get([actor.process.remote() for actor in group.actors], timeout=30)
+    processes = [*ray_cluster.get([w.process.remote() for w in (one, other)], timeout=30), *ranks]
+    counts = []
+    for version in range(6):
+        if version % 2:
+            ray_cluster.get(one.at_bucket.remote(2, "raise", "out of order"), timeout=30)
+            with pytest.raises(LearnerError, match="rollout worker 0, update_weights: ValueError: out of order"):
+                group.send_weights([one, other], version)
+        group.send_weights([one, other] if version % 2 else [other, one], version)
+        counts.append(open_files(*processes))
+    assert group.update(*make_batch(4, seed=3))["applied"] == 1, "the ranks are still in step"
+    assert counts[-1] == counts[1], counts
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_that_dies_lets_the_workers_go(ray_cluster, model, group, recruit, rank):
+    (worker,) = recruit(1)
+    doomed = learners(model, f"test-doomed-{rank}")
+    try:
+        process = ray_cluster.get(doomed.actors[rank].process.remote(), timeout=30)
+        ray_cluster.get(worker.at_bucket.remote(3, "kill", process, signal.SIGKILL), timeout=30)
+        started = time.monotonic()
+        with pytest.raises(LearnerError, match=f"rank {rank} died"):
+            doomed.send_weights([worker], version=1)
+    finally:
+        doomed.close()
+    group.send_weights([worker], version=2)
+    assert time.monotonic() - started < 10
+    assert holds(ray_cluster, worker, group)

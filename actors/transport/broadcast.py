@@ -11,6 +11,8 @@ import torch
 
 from weights.circle import Circle, CircleBroken, sender_goes_on, visit_store
 
+BROADCASTS = ("nccl", "gloo")  # the transports that this is
+
 
 class BroadcastReceiver:
     def __init__(self) -> None:
