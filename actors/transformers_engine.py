@@ -31,6 +31,7 @@ from actors.transport.adapter import AdapterReceiver
 from actors.transport.broadcast import BROADCASTS, BroadcastReceiver
 from actors.transport.bucket import BadBucket, tensors_of
 from actors.transport.object_store import read_object_store
+from actors.transport.same_memory import SameMemoryReceiver
 from actors.transport.shared_memory import read_shared_memory
 
 READERS = {"shared_memory": read_shared_memory, "object_store": read_object_store}
@@ -48,11 +49,6 @@ class TransformersEngine:
         version: int = 0,
         trust_remote_code: bool = False,
     ):
-        if not lora_rank and transport not in (None, *READERS, *BROADCASTS):
-            raise ValueError(
-                f"rollout.engine.kind=transformers cannot sync over {transport}: "
-                f"set learner.sync.transport to {' or '.join((*READERS, *BROADCASTS))}"
-            )
         if settings.tensor_parallel > 1:
             raise ValueError(
                 f"rollout.engine.kind=transformers runs on one device, not tensor_parallel={settings.tensor_parallel}"
@@ -77,8 +73,8 @@ class TransformersEngine:
         self.model = self.model.to(self.device).eval().requires_grad_(False)
         self.settings = settings
         self.version = version
-        self.receiver = BroadcastReceiver() if transport in BROADCASTS else None
-        self.read = READERS.get(transport)
+        self.receiver = BroadcastReceiver() if transport in BROADCASTS else SameMemoryReceiver(self.device)
+        self.read = READERS.get(transport, self.receiver.read)
         self.adapter = AdapterReceiver(lora_rank, model_path, trust_remote_code) if lora_rank else None
         self.base_weights: dict[str, torch.Tensor] = {}  # of modules that carry an adapter
         self.updating = False
@@ -331,11 +327,7 @@ class TransformersEngine:
         self.warm_lengths.clear()
 
     def init_weight_transfer_engine(self, init_info: dict[str, Any]) -> None:
-        if self.receiver:
-            place = {name: value for name, value in init_info.items() if name != "rank_offset"}
-            self.receiver.join(init_info["rank_offset"], **place)
-        elif init_info:
-            raise ValueError(f"the transformers engine needs nothing to start a transfer, but got {sorted(init_info)}")
+        self.receiver.meet(init_info)
 
     def start_weight_update(self) -> None:
         if self.adapter:
@@ -348,8 +340,7 @@ class TransformersEngine:
             if self.adapter:
                 self.adapter.receive(update_info)
             else:
-                read = self.receiver.receive(update_info["nbytes"]) if self.receiver else self.read(update_info)
-                self._load(tensors_of(update_info, read))
+                self._load(tensors_of(update_info, self.read(update_info)))
         except BaseException as error:
             self._broke_off(error)
             raise
@@ -360,6 +351,7 @@ class TransformersEngine:
             if self.adapter:
                 self.adapter.finish()
                 self._merge_adapter()
+            self.receiver.finish()
         except BaseException as error:
             self._broke_off(error)
             raise
@@ -403,7 +395,6 @@ class TransformersEngine:
         return ""  # it is this process alone
 
     def close(self) -> None:
-        if self.receiver:
-            self.receiver.leave()
+        self.receiver.leave()
         if self.adapter:
             self.adapter.close()

@@ -23,8 +23,8 @@ import numpy as np
 from actors.engine import Completion, Request, Scored
 from actors.settings import EngineSettings
 from actors.transport.adapter import AdapterReceiver
-from actors.transport.broadcast import BROADCASTS
 
+BACKENDS = {"nccl": "broadcast", "gloo": "broadcast", "ipc": "same_memory"}  # vLLM has engines of its own of such names
 ADAPTER = ("policy", 1)  # name and id of the one adapter slot
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # the capacities vLLM offers
 CPU_BLOCK = 32  # tokens; the smallest its kernels like: prefixes are cached by whole blocks, and games are short
@@ -96,8 +96,7 @@ class VllmEngine:
             # vLLM would wrap the output head too, and its wrapper there cannot compute prompt log-probs.
             arguments["lora_target_modules"] = self.adapter.projections
         elif transport is not None:
-            backend = "broadcast" if transport in BROADCASTS else transport
-            arguments["weight_transfer_config"] = WeightTransferConfig(backend=backend)
+            arguments["weight_transfer_config"] = WeightTransferConfig(backend=BACKENDS.get(transport, transport))
         if on_gpu:
             arguments["gpu_memory_utilization"] = settings.gpu_memory_share
         else:

@@ -219,12 +219,5 @@ def test_what_auto_stands_for():
     assert resolve_transport(LearnerSettings(sync={"transport": "ipc"}), nodes=2) == "ipc"
 
 
-def test_gpu_transports_speak_to_the_installed_vllm():
-    """Nothing is sent without a GPU, but what vLLM is asked has to be what it understands."""
-    from vllm.distributed.weight_transfer.factory import WeightTransferTrainerFactory
-
-    from learners.transport.ipc import ipc_init_info
-
-    assert not ipc_init_info(1, 2**20).is_sender
-    assert ipc_init_info(0, 1).backend in WeightTransferTrainerFactory._registry
+def test_a_rank_without_a_gpu_is_told_so():
     assert "CUDA" not in "".join(environment(LearnerSettings())) and os.sep in environment(LearnerSettings())["PATH"]

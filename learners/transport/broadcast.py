@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+import torch
 from vllm.distributed.weight_transfer.base import VLLMWeightSyncClient, WeightSource
 from vllm.distributed.weight_transfer.factory import WeightTransferTrainerFactory
 
@@ -64,7 +65,8 @@ class BroadcastTrainerEngine(BucketEngine):
         self._answered()
 
     def ship(self, bucket: Bucket) -> None:
-        run = bucket.run(self.circle.device)
+        run = torch.empty(bucket.table["nbytes"], dtype=torch.uint8, device=self.circle.device)
+        bucket.write(run)
         self._answered()  # engines load one bucket while the next is gathered
         self.calls = self.client.post("update_weights", bucket.table)
         self.circle.broadcast(run)

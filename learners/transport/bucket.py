@@ -38,19 +38,12 @@ class Bucket:
     table: dict[str, Any]
     tensors: list[torch.Tensor]
 
-    def write(self, target: np.ndarray) -> None:
-        """Into a uint8 array of `nbytes`."""
+    def write(self, target: np.ndarray | torch.Tensor) -> None:
+        """Into a run of at least `nbytes` bytes."""
+        target = torch.as_tensor(target)
         for offset, tensor in zip(self.table["offsets"], self.tensors, strict=True):
             flat = tensor.contiguous().reshape(-1).view(torch.uint8)
-            torch.from_numpy(target[offset : offset + flat.numel()]).copy_(flat)
-
-    def run(self, device: torch.device) -> torch.Tensor:
-        """The bytes on that device."""
-        run = torch.empty(self.table["nbytes"], dtype=torch.uint8, device=device)
-        for offset, tensor in zip(self.table["offsets"], self.tensors, strict=True):
-            flat = tensor.contiguous().reshape(-1).view(torch.uint8)
-            run[offset : offset + flat.numel()].copy_(flat)
-        return run
+            target[offset : offset + flat.numel()].copy_(flat)
 
 
 def layout(metas: list[ParamMeta]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from learners.settings import SyncSettings
 from learners.transport.adapter import AdapterInitInfo
 from learners.transport.broadcast import BroadcastInitInfo
 from learners.transport.client import WeightSyncError, WorkerClient, identity
-from learners.transport.ipc import ipc_init_info
+from learners.transport.ipc import IpcInitInfo
 from learners.transport.object_store import ObjectStoreInitInfo
 from learners.transport.shared_memory import SharedMemoryInitInfo
 from learners.transport.source import ModuleWeights
@@ -67,8 +67,8 @@ class WeightSender:
             self.engine = WeightTransferTrainerFactory.trainer_init(
                 self._init_info(), client=self.client, source=self.source
             )
-        elif self.rank == 0 and self.transport not in BROADCASTS:
-            self.client.init_weight_transfer_engine({"packed": True} if self.transport == "ipc" else {})
+        elif self.rank == 0 and self.transport not in (*BROADCASTS, "ipc"):  # which greets in step with the other ranks
+            self.client.init_weight_transfer_engine({})
         self.met = workers
 
     def _init_info(self) -> TrainerInitInfo:
@@ -80,7 +80,7 @@ class WeightSender:
         if self.transport == "adapter":
             return AdapterInitInfo(rank=self.rank, peft_config=adapter_config(self.module))
         if self.transport == "ipc":
-            return ipc_init_info(**common)
+            return IpcInitInfo(timeout_seconds=self.client.timeout_seconds, **common)
         return BroadcastInitInfo(library=self.transport, address=meeting_point()[0], **common)
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""A broadcast that somebody drops out of, over gloo: the code that runs over NCCL.
+"""Transfers that somebody drops out of: what runs over NCCL and CUDA IPC, over gloo and shared memory.
 
-Rollout workers and ZeRO-3 ranks are real processes and are really killed. Each of them is
-caught at the same place: the others are in the broadcast of a bucket, or on the way to it.
+Rollout workers and ZeRO-3 ranks are real processes and are really killed. All is caught at the
+same place: a worker is about to receive a bucket, and the others are at it or on the way to it.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ class Worker(RolloutWorker):
     def process(self) -> int:
         return os.getpid()
 
+    def engine_processes(self) -> list[int]:
+        return [handle.proc.pid for handle in self.engine.engine.engine_core.engine_core.model_executor.workers]
+
 
 @pytest.fixture(scope="module")
 def model(tiny_model, tmp_path_factory):
@@ -61,10 +64,10 @@ def model(tiny_model, tmp_path_factory):
     return folder
 
 
-def learners(model: Path, name: str, ranks: int = 2) -> LearnerGroup:
-    sync = {"transport": "gloo", "bucket_mib": 1, "timeout_seconds": 60, "silence_seconds": SILENCE}
+def learners(model: Path, name: str, transport: str = "gloo", ranks: int = 2, per_worker: int = 1) -> LearnerGroup:
+    sync = {"transport": transport, "bucket_mib": 1, "timeout_seconds": 60, "silence_seconds": SILENCE}
     settings = LearnerSettings(ranks=ranks, zero=3, sync=sync, learning_rate=1e-3, **MADE_UP)
-    group = LearnerGroup(settings, str(model), 1.0, 0, name)
+    group = LearnerGroup(settings, str(model), 1.0, 0, name, ranks_per_worker=per_worker)
     group.start()
     return group
 
@@ -80,10 +83,10 @@ def group(ray_cluster, model):
 def recruit(ray_cluster, model):
     """Starts workers; those that nobody killed are ended with the module."""
     settings = RolloutSettings(engine=engine_settings("transformers"))
-    spec = WorkerSpec("broadcast", str(model), {"twenty_questions": GameSettings()}, settings, transport="gloo")
-    started = []
+    games, started = {"twenty_questions": GameSettings()}, []
 
-    def recruit(count: int) -> list:
+    def recruit(count: int, transport: str = "gloo", settings: RolloutSettings = settings) -> list:
+        spec = WorkerSpec("transfer", str(model), games, settings, transport=transport, ray_metrics=False)
         made = [ray_cluster.remote(Worker).options(num_cpus=0, max_concurrency=8).remote(spec, i) for i in range(count)]
         ray_cluster.get([worker.ready.remote() for worker in made], timeout=120)
         started.extend(made)
@@ -158,3 +161,58 @@ def test_a_rank_that_dies_lets_the_workers_go(ray_cluster, model, group, recruit
     group.send_weights([worker], version=2)
     assert time.monotonic() - started < 10
     assert holds(ray_cluster, worker, group)
+
+
+def test_ranks_that_share_memory_with_the_workers_stay_in_step(ray_cluster, model, recruit):
+    """The others would wait in a collective for as long as an update may take."""
+    failing, steady = recruit(2, "ipc")
+    group = learners(model, "test-ipc", "ipc")
+    try:
+        segments = set(Path("/dev/shm").glob("psm_*"))
+        group.update(*make_batch(6, seed=4))
+        group.send_weights([failing, steady], version=1)
+        assert holds(ray_cluster, failing, group) and holds(ray_cluster, steady, group)
+        ray_cluster.get(failing.at_bucket.remote(3, "raise", "out of memory"), timeout=30)
+        started = time.monotonic()
+        with pytest.raises(LearnerError, match="rollout worker 0, update_weights: ValueError: out of memory"):
+            group.send_weights([failing, steady], version=2)
+        assert group.update(*make_batch(6, seed=5))["applied"] == 1
+        assert time.monotonic() - started < 30, "both ranks gave up together"
+        process = ray_cluster.get(failing.process.remote(), timeout=30)
+        ray_cluster.get(failing.at_bucket.remote(3, "kill", process, signal.SIGKILL), timeout=30)
+        with pytest.raises(LearnerError, match="rollout worker 0 died; the others have the weights"):
+            group.send_weights([failing, steady], version=3)
+        assert holds(ray_cluster, steady, group)
+        (replacement,) = recruit(1, "ipc")
+        group.send_weights([replacement, steady], version=3)
+        assert holds(ray_cluster, replacement, group) and holds(ray_cluster, steady, group)
+        assert set(Path("/dev/shm").glob("psm_*")) <= segments
+    finally:
+        group.close()
+
+
+def test_a_tensor_parallel_engine_takes_part_with_all_its_processes(ray_cluster, model, recruit):
+    engine = engine_settings("vllm").model_copy(update={"tensor_parallel": 2})
+    (worker,) = recruit(1, settings=RolloutSettings(engine=engine))
+    group = learners(model, "test-parallel", ranks=1, per_worker=2)
+    try:
+        group.update(*make_batch(6, seed=6))
+        group.send_weights([worker], version=1)
+        assert holds(ray_cluster, worker, group)
+        ray_cluster.get(worker.at_bucket.remote(3, "raise", "out of order"), timeout=30)
+        with pytest.raises(LearnerError, match="out of order"):
+            group.send_weights([worker], version=2)
+        group.update(*make_batch(6, seed=7))
+        group.send_weights([worker], version=2)
+        assert holds(ray_cluster, worker, group), "an update that broke off leaves nothing behind"
+        ray_cluster.get(worker.alive.remote(), timeout=30)
+        one = ray_cluster.get(worker.engine_processes.remote(), timeout=30)[1]
+        ray_cluster.get(worker.at_bucket.remote(3, "kill", one, signal.SIGKILL), timeout=30)
+        started = time.monotonic()
+        with pytest.raises(LearnerError, match="rollout worker 0"):
+            group.send_weights([worker], version=3)
+        with pytest.raises(RuntimeError, match="a process of the engine died"):
+            ray_cluster.get(worker.alive.remote(), timeout=30)
+        assert time.monotonic() - started < 20
+    finally:
+        group.close()
