@@ -29,8 +29,10 @@ from actors.rows import Rows
 from actors.settings import EngineSettings
 from actors.slot_cache import SlotCache
 from actors.transport.adapter import AdapterReceiver
+from actors.transport.broadcast import BROADCASTS, BroadcastReceiver
 from actors.transport.bucket import BadBucket, tensors_of
 from actors.transport.object_store import read_object_store
+from actors.transport.same_memory import SameMemoryReceiver
 from actors.transport.shared_memory import read_shared_memory
 
 READERS = {"shared_memory": read_shared_memory, "object_store": read_object_store}
@@ -43,17 +45,12 @@ class TransformersEngine:
         settings: EngineSettings,
         model_path: str,
         *,
-        transport: str = "shared_memory",
+        transport: str | None = "shared_memory",
         lora_rank: int = 0,
         version: int = 0,
         trust_remote_code: bool = False,
         on_gpu: bool = False,
     ):
-        if not lora_rank and transport not in READERS:
-            raise ValueError(
-                f"rollout.engine.kind=transformers cannot sync over {transport}: "
-                f"set learner.sync.transport to {' or '.join(READERS)}"
-            )
         if settings.tensor_parallel > 1:
             raise ValueError(
                 f"rollout.engine.kind=transformers runs on one device, not tensor_parallel={settings.tensor_parallel}"
@@ -78,7 +75,8 @@ class TransformersEngine:
         self.model = self.model.to(self.device).eval().requires_grad_(False)
         self.settings = settings
         self.version = version
-        self.read = READERS.get(transport)
+        self.receiver = BroadcastReceiver() if transport in BROADCASTS else SameMemoryReceiver(self.device)
+        self.read = READERS.get(transport, self.receiver.read)
         self.adapter = AdapterReceiver(lora_rank, model_path, trust_remote_code) if lora_rank else None
         self.base_weights: dict[str, torch.Tensor] = {}  # of modules that carry an adapter
         self.updating = False
@@ -312,8 +310,7 @@ class TransformersEngine:
         self.asleep.discard(part)
 
     def init_weight_transfer_engine(self, init_info: dict[str, Any]) -> None:
-        if init_info:
-            raise ValueError(f"the transformers engine needs nothing to start a transfer, but got {sorted(init_info)}")
+        self.receiver.meet(init_info)
 
     def start_weight_update(self) -> None:
         refuse_without_weights(self)
@@ -338,6 +335,7 @@ class TransformersEngine:
             if self.adapter:
                 self.adapter.finish()
                 self._merge_adapter()
+            self.receiver.finish()
         except BaseException as error:
             self._broke_off(error)
             raise
@@ -377,6 +375,10 @@ class TransformersEngine:
             down, up = tensors[key].float(), tensors[key.replace("lora_A", "lora_B")].float()
             own[name].copy_(base.float() + scale * (up @ down).to(base.device))
 
+    def broken(self) -> str:
+        return ""  # it is this process alone
+
     def close(self) -> None:
+        self.receiver.leave()
         if self.adapter:
             self.adapter.close()

@@ -92,7 +92,8 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
         )
         house.callback(learners.close)
         games = {config.game.name: config.game}
-        fleet = start_fleet(config, str(model), folder.path.name, house, games, learners, places)
+        transport = config.learner.sync.transport
+        fleet = start_fleet(config, str(model), transport, folder.path.name, house, games, learners, places)
         rewards = RewardService(config.reward, config.game, folder.path.name, steady=config.max_staleness == 0)
         house.callback(rewards.close)
         ledger = _ledger(config, folder.path.name, players)
@@ -161,7 +162,7 @@ def _evaluating(config: RunConfig, model: str, folder: RunFolder, games: dict[st
             check_model(path, config)
         config = plan_run(config, machine, "play", path).config
         show.stage("starting rollout workers")
-        fleet = start_fleet(config, str(path), folder.path.name, house, games)
+        fleet = start_fleet(config, str(path), None, folder.path.name, house, games)
 
         def seat_with_own_weights() -> None:  # the model's folder holds the weights that are measured
             for worker in fleet.joining():
@@ -178,6 +179,7 @@ def _evaluating(config: RunConfig, model: str, folder: RunFolder, games: dict[st
 def start_fleet(
     config: RunConfig,
     model: str,
+    transport: str | None,
     run: str,
     house: ExitStack,
     games: dict[str, GameSettings],
@@ -195,7 +197,7 @@ def start_fleet(
         model_path=model,
         games=games,
         rollout=config.rollout,
-        transport=config.learner.sync.transport,
+        transport=transport,
         lora_rank=config.learner.lora.rank,
         seed=config.seed,
         trust_remote_code=config.model.trust_remote_code,

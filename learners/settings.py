@@ -165,12 +165,15 @@ class CriticSettings(Settings):
 
 
 class SyncSettings(Settings):
-    transport: Literal["auto", "shared_memory", "object_store", "nccl", "ipc", "adapter"] = Field(
+    transport: Literal["auto", "shared_memory", "object_store", "nccl", "gloo", "ipc", "adapter"] = Field(
         "auto",
         description="how weights reach the engines; auto: adapter for LoRA, ipc on shared cards, nccl between cards, "
-        "else shared_memory on one node, object_store across nodes",
+        "else shared_memory on one node, object_store across nodes; gloo is nccl's broadcast between CPUs",
     )
     timeout_seconds: float = Field(300.0, gt=0, description="time limit of one sync")
+    silence_seconds: float = Field(
+        30.0, gt=0, description="a rollout worker that shows no sign of life for so long in a sync is given up"
+    )
     probe: bool = Field(True, description="after every sync compare the engines' log-probs with the trainer's")
     tolerance: float | None = Field(
         None, gt=0, description="largest gap allowed; default: 1e-4 in float32, 0.15 in half precision"

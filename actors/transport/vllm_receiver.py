@@ -89,6 +89,8 @@ class ObjectStoreEngine(BucketEngine):
 
 for name, engine in (("shared_memory", SharedMemoryEngine), ("object_store", ObjectStoreEngine)):
     WeightTransferEngineFactory.register_engine(name, engine)
+for name, engine in (("broadcast", "BroadcastEngine"), ("same_memory", "SameMemoryEngine")):
+    WeightTransferEngineFactory.register_engine(name, "actors.transport.vllm_direct", engine)
 
 
 class KnowsTransports:
