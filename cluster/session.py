@@ -65,7 +65,7 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
         transport = placement.transport(config, nodes)
         with named_failures():
             model = policy_folder(config, folder, show)
-            vocabulary = check_model(model, config)
+            vocabulary = check_model(model, config, trained=True)
         metrics = house.enter_context(Metrics(folder, config, show, resume_at=_update_of(checkpoint)))
         show.stage("starting learners and rollout workers")
         learners = LearnerGroup(
