@@ -12,6 +12,7 @@ import torch
 from safetensors import safe_open
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from actors.transformers_engine import TransformersEngine
 from benchmarks.architectures import EXPERTS, FORMS, SHAPES, WINDOW, make
 from envs.registry import make_game
 from learners.embedded.tokenizer import make_tokenizer
@@ -19,6 +20,7 @@ from learners.model import load_model, pack_logprobs
 from learners.packing import pack_sequences
 from learners.settings import LearnerSettings
 from learners.transport.source import ModuleWeights, size_of
+from tests.engines import engine_settings, largest_gap, model_of, requests, run, send_bucket
 
 CPU = torch.device("cpu")
 LENGTHS = (2 * WINDOW, 1, WINDOW - 3, 3 * WINDOW, 2)
@@ -88,7 +90,7 @@ def test_weights_leave_as_the_checkpoint_holds_them(folder_of, family, tied):
 def test_experts_leave_in_runs_that_are_whole_at_the_same_time(folder_of):
     """A layer's experts are one parameter here: it is gathered once, and sent in as many runs as it needs."""
     source = ModuleWeights(load_model(str(folder_of("qwen3_moe", False)), LearnerSettings(), 0), False, 1)
-    sizes, limit = [size_of(meta) for meta in source.metadata()], 3 * 48 * 64 * 4
+    sizes, limit = [size_of(meta) for meta in source.metadata()], 3 * 64 * 64 * 4
     runs = source.runs(limit)
     assert [place for run in runs for place in range(run.start, run.stop)] == list(range(len(sizes)))
     assert max(sum(sizes[run]) for run in runs if run.stop - run.start > 1) <= limit
@@ -106,6 +108,25 @@ def test_a_checkpoint_that_joins_weights_is_refused(folder_of):
     model._weight_conversions = [halves]
     with pytest.raises(ValueError, match=r"Qwen3ForCausalLM cannot be trained whole.*mlp\.both.*learner\.lora\.rank"):
         ModuleWeights(model, adapter=False, bucket_bytes=1)
+
+
+@pytest.mark.parametrize("family", SHAPES)
+def test_the_transformers_engine_plays_every_family(folder_of, family):
+    """By the weights sent, prompt by prompt and token by token; what it would play wrong it refuses."""
+    path = str(folder_of(family, False) if (family, False) in FORMS else folder_of(family, True))
+    settings = engine_settings("transformers").model_copy(update={"max_context": 2 * WINDOW})
+    if getattr(AutoConfig.from_pretrained(path), "sliding_window", None):
+        with pytest.raises(ValueError, match="sliding window of 16 need rollout.engine.kind=vllm"):
+            TransformersEngine(settings, path)
+        settings.max_context = WINDOW
+    engine = TransformersEngine(settings, path)
+    model = model_of(path, seed=1, shake=0.05, attn_implementation="eager")
+    engine.start_weight_update()
+    send_bucket(engine, ModuleWeights(model, adapter=False, bucket_bytes=1 << 30))
+    engine.finish_weight_update("1")
+    wanted = requests(6, model.config.vocab_size, prompt=settings.max_context // 2, tokens=settings.max_context // 2)
+    done = run(engine, wanted)
+    assert max(largest_gap(model, request, done[request.id]) for request in wanted) < 1e-4
 
 
 @pytest.mark.parametrize("family", EXPERTS)
