@@ -8,7 +8,8 @@ than the sliding windows; `moved` is how far the updates took the rank's own.
 
     full     all weights, ZeRO-2
     zero3    all weights, in slices that are gathered for each sync
-    lora     an adapter that travels by itself
+    lora     an adapter that travels by itself; of experts, into the transformers engine, for
+             vLLM has no kernel on CPU for them where adapters are served
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ def through_the_loop(engines: Any, meet: tuple[str, int], family: str, mode: str
     transport = "adapter" if lora else "shared_memory"
     rank = LearnerRank(settings, str(model), 1.0, 0, 0, transport)
     rank.start(*meet)
-    ray.get(engines.open.remote(str(model), transport, lora.get("rank", 0)), timeout=CALL_SECONDS)
+    kind = "transformers" if lora and family in EXPERTS else "vllm"
+    ray.get(engines.open.remote(str(model), transport, lora.get("rank", 0), kind), timeout=CALL_SECONDS)
     sequences = probe(model)
     before = rank.score(sequences)
     rank.send_weights([engines], 0)
@@ -164,15 +166,18 @@ def engine_host() -> Any:
             prepare_environment()
             import vllm  # noqa: F401  (slow)
 
-        def open(self, model: str, transport: str, lora_rank: int) -> None:
+        def open(self, model: str, transport: str, lora_rank: int, kind: str = "vllm") -> None:
             from actors.settings import EngineSettings
+            from actors.transformers_engine import TransformersEngine
             from actors.vllm_engine import VllmEngine
 
             torch.set_num_threads(1)
             settings = EngineSettings(max_context=256, max_sequences=8, max_batched_tokens=512, cpu_cache_gib=0.02)
-            register_here(model)
-            self.opened.append(VllmEngine(settings, model, transport=transport, lora_rank=lora_rank))
-            self.engine = self.opened[-1]
+            if kind == "vllm":
+                register_here(model)
+            made_by = VllmEngine if kind == "vllm" else TransformersEngine
+            self.engine = made_by(settings, model, transport=transport, lora_rank=lora_rank)
+            self.opened.append(self.engine)
 
         def score(self, sequences: list[list[int]]) -> list[np.ndarray]:
             return self.engine.score(sequences)

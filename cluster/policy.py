@@ -93,9 +93,16 @@ def check_model(model: Path | str, config: RunConfig, trained: bool = False) -> 
 
 def _check_kind(loaded: PretrainedConfig, config: RunConfig, trained: bool) -> None:
     from learners.architecture import check_architecture, class_of, tried
+    from learners.routers import router_modules
 
     if trained:
-        check_architecture(loaded, config.learner, config.model.trust_remote_code)
+        model, engine = check_architecture(loaded, config.learner, config.model.trust_remote_code), config.rollout
+        adapts, on_cpu = config.learner.lora.rank > 0, engine.gpus_per_worker == 0
+        if adapts and on_cpu and engine.engine.kind == "vllm" and router_modules(model):
+            raise ValueError(
+                f"learner.lora.rank={config.learner.lora.rank}: vLLM has no kernel on CPU for experts where adapters are "
+                "served; set rollout.engine.kind=transformers, or learner.lora.rank=0"
+            )
     if config.rollout.engine.kind == "vllm" and not tried(loaded):
         from actors.architectures import check_vllm_plays
 

@@ -23,8 +23,10 @@ SENSES = ("vision_config", "audio_config")
 LAYERS = {"full_attention", "sliding_attention"}  # what learners/attention.py computes
 
 
-def check_architecture(config: PretrainedConfig, settings: LearnerSettings, trust_remote_code: bool = False) -> None:
-    """A ValueError says why a model of this configuration cannot be trained."""
+def check_architecture(
+    config: PretrainedConfig, settings: LearnerSettings, trust_remote_code: bool = False
+) -> PreTrainedModel:
+    """A ValueError says why a model of this configuration cannot be trained; returns its skeleton."""
     kind = config.model_type
     if config.is_encoder_decoder:
         raise ValueError(f"{kind} models have an encoder and a decoder; only causal language models can be trained")
@@ -43,7 +45,9 @@ def check_architecture(config: PretrainedConfig, settings: LearnerSettings, trus
             f"its weights are quantised ({method}) and have no gradient: give the model they were made from, or set "
             "learner.lora.rank to train an adapter"
         )
-    check_structure(skeleton(config, trust_remote_code), settings)
+    model = skeleton(config, trust_remote_code)
+    check_structure(model, settings)
+    return model
 
 
 def skeleton(config: PretrainedConfig, trust_remote_code: bool) -> PreTrainedModel:

@@ -10,15 +10,31 @@ import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    BertConfig,
+    BloomConfig,
+    Gemma3Config,
+    GptOssConfig,
+    MambaConfig,
+    OPTConfig,
+    Qwen3Config,
+    T5Config,
+    ViTConfig,
+)
 
 from actors.transformers_engine import TransformersEngine
-from benchmarks.architectures import EXPERTS, FORMS, SHAPES, WINDOW, make
+from benchmarks.architectures import EXPERTS, FORMS, SHAPES, WINDOW, make, projections
+from cluster.errors import ConfigError
+from cluster.policy import check_model
+from cluster.recipe import load_recipe
 from envs.registry import make_game
+from learners.architecture import TRIED
 from learners.embedded.tokenizer import make_tokenizer
 from learners.model import load_model, pack_logprobs
 from learners.packing import pack_sequences
-from learners.settings import LearnerSettings
+from learners.settings import LearnerSettings, LoraSettings
 from learners.transport.source import ModuleWeights, size_of
 from tests.engines import engine_settings, largest_gap, model_of, requests, run, send_bucket
 
@@ -146,3 +162,58 @@ def test_the_models_are_what_they_say(folder_of):
     for family, tied in FORMS:
         config = AutoConfig.from_pretrained(folder_of(family, tied))
         assert config.model_type == family and config.tie_word_embeddings is tied
+
+
+REFUSED = {
+    "an encoder": (T5Config(), {}, "t5 models have an encoder and a decoder; only causal"),
+    "pictures": (Gemma3Config(), {}, "gemma3 models have a vision_config, and their text part"),
+    "no language": (ViTConfig(), {}, "vit models are no causal language models"),
+    "both ways": (BertConfig(), {}, "BertLMHeadModel attends to what comes after"),
+    "a state": (MambaConfig(), {}, "MambaForCausalLM has layers of linear_attention, which would mix"),
+    "its own attention": (BloomConfig(), {}, "BloomForCausalLM has an attention of its own, which would mix"),
+    "sinks": (GptOssConfig(), {}, "GptOssForCausalLM has attention sinks"),
+    "no such layer": (
+        OPTConfig(),
+        {"lora": {"rank": 2}},
+        r"learner\.lora\.targets: .* no layer named o_proj; .*out_proj",
+    ),
+    "no mlp": (OPTConfig(), {"compile": True}, "learner.compile: the layers of OPTForCausalLM have no part named mlp"),
+    "no experts": (
+        Qwen3Config(),
+        {"loss": {"router_aux": 0.1}},
+        r"router_aux=0\.1, but Qwen3ForCausalLM has no experts",
+    ),
+    "quantised": (
+        Qwen3Config(quantization_config={"quant_method": "gptq", "bits": 4}),
+        {},
+        r"quantised \(gptq\) and have no gradient: .*learner\.lora\.rank",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_trained_is_refused_by_its_configuration_alone(case, tmp_path):
+    config, changes, reason = REFUSED[case]
+    config.save_pretrained(tmp_path)
+    run = load_recipe("recipes/demo.yaml", [f"model.path={tmp_path}"])
+    run.learner = LearnerSettings(**changes)
+    with pytest.raises(ConfigError, match=f"model.path={tmp_path}: .*{reason}") as refused:
+        check_model(tmp_path, run, trained=True)
+    assert "\n" not in str(refused.value)
+
+
+def test_every_family_that_is_tried_passes(folder_of):
+    """Named as tried, so that vLLM need not be asked; and with an adapter on experts only where something plays it."""
+    kinds = set()
+    for family, tied in FORMS:
+        folder = folder_of(family, tied)
+        kinds |= set(AutoConfig.from_pretrained(folder).architectures)
+        run = load_recipe("recipes/demo.yaml", [f"model.path={folder}"])
+        for rank in (0, 2):
+            run.learner.lora = LoraSettings(rank=rank, targets=projections(family))
+            if rank and family in EXPERTS:
+                with pytest.raises(ConfigError, match="learner.lora.rank=2: vLLM has no kernel on CPU for experts"):
+                    check_model(folder, run, trained=True)
+                run.rollout.engine.kind = "transformers"
+            assert check_model(folder, run, trained=True) > 100
+    assert kinds == TRIED
