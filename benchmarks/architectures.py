@@ -56,10 +56,9 @@ SHAPES: dict[str, dict[str, Any]] = {
         "dropout": 0.0,
     },
     "qwen3_moe": LLAMA_LIKE
-    | {"head_dim": WIDTH, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 64}
+    | {"head_dim": WIDTH, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 48}
     | {"norm_topk_prob": True},
-    "mixtral": LLAMA_LIKE
-    | {"intermediate_size": 64, "head_dim": WIDTH, "num_local_experts": 4, "num_experts_per_tok": 2},
+    "mixtral": LLAMA_LIKE | {"head_dim": WIDTH, "num_local_experts": 4, "num_experts_per_tok": 2},
 }
 EXPERTS = ("qwen3_moe", "mixtral")
 # Where the code of the family ties the output head to the embedding whatever the configuration says

@@ -100,8 +100,8 @@ def _check_kind(loaded: PretrainedConfig, config: RunConfig, trained: bool) -> N
         adapts, on_cpu = config.learner.lora.rank > 0, engine.gpus_per_worker == 0
         if adapts and on_cpu and engine.engine.kind == "vllm" and router_modules(model):
             raise ValueError(
-                f"learner.lora.rank={config.learner.lora.rank}: vLLM has no kernel on CPU for experts where adapters are "
-                "served; set rollout.engine.kind=transformers, or learner.lora.rank=0"
+                f"learner.lora.rank={config.learner.lora.rank}: vLLM has no kernel on CPU for experts where adapters "
+                "are served; set rollout.engine.kind=transformers, or learner.lora.rank=0"
             )
     if config.rollout.engine.kind == "vllm" and not tried(loaded):
         from actors.architectures import check_vllm_plays

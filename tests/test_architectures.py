@@ -106,7 +106,7 @@ def test_weights_leave_as_the_checkpoint_holds_them(folder_of, family, tied):
 def test_experts_leave_in_runs_that_are_whole_at_the_same_time(folder_of):
     """A layer's experts are one parameter here: it is gathered once, and sent in as many runs as it needs."""
     source = ModuleWeights(load_model(str(folder_of("qwen3_moe", False)), LearnerSettings(), 0), False, 1)
-    sizes, limit = [size_of(meta) for meta in source.metadata()], 3 * 64 * 64 * 4
+    sizes, limit = [size_of(meta) for meta in source.metadata()], 3 * 48 * 64 * 4
     runs = source.runs(limit)
     assert [place for run in runs for place in range(run.start, run.stop)] == list(range(len(sizes)))
     assert max(sum(sizes[run]) for run in runs if run.stop - run.start > 1) <= limit
@@ -170,18 +170,18 @@ REFUSED = {
     "no language": (ViTConfig(), {}, "vit models are no causal language models"),
     "both ways": (BertConfig(), {}, "BertLMHeadModel attends to what comes after"),
     "a state": (MambaConfig(), {}, "MambaForCausalLM has layers of linear_attention, which would mix"),
-    "its own attention": (BloomConfig(), {}, "BloomForCausalLM has an attention of its own, which would mix"),
+    "its own attention": (BloomConfig(), {}, "BloomForCausalLM has an attention of its own"),
     "sinks": (GptOssConfig(), {}, "GptOssForCausalLM has attention sinks"),
     "no such layer": (
         OPTConfig(),
         {"lora": {"rank": 2}},
-        r"learner\.lora\.targets: .* no layer named o_proj; .*out_proj",
+        r"learner\.lora\.targets: .* named o_proj; .*out_proj",
     ),
     "no mlp": (OPTConfig(), {"compile": True}, "learner.compile: the layers of OPTForCausalLM have no part named mlp"),
     "no experts": (
         Qwen3Config(),
         {"loss": {"router_aux": 0.1}},
-        r"router_aux=0\.1, but Qwen3ForCausalLM has no experts",
+        "router_aux=0.1, but Qwen3ForCausalLM has no",
     ),
     "quantised": (
         Qwen3Config(quantization_config={"quant_method": "gptq", "bits": 4}),
@@ -215,5 +215,5 @@ def test_every_family_that_is_tried_passes(folder_of):
                 with pytest.raises(ConfigError, match="learner.lora.rank=2: vLLM has no kernel on CPU for experts"):
                     check_model(folder, run, trained=True)
                 run.rollout.engine.kind = "transformers"
-            assert check_model(folder, run, trained=True) > 100
+            assert check_model(folder, run, trained=True) == AutoConfig.from_pretrained(folder).vocab_size
     assert kinds == TRIED
