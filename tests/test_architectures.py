@@ -13,6 +13,7 @@ from transformers import (
     BertConfig,
     BloomConfig,
     Gemma3Config,
+    GPT2Config,
     GptOssConfig,
     MambaConfig,
     OPTConfig,
@@ -171,6 +172,18 @@ def test_what_cannot_be_trained_is_refused_by_its_configuration_alone(case, tmp_
     with pytest.raises(ConfigError, match=f"model.path={tmp_path}: .*{reason}") as refused:
         check_model(tmp_path, run, trained=True)
     assert "\n" not in str(refused.value)
+
+
+def test_a_family_without_code_in_the_engine_is_refused(tmp_path):
+    """Asked of vLLM's own registry; transformers' code serves where it leaves attention to its caller."""
+    BloomConfig(architectures=["BloomForCausalLM"]).save_pretrained(tmp_path)
+    run = load_recipe("recipes/demo.yaml", [f"model.path={tmp_path}", "rollout.engine.max_context=128"])
+    assert check_model(tmp_path, run) == BloomConfig().vocab_size
+    BloomConfig(architectures=["BlossomForCausalLM"]).save_pretrained(tmp_path)
+    with pytest.raises(ConfigError, match="vLLM does not know BlossomForCausalLM; set rollout.engine.kind=transf"):
+        check_model(tmp_path, run)
+    GPT2Config(architectures=["BlossomForCausalLM"]).save_pretrained(tmp_path)
+    assert check_model(tmp_path, run) == GPT2Config().vocab_size
 
 
 def test_every_family_that_is_tried_passes(folder_of):
