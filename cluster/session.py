@@ -75,7 +75,7 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
         show.line(escape("; ".join([plan_summary(plan), *plan.notes])))
         with named_failures():
             model = policy_folder(config, folder, show)
-            vocabulary = check_model(model, config)
+            vocabulary = check_model(model, config, trained=True)
         metrics = house.enter_context(Metrics(folder, config, show, resume_at=_update_of(checkpoint)))
         show.stage("starting learners and rollout workers")
         with named_failures():

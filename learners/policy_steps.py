@@ -30,6 +30,7 @@ from learners.minibatches import plan_share
 from learners.model import pack_logprobs, pack_logprobs_and_entropies
 from learners.optimiser import GuardedAdamW
 from learners.packing import Pack, by_trajectory, pack_trajectories
+from learners.routers import RouterLoad
 from learners.settings import LearnerSettings
 
 
@@ -90,6 +91,8 @@ class Taken:
             found["clipped_share"] = float(np.mean([each["clipped"] for each in moved]))
         if settings.loss.entropy:
             found["policy_entropy"] = float(np.mean([each["entropy"] for each in moved]))
+        if settings.loss.router_aux:
+            found["router_load"] = float(np.mean([each["router_load"] for each in moved]))
         return self.consistency | found
 
 
@@ -127,6 +130,8 @@ class PolicySteps:
     ):
         self.engine, self.optimiser, self.settings = engine, optimiser, settings
         self.temperature, self.device, self.rank = temperature, device, rank
+        aux = settings.loss.router_aux
+        self.routers = RouterLoad(engine.module, aux, device) if aux else None
 
     def take(self, batch: Batch, steps: list[list[int]], rate: float, still: bool = False) -> Taken:
         """`steps`: the trajectories of each. `still`: measure, and move nothing."""
@@ -174,7 +179,9 @@ class PolicySteps:
         for place, indices in enumerate(micro_batches, start=1):
             pack = batch.pack(indices or share[:1])  # a rank without work runs some sequence, for the lockstep
             outcome, tokens = pack_outcome(self.engine, pack, self.settings, self.temperature, scale, self.device)
-            weight = 1.0 if indices else 0.0
+            loss, weight = outcome.loss, 1.0 if indices else 0.0
+            if self.routers is not None:
+                loss = loss + self.routers.loss(self._tokens(batch, indices) / self._tokens(batch, share)) * (scale > 0)
             if indices:
                 progress.add(outcome)
                 if consistency is not None:
@@ -184,11 +191,15 @@ class PolicySteps:
                 far = progress.over_ranks()["kl"] > self.settings.loss.kl_guard
                 weight = math.nan if far else weight
             # DeepSpeed takes the mean over ranks; the loss is a sum over them
-            self.engine.backward(weight * outcome.loss * self.settings.ranks)
-        return progress.over_ranks() | {"micro_batches": len(micro_batches)}, far
+            self.engine.backward(weight * loss * self.settings.ranks)
+        load = {} if self.routers is None else {"router_load": self.routers.over_ranks()}
+        return progress.over_ranks() | {"micro_batches": len(micro_batches)} | load, far
 
     def _mine(self, batch: Batch, share: Sequence[int]) -> list[list[int]]:
         return plan_share(batch.trajectories, share, self.settings)[self.rank]
+
+    def _tokens(self, batch: Batch, indices: Sequence[int]) -> int:
+        return sum(len(batch.trajectories[index]) for index in indices)
 
     def _scale(self, batch: Batch, share: list[int]) -> float:
         return batch_scale([batch.trajectories[index] for index in share], self.settings.loss_aggregation)

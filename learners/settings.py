@@ -112,6 +112,9 @@ class LossSettings(Settings):
     kl: float = Field(0.0, ge=0, description="coefficient of the distance to the policy that the run started from")
     kl_estimator: Literal["k1", "k2", "k3"] = Field("k3", description="how that distance is estimated at a token")
     entropy: float = Field(0.0, ge=0, description="coefficient of the entropy bonus")
+    router_aux: float = Field(
+        0.0, ge=0, description="models of experts: coefficient of the loss that keeps the routers' load even"
+    )
     kl_guard: float | None = Field(
         None,
         gt=0,
