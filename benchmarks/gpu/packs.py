@@ -1,0 +1,118 @@
+"""Packs of games through the model: log-probs, entropies, loss and gradients on the device and on the CPU.
+
+The measure is the CPU in float32. In float32 the device rounds otherwise and nothing else, so the
+limits are a few hundred roundings; in bfloat16 they are what eight bits of mantissa leave.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from benchmarks.gpu.bench import Bench, NotHere
+from benchmarks.gpu.made_up import SHAPES, prepare, random_model, settings, trajectories
+from learners.batch import Trajectory
+from learners.model import load_model, pack_logprobs_and_entropies
+from learners.packing import Pack, pack_trajectories
+from learners.policy_steps import pack_outcome
+from learners.settings import LearnerSettings
+
+CPU = torch.device("cpu")
+EXACT, GRADIENT = 1e-4, 1e-4  # float32: largest difference of a log-prob; relative, of the whole gradient
+HALF, HALF_COSINE = 0.03, 0.99  # bfloat16: mean difference of a log-prob; of gradients
+LOSS = {"loss": {"entropy": 0.01}}
+COMPILED = "qwen3"
+
+
+@dataclass
+class Found:
+    logprobs: torch.Tensor
+    entropies: torch.Tensor
+    loss: float
+    gradient: torch.Tensor
+
+    def apart(self, other: Found) -> float:
+        """In log-probs and entropies, at most."""
+        pairs = (self.logprobs, other.logprobs), (self.entropies, other.entropies)
+        return max(float((ours - theirs).abs().max()) for ours, theirs in pairs)
+
+    def mean_apart(self, other: Found) -> float:
+        return float((self.logprobs - other.logprobs).abs().mean())
+
+    def gradient_apart(self, other: Found) -> float:
+        return float((self.gradient - other.gradient).norm() / other.gradient.norm())
+
+    def cosine(self, other: Found) -> float:
+        return float(torch.nn.functional.cosine_similarity(self.gradient, other.gradient, dim=0))
+
+
+def check(bench: Bench) -> None:
+    device = prepare(bench)
+    for family in SHAPES:
+        with bench.part(family):
+            of_family(bench, device, family)
+    path = random_model(bench.folder)
+    batch = trajectories(6, seed=1)
+    with bench.part("gradient checkpointing"):
+        plain = asked(path, batch, settings(**LOSS), device)
+        again = asked(path, batch, settings(gradient_checkpointing=True, **LOSS), device)
+        bench.within("gradient checkpointing: gradient", again.gradient_apart(plain), GRADIENT)
+    with bench.part("choices among listed actions"):
+        listed = trajectories(6, seed=2, listed=True)
+        ours, exact = (asked(path, listed, settings(**LOSS), where) for where in (device, CPU))
+        bench.within("choices among listed actions: log-probs and entropies", ours.apart(exact), EXACT)
+        bench.within("choices among listed actions: gradient", ours.gradient_apart(exact), GRADIENT)
+    with bench.part("flash attention"):
+        flash(bench, path, batch, device)
+    with bench.part("learner.compile"):
+        if not bench.on_card:
+            raise NotHere("it is tried on a card only: on a CPU compiling takes longer than all the rest")
+        plain = asked(path, batch, settings(**LOSS), device)
+        compiled = asked(path, batch, settings(compile=True, **LOSS), device)
+        bench.within("learner.compile: log-probs", compiled.apart(plain), EXACT)
+
+
+def of_family(bench: Bench, device: torch.device, family: str) -> None:
+    path, batch = random_model(bench.folder, family), trajectories(6, seed=0)
+    exact = asked(path, batch, settings(**LOSS), CPU)
+    ours = asked(path, batch, settings(**LOSS), device)
+    bench.within(f"{family}, float32: log-probs and entropies", ours.apart(exact), EXACT)
+    bench.within(f"{family}, float32: loss", abs(ours.loss - exact.loss) / abs(exact.loss), EXACT)
+    bench.within(f"{family}, float32: gradient", ours.gradient_apart(exact), GRADIENT)
+    alone = torch.cat([asked(path, [one], settings(**LOSS), device).logprobs for one in batch])
+    bench.within(f"{family}, float32: packed against alone", float((alone - ours.logprobs).abs().max()), EXACT)
+    half = asked(path, batch, settings(dtype="bfloat16", **LOSS), device)
+    bench.within(f"{family}, bfloat16: mean of log-probs", half.mean_apart(exact), HALF)
+    bench.within(f"{family}, bfloat16: cosine of gradients", half.cosine(exact), HALF_COSINE, least=True)
+
+
+def flash(bench: Bench, path: Path, batch: list[Trajectory], device: torch.device) -> None:
+    if not bench.on_card or find_spec("flash_attn") is None:
+        raise NotHere("flash_attn is not installed" if bench.on_card else "it needs a card")
+    exact = asked(path, batch, settings(**LOSS), CPU)
+    changes = LOSS | {"dtype": "bfloat16", "attention": "flash_attention_2"}
+    fast = asked(path, batch, settings(**changes), device)
+    alone = torch.cat([asked(path, [one], settings(**changes), device).logprobs for one in batch])
+    bench.within("flash attention, bfloat16: mean of log-probs", fast.mean_apart(exact), HALF)
+    bench.within("flash attention, bfloat16: packed against alone", float((alone - fast.logprobs).abs().mean()), HALF)
+
+
+def pack_of(batch: list[Trajectory]) -> Pack:
+    rng = np.random.default_rng(0)
+    return pack_trajectories(batch, [rng.normal(size=int(t.turn_tokens.sum())) for t in batch], version=0)
+
+
+def asked(path: Path, batch: list[Trajectory], learner: LearnerSettings, device: torch.device) -> Found:
+    """All that the learner asks of a pack, by a model that it loads itself."""
+    model, pack = load_model(str(path), learner, seed=0).to(device), pack_of(batch)
+    model.train()
+    with torch.no_grad():
+        logprobs, entropies = pack_logprobs_and_entropies(model, pack, 0.9, device)
+    outcome, _ = pack_outcome(model, pack, learner, 0.9, 1.0 / len(batch), device)
+    outcome.loss.backward()
+    gradient = torch.cat([p.grad.float().flatten() for p in model.parameters() if p.grad is not None])
+    return Found(logprobs.float().cpu(), entropies.float().cpu(), float(outcome.loss.detach()), gradient.double().cpu())
