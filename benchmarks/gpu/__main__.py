@@ -47,8 +47,12 @@ def main() -> int:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make gpu-check", description="prove the GPU path on this machine's card")
-    parser.add_argument("only", nargs="*", metavar="CHECK", help=f"which (default: all): {', '.join(c.name for c in CHECKS)}")
-    parser.add_argument("--device", choices=tuple(REPORTS), default="cuda", help="cpu: try the checks themselves, small")
+    parser.add_argument(
+        "only", nargs="*", metavar="CHECK", help=f"which (default: all): {', '.join(c.name for c in CHECKS)}"
+    )
+    parser.add_argument(
+        "--device", choices=tuple(REPORTS), default="cuda", help="cpu: try the checks themselves, small"
+    )
     parser.add_argument("--report", type=Path, help="where the report goes (default: docs/gpu_report.md)")
     parser.add_argument("--minutes", type=float, default=MINUTES, help="longest time in all (default: %(default)g)")
     asked = parser.parse_args()

@@ -43,9 +43,9 @@ def settings(**changes) -> LearnerSettings:
     return LearnerSettings(**(usual | changes))
 
 
-def trajectories(
+def games(
     count: int, seed: int, version: int = 0, listed: bool = False, group: int = 1, words: int = WORDS, said: int = 12
-) -> list[Trajectory]:
+) -> tuple[list[Episode], list[ShapedRewards]]:
     """`group` games in a row are of one task; with `listed` every other turn is a choice."""
     rng = np.random.default_rng(seed)
     episodes, rewards = [], []
@@ -55,7 +55,11 @@ def trajectories(
         ticket = Ticket("made up", "none", number, seed=number // group, players=((SEAT, "policy"),))
         episodes.append(Episode(ticket, turns, {SEAT: 1.0}, terminated=True))
         rewards.append(ShapedRewards(number, SEAT, rng.random(played).astype(np.float32), version=0))
-    return collect(episodes, rewards)
+    return episodes, rewards
+
+
+def trajectories(*count_and_seed: int, **how) -> list[Trajectory]:
+    return collect(*games(*count_and_seed, **how))
 
 
 def _turn(rng: np.random.Generator, version: int, words: int, said: int, listed: bool) -> Turn:
@@ -74,11 +78,11 @@ def _turn(rng: np.random.Generator, version: int, words: int, said: int, listed:
     return Turn(SEAT, "policy", "seen", "said", tokens=tokens)
 
 
-def random_model(folder: Path, family: str = "qwen3", **changes) -> Path:
+def random_model(folder: Path, family: str = "qwen3", dtype: torch.dtype = torch.float32, **changes) -> Path:
     """A folder that transformers loads; weights large enough that every part moves the log-probs."""
-    config = transformers.AutoConfig.for_model(family, **(SHAPES[family] | changes), dtype=torch.float32)
+    config = transformers.AutoConfig.for_model(family, **(SHAPES[family] | changes), dtype=dtype)
     torch.manual_seed(0)
-    model = transformers.AutoModelForCausalLM.from_config(config).float()
+    model = transformers.AutoModelForCausalLM.from_config(config).to(dtype)
     target = folder / f"{family}-{len(list(folder.iterdir()))}"
     model.save_pretrained(target)
     return target

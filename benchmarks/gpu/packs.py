@@ -56,13 +56,13 @@ def check(bench: Bench) -> None:
         with bench.part(family):
             of_family(bench, device, family)
     path = random_model(bench.folder)
-    batch = trajectories(6, seed=1)
+    batch = trajectories(6, 1)
     with bench.part("gradient checkpointing"):
         plain = asked(path, batch, settings(**LOSS), device)
         again = asked(path, batch, settings(gradient_checkpointing=True, **LOSS), device)
         bench.within("gradient checkpointing: gradient", again.gradient_apart(plain), GRADIENT)
     with bench.part("choices among listed actions"):
-        listed = trajectories(6, seed=2, listed=True)
+        listed = trajectories(6, 2, listed=True)
         ours, exact = (asked(path, listed, settings(**LOSS), where) for where in (device, CPU))
         bench.within("choices among listed actions: log-probs and entropies", ours.apart(exact), EXACT)
         bench.within("choices among listed actions: gradient", ours.gradient_apart(exact), GRADIENT)
@@ -77,7 +77,7 @@ def check(bench: Bench) -> None:
 
 
 def of_family(bench: Bench, device: torch.device, family: str) -> None:
-    path, batch = random_model(bench.folder, family), trajectories(6, seed=0)
+    path, batch = random_model(bench.folder, family), trajectories(6, 0)
     exact = asked(path, batch, settings(**LOSS), CPU)
     ours = asked(path, batch, settings(**LOSS), device)
     bench.within(f"{family}, float32: log-probs and entropies", ours.apart(exact), EXACT)

@@ -19,7 +19,11 @@ PACKAGES = ("torch", "transformers", "peft", "numpy", "pydantic", "ray", "deepsp
 
 def report(results: Sequence[Result], device: str, seconds: float) -> str:
     found = counts(results)
-    what = "the GPU path" if device == "cuda" else "the checks of the GPU path, tried on a CPU: this says nothing of a card"
+    what = (
+        "the GPU path"
+        if device == "cuda"
+        else "the checks of the GPU path, tried on a CPU: this says nothing of a card"
+    )
     lines = [
         "# What was checked on this machine",
         "",

@@ -83,7 +83,9 @@ def updated(bench: Bench, config: RunConfig, path: Path, other: Path) -> None:
     ids = [*prompt, *answer.token_ids.tolist()]
     after = slice(len(prompt) - 1 + 8, None)
     bench.judge(
-        answer.versions.tolist() == [0] * 8 + [1] * 8, "every token knows the weights that made it", str(answer.versions)
+        answer.versions.tolist() == [0] * 8 + [1] * 8,
+        "every token knows the weights that made it",
+        str(answer.versions),
     )
     expected = fresh.score([ids])[0]
     gap = float(np.abs(answer.logprobs[8:] - expected[after]).max())
