@@ -9,6 +9,7 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from actors.settings import RolloutSettings
+from cluster.cards import check_cards
 from cluster.offline.settings import OfflineSettings
 from envs.settings import GameSettings, Settings
 from learners.credit import needs, wants_critic
@@ -92,17 +93,13 @@ class RunConfig(Settings):
         if rank and transport not in ("auto", "adapter"):
             raise ValueError(f"learner.lora.rank={rank} syncs by adapter only, but learner.sync.transport={transport}")
         gpus = self.rollout.gpus_per_worker, self.learner.gpus_per_rank
-        if transport in ("nccl", "ipc") and not all(gpus):
+        if transport in ("nccl", "ipc") and 0 in gpus:
             raise ValueError(
                 f"learner.sync.transport={transport} moves weights between GPUs: rollout.gpus_per_worker and "
-                "learner.gpus_per_rank have to be above 0"
+                "learner.gpus_per_rank cannot be 0"
             )
+        check_cards(self.rollout, self.learner)
         engine = self.rollout.engine
-        if engine.tensor_parallel > 1 and engine.tensor_parallel != self.rollout.gpus_per_worker:
-            raise ValueError(
-                f"rollout.engine.tensor_parallel={engine.tensor_parallel} needs rollout.gpus_per_worker="
-                f"{engine.tensor_parallel}, not {self.rollout.gpus_per_worker:g}"
-            )
         if engine.max_batched_tokens < engine.max_sequences:
             raise ValueError(
                 f"rollout.engine.max_batched_tokens={engine.max_batched_tokens} is smaller than "
@@ -138,8 +135,7 @@ class RunConfig(Settings):
                 "learner.credit.method=twosome trains a choice among listed actions, which rollout.choose_listed=true "
                 "makes; learner.credit.method=gae is the same credit for free text"
             )
-        attention = self.learner.attention
-        if self.rollout.choose_listed and attention != "sdpa" and (attention != "auto" or self.learner.gpus_per_rank):
+        if self.rollout.choose_listed and self.learner.attention not in ("auto", "sdpa"):
             raise ValueError(
                 "rollout.choose_listed=true needs learner.attention=sdpa: no other kernel keeps listed actions apart"
             )

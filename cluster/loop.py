@@ -5,7 +5,10 @@
        +------------------------ consumed --------------------------+
 
 With max_staleness 0 the workers rest while the learners update; with 1 they already play
-the next batch. A deeper pipeline only admits more tickets: nothing here changes.
+the next batch. A deeper pipeline only admits more tickets: nothing here changes. Where a card
+cannot hold both (`rollout.engine.sleep`), what is in play rests too, and goes on after the sync:
+
+    sleep -> update -> sync (wakes the weights, transfers, wakes the cache) -> play
 
 A restart continues from the last checkpoint: optimiser, counters, seeds and ledger come
 back; episodes that were in flight are played again from their tickets.
@@ -15,10 +18,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+
+from ray import ObjectRef
 
 from actors.fleet import Finished, Fleet
 from cluster.checkpoints import CheckpointStore
@@ -32,6 +37,7 @@ from cluster.run_folder import RunFolder
 from cluster.sync import SyncReport, WeightSync
 from learners.group import LearnerGroup
 from reward_service.remote import RewardService
+from reward_service.shaper import ShapedRewards
 from reward_service.storage import read_state, write_state
 
 LISTEN_SECONDS = 0.02  # between two looks at the learners
@@ -72,7 +78,7 @@ class TrainingLoop:
                 names = [(result.ticket.number, result.ticket.attempt) for result in results]
                 rewards = self.rewards.shape(self.ledger.next_batch, names, episodes)
             with self.stage("learn"):
-                learned = self.learners.update(episodes, rewards, meanwhile=self.listen)
+                learned = self.learn(episodes, rewards)
             self.samples.keep(self.update + 1, episodes, rewards)
             self.update += 1
             with self.stage("sync"):
@@ -85,6 +91,12 @@ class TrainingLoop:
             self.record(results, learned, synced, time.monotonic() - started)
             if last or self.due(self.config.checkpoint.every):
                 self.save()
+
+    def learn(self, episodes: list[ObjectRef], rewards: Sequence[ShapedRewards]) -> dict[str, float]:
+        if not self.config.rollout.engine.sleep:
+            return self.learners.update(episodes, rewards, meanwhile=self.listen)
+        self.fleet.sleep()  # nobody listens until the sync: a replacement would start on a card that is full
+        return self.learners.update(episodes, rewards)
 
     def listen(self) -> None:
         self.playing.listen(LISTEN_SECONDS)

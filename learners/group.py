@@ -41,6 +41,7 @@ class RankActor:
         from learners.rank import LearnerRank
 
         self.rank = LearnerRank(**arguments)
+        self.shares_card = 0 < (arguments["settings"].gpus_per_rank or 0) < 1
 
     def meeting_point(self) -> tuple[str, int]:
         return meeting_point()
@@ -50,6 +51,10 @@ class RankActor:
 
     def call(self, method: str, *arguments: Any) -> Any:
         result = getattr(self.rank, method)(*arguments)
+        if self.shares_card:  # what torch holds without using it is the engine's
+            import torch
+
+            torch.cuda.empty_cache()
         return result if self.rank.rank == 0 else None
 
 
@@ -66,9 +71,11 @@ class LearnerGroup:
         ranks_per_worker: int = 1,
         revision: str | None = None,
         trust_remote_code: bool = False,
+        places: Sequence[PlacementGroupSchedulingStrategy] | None = None,
     ):
-        """`transport` is what `settings.sync.transport: auto` was resolved to for the engines;
-        `ranks_per_worker` is the number of processes of one engine (NCCL needs to know)."""
+        """`transport` instead of `settings.sync.transport`; `ranks_per_worker` is the number of processes
+        of one engine (NCCL needs to know). `places`: each rank's, where somebody else has made them and
+        will give them back."""
         self.settings, self.name = settings, name
         self.transport = transport
         self.arguments = {
@@ -81,26 +88,27 @@ class LearnerGroup:
             "trust_remote_code": trust_remote_code,
         }
         self.actors: list[ActorHandle] = []
-        self.placement: PlacementGroup | None = None
+        self.places = places
+        self.placement: PlacementGroup | None = None  # made here
 
     def start(self) -> None:
         """All ranks up and joined, or an error that says what is missing."""
         deadline = time.monotonic() + self.settings.start_seconds
         try:
-            self._place(deadline)
-            transport = self.transport or resolve_transport(self.settings, alive_nodes())
+            places = self.places or self._place(deadline)
+            transport = self.transport or self.settings.sync.transport
             for rank in range(self.settings.ranks):
-                self.actors.append(self._rank(rank, self.arguments | {"rank": rank, "transport": transport}))
+                self.actors.append(self._rank(places[rank], self.arguments | {"rank": rank, "transport": transport}))
             meet = self._gather("start", [self.actors[0].meeting_point.remote()], deadline - time.monotonic())[0]
             self._all("start", deadline - time.monotonic(), *meet)
         except BaseException:
             self.close()
             raise
 
-    def _place(self, deadline: float) -> None:
+    def _place(self, deadline: float) -> list[PlacementGroupSchedulingStrategy]:
         settings = self.settings
         have = ray.cluster_resources()
-        for kind, each in (("CPU", settings.cpus_per_rank), ("GPU", settings.gpus_per_rank)):
+        for kind, each in (("CPU", settings.cpus_per_rank), ("GPU", settings.gpus_per_rank or 0.0)):
             if each * settings.ranks > have.get(kind, 0.0):
                 raise LearnerError(
                     f"learner.ranks={settings.ranks} with learner.{kind.lower()}s_per_rank={each:g} needs "
@@ -117,16 +125,17 @@ class LearnerGroup:
                 f"no room for {settings.ranks} learner ranks of {bundle} within learner.start_seconds="
                 f"{settings.start_seconds:g}: {free.get('CPU', 0.0):g} CPUs and {free.get('GPU', 0.0):g} GPUs are free"
             )
+        return [PlacementGroupSchedulingStrategy(self.placement, rank) for rank in range(settings.ranks)]
 
-    def _rank(self, rank: int, arguments: dict[str, Any]) -> ActorHandle:
+    def _rank(self, place: PlacementGroupSchedulingStrategy, arguments: dict[str, Any]) -> ActorHandle:
         settings = self.settings
-        name = f"parley-{self.name}-learner-{rank}"
+        name = f"parley-{self.name}-learner-{arguments['rank']}"
         try:
             return RankActor.options(
                 name=name,
                 num_cpus=settings.cpus_per_rank or 0.001,
-                num_gpus=settings.gpus_per_rank,
-                scheduling_strategy=PlacementGroupSchedulingStrategy(self.placement, rank),
+                num_gpus=settings.gpus_per_rank or 0.0,
+                scheduling_strategy=place,
                 runtime_env={"env_vars": environment(settings)},
             ).remote(arguments)
         except ValueError as error:  # Ray's word for a name that is taken
@@ -225,26 +234,13 @@ def _death(error: RayActorError) -> str:
 
 
 def environment(settings: LearnerSettings) -> dict[str, str]:
-    """Of a rank's process. DeepSpeed builds its CPU part with the ninja beside this Python."""
+    """Of a rank's process. DeepSpeed builds its CPU part with the ninja beside this Python. Ray does not
+    hide GPUs from a process that asked for none."""
     variables = {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
         "TOKENIZERS_PARALLELISM": "false",
     }
-    if not settings.gpus_per_rank:
-        variables |= {"DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": str(max(1, int(settings.cpus_per_rank)))}
-    return variables
-
-
-def alive_nodes() -> int:
-    return sum(1 for node in ray.nodes() if node["Alive"])
-
-
-def resolve_transport(settings: LearnerSettings, nodes: int) -> str:
-    """What `learner.sync.transport: auto` stands for, seen from the learner alone."""
-    if settings.sync.transport != "auto":
-        return settings.sync.transport
-    if settings.lora.rank:
-        return "adapter"
     if settings.gpus_per_rank:
-        return "nccl"
-    return "shared_memory" if nodes == 1 else "object_store"
+        return variables | {"DS_ACCELERATOR": "cuda"}
+    threads = str(max(1, int(settings.cpus_per_rank)))
+    return variables | {"DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": threads, "CUDA_VISIBLE_DEVICES": ""}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +26,9 @@ def compute_dtype(settings: LearnerSettings) -> torch.dtype:
 
 def attention_kernel(settings: LearnerSettings) -> str:
     """transformers' name of the attention to use; every one keeps packed sequences apart."""
-    choice = settings.attention
-    if choice == "auto":
-        choice = "flash_attention_2" if settings.gpus_per_rank and find_spec("flash_attn") else "sdpa"
-    return attention.NAME if choice == "sdpa" else choice
+    return {"auto": attention.NAME, "sdpa": attention.NAME, "eager": attention.PLAIN}.get(
+        settings.attention, settings.attention
+    )
 
 
 def load_model(

@@ -49,7 +49,7 @@ def make_optimiser(parameters: list[torch.nn.Parameter], settings: LearnerSettin
 
 
 def half_precision(settings: LearnerSettings) -> bool:
-    return settings.dtype == "bfloat16" or (settings.dtype == "auto" and settings.gpus_per_rank > 0)
+    return settings.dtype == "bfloat16"
 
 
 def _deepspeed_clips(settings: LearnerSettings) -> bool:

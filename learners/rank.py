@@ -174,7 +174,8 @@ class LearnerRank:
             if adapter:
                 write_adapter(target, self.engine.module, weights)
             else:
-                self.engine.module.save_pretrained(target, state_dict=weights)
+                # the names are a checkpoint's already
+                self.engine.module.save_pretrained(target, state_dict=weights, save_original_format=False)
             AutoTokenizer.from_pretrained(
                 self.model_path, revision=self.revision, trust_remote_code=self.trust_remote_code
             ).save_pretrained(target)

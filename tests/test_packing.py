@@ -12,6 +12,7 @@ from learners.batch import collect
 from learners.model import load_model, pack_logprobs
 from learners.packing import balance, pack_sequences, pack_trajectories, plan
 from learners.settings import LearnerSettings
+from tests.engines import model_of
 from tests.learner_batches import VOCABULARY, make_batch
 
 CPU = torch.device("cpu")
@@ -75,7 +76,7 @@ def test_packing_changes_no_log_prob(tiny_model, kernel):
     with torch.no_grad():
         together = pack_logprobs(model, pack_sequences(sequences, predicted), 1.0, CPU)
         # alone, by the kernel that knows nothing of packs
-        plain = load_model(str(tiny_model), LearnerSettings(attention="eager"), seed=0)
+        plain = model_of(str(tiny_model))
         alone = []
         for sequence in sequences:
             ids = torch.from_numpy(sequence)
@@ -84,8 +85,10 @@ def test_packing_changes_no_log_prob(tiny_model, kernel):
     assert torch.allclose(together, torch.cat(alone), atol=1e-5)
 
 
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("softcap", [None, 0.5])
 @pytest.mark.parametrize("window", [None, 4])
-def test_packed_attention_against_the_definition(window):
+def test_packed_attention_against_the_definition(window, softcap, plain):
     torch.manual_seed(0)
     lengths = np.array([3, 11, 1, 6, 10])
     heads, shared, width, tokens = 4, 2, 8, int(lengths.sum())
@@ -97,6 +100,8 @@ def test_packed_attention_against_the_definition(window):
     if window:
         allowed &= place[:, None] - place[None] < window
     scores = query @ key.repeat_interleave(2, 1).transpose(-1, -2) * width**-0.5
+    if softcap:
+        scores = softcap * torch.tanh(scores / softcap)
     expected = scores.masked_fill(~allowed, -torch.inf).softmax(-1) @ value.repeat_interleave(2, 1)
     found, _ = packed_attention(
         torch.nn.Module(),
@@ -106,7 +111,9 @@ def test_packed_attention_against_the_definition(window):
         None,
         scaling=width**-0.5,
         sliding_window=window,
+        softcap=softcap,
         packed=layout(lengths, CPU),
+        plain=plain,
     )
     assert torch.allclose(found.transpose(1, 2), expected, atol=1e-5)
     weight = torch.randn_like(expected)
@@ -152,8 +159,8 @@ def test_attention_of_branches_against_the_definition(longest):
 
 def test_attention_that_would_be_wrong_is_refused():
     tensor = torch.zeros(1, 1, 2, 4)
-    with pytest.raises(ValueError, match="attention=eager"):
+    with pytest.raises(ValueError, match="does not hand its arguments on .* mix what is packed"):
         packed_attention(torch.nn.Module(), tensor, tensor, tensor, None)
-    with pytest.raises(ValueError, match="softcap"):
+    with pytest.raises(ValueError, match="s_aux"):
         both = layout(np.array([2]), CPU)
-        packed_attention(torch.nn.Module(), tensor, tensor, tensor, None, packed=both, softcap=30.0)
+        packed_attention(torch.nn.Module(), tensor, tensor, tensor, None, packed=both, s_aux=tensor)

@@ -78,10 +78,9 @@ def test_a_mistake_is_one_line_that_names_the_key(overrides, line):
     ("overrides", "key"),
     [
         (["learner.sync.transport=adapter"], "learner.lora.rank"),
-        (["learner.sync.transport=nccl"], "gpus_per_worker"),
+        (["learner.sync.transport=nccl", "rollout.gpus_per_worker=0"], "gpus_per_worker"),
         (["learner.lora.rank=8", "learner.sync.transport=shared_memory"], "learner.sync.transport"),
         (["learner.credit.baseline=leave_one_out", "batch_episodes=1"], "batch_episodes"),
-        (["rollout.engine.tensor_parallel=2"], "rollout.gpus_per_worker=2"),
         (["rollout.engine.max_sequences=100", "rollout.engine.max_batched_tokens=64"], "max_batched_tokens=64"),
         (["rollout.max_utterance_tokens=1024"], "rollout.engine.max_context"),
         (["learner.offload_optimizer=true", "learner.zero=0"], "learner.zero"),
