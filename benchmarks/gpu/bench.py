@@ -1,6 +1,6 @@
 """What a check is, and what it says while it runs. Needs Python alone.
 
-A check is a module `benchmarks.gpu.NAME` with a function `check(bench)`. It runs in a process of
+A check is a function `check(bench)` of the module `benchmarks.gpu.NAME`. It runs in a process of
 its own and says one line at a time, which is in the report from that moment on, whatever becomes of
 the process:
 
@@ -29,8 +29,13 @@ class Check:
     name: str
     proves: str
     packages: tuple[str, ...]  # as they are imported
-    seconds: int
+    seconds: float
     card: bool = False
+    function: str = ""  # module:function, if it is another than that of its name
+
+    @property
+    def where(self) -> str:
+        return self.function or f"benchmarks.gpu.{self.name}:check"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +74,14 @@ class Bench:
 
     def within(self, what: str, found: float, limit: float, least: bool = False) -> None:
         """`found` is at most `limit`, or at least with `least`. What is not a number never is."""
-        holds = found >= limit if least else found <= limit
-        self.judge(holds, what, f"{found:.3g}, {'least' if least else 'limit'} {limit:g}")
+        self.all_within(what, {"": (found, limit)}, least)
+
+    def all_within(self, what: str, found: dict[str, tuple[float, float]], least: bool = False) -> None:
+        """Several figures of one thing, each with its limit."""
+        holds = all(value >= limit if least else value <= limit for value, limit in found.values())
+        word = "least" if least else "limit"
+        parts = (f"{name} {value:.3g} ({word} {limit:g})".strip() for name, (value, limit) in found.items())
+        self.judge(holds, what, ", ".join(parts))
 
     def figure(self, what: str, found: str) -> None:
         self.say(FIGURE, what, found)

@@ -1,4 +1,4 @@
-"""One check, in the process that the command starts for it: `python -m benchmarks.gpu.child NAME DEVICE LINES`."""
+"""One check, in the process that the command starts for it: `python -m benchmarks.gpu.child WHERE DEVICE LINES`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 from benchmarks.gpu.bench import Bench
 
 
-def main(name: str, device: str, lines: str) -> None:
+def main(where: str, device: str, lines: str) -> None:
+    module, _, function = where.partition(":")
     bench = Bench(device, Path(lines))
-    with bench.part(f"{name}, as a whole"):
-        import_module(f"benchmarks.gpu.{name}").check(bench)
+    with bench.part(module.rpartition(".")[2]):
+        getattr(import_module(module), function)(bench)
 
 
 if __name__ == "__main__":

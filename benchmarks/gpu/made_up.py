@@ -13,13 +13,16 @@ import torch
 import torch.distributed as dist
 import transformers
 
+from benchmarks.architectures import make
 from benchmarks.gpu.bench import Bench
 from envs.episode import Choice, Episode, Ticket, Turn, TurnTokens
+from envs.registry import make_game
 from learners.batch import Trajectory, collect
+from learners.embedded.tokenizer import make_tokenizer
 from learners.settings import LearnerSettings
 from reward_service.shaper import ShapedRewards
 
-WORDS = 128  # of the small models' vocabulary
+WORDS = 64  # ids below this exist in every small model
 SEAT = "player"
 NO_ENGINE = {"logprob_gap_warn": 1e9, "logprob_gap_stop": 1e9}  # the stored log-probs are no engine's
 
@@ -78,35 +81,33 @@ def _turn(rng: np.random.Generator, version: int, words: int, said: int, listed:
     return Turn(SEAT, "policy", "seen", "said", tokens=tokens)
 
 
-def random_model(folder: Path, family: str = "qwen3", dtype: torch.dtype = torch.float32, **changes) -> Path:
-    """A folder that transformers loads; weights large enough that every part moves the log-probs."""
-    config = transformers.AutoConfig.for_model(family, **(SHAPES[family] | changes), dtype=dtype)
+def random_model(folder: Path, family: str = "qwen3", tied: bool = False) -> Path:
+    """A small one, with the words of a game."""
+    tokenizer = make_tokenizer(make_game("twenty_questions", {}).language(), 512)
+    return make(family, tied, tokenizer, folder / f"{family}-{len(list(folder.iterdir()))}")
+
+
+def large_model(folder: Path, device: torch.device, **changes: int) -> Path:
+    """A Qwen3 of 440M weights in bfloat16; `changes` make it another size."""
+    config = transformers.AutoConfig.for_model("qwen3", **(LARGE | changes), dtype=torch.bfloat16)
     torch.manual_seed(0)
-    model = transformers.AutoModelForCausalLM.from_config(config).to(dtype)
-    target = folder / f"{family}-{len(list(folder.iterdir()))}"
+    with device:
+        model = transformers.AutoModelForCausalLM.from_config(config)
+    target = folder / f"large-{len(list(folder.iterdir()))}"
     model.save_pretrained(target)
     return target
 
 
-SMALL = {
-    "vocab_size": WORDS,
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 512,
-    "initializer_range": 0.1,
-    "pad_token_id": 0,
-    "bos_token_id": None,
-    "eos_token_id": 0,
+LARGE = {
+    "vocab_size": 32_000,
+    "hidden_size": 1024,
+    "intermediate_size": 3072,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "max_position_embeddings": 4096,
+    "tie_word_embeddings": False,
 }
-SHAPES = {
-    "qwen3": SMALL | {"head_dim": 32},
-    "llama": SMALL,
-    "mistral": SMALL | {"sliding_window": 16},
-    "phi3": SMALL | {"resid_pdrop": 0.0},
-    "gemma3_text": SMALL | {"head_dim": 32, "sliding_window": 16},
-    "gpt_neox": SMALL,
-    "qwen3_moe": SMALL | {"head_dim": 32, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 48},
-}
+TINY = {"vocab_size": 256, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 2}
+TINY |= {"num_key_value_heads": 1, "head_dim": 32}

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from actors.engine import Request
+from actors.engine import Engine, Request
 from actors.transformers_engine import TransformersEngine
 from benchmarks.games import demo, new_play, play_out, tickets, tokens_made
 from benchmarks.gpu.bench import Bench
@@ -40,24 +40,30 @@ def check(bench: Bench) -> None:
     )
     for dtype in GAP:
         with bench.part(f"games in {dtype}"):
-            played(bench, config, path, dtype, device)
+            engine = engine_of(bench, config, path, dtype)
+            bench.judge(engine.device.type == bench.device, f"games in {dtype}: on the device", str(engine.device))
+            played(bench, engine, config, path, dtype, device)
     with bench.part("a weight update in the middle of a game"):
         updated(bench, config, path, other)
+    with bench.part("asleep and awake again"):
+        slept(bench, engine, config, path, device)
 
 
-def engine_of(config: RunConfig, path: Path, dtype: str = "float32") -> TransformersEngine:
+def engine_of(bench: Bench, config: RunConfig, path: Path, dtype: str = "float32") -> TransformersEngine:
     chosen = config.rollout.engine.model_copy(update={"dtype": dtype})
-    return TransformersEngine(chosen, str(path))
+    return TransformersEngine(chosen, str(path), on_gpu=bench.on_card)
 
 
-def played(bench: Bench, config: RunConfig, path: Path, dtype: str, device: torch.device) -> None:
-    engine = engine_of(config, path, dtype)
-    bench.judge(engine.device.type == device.type, f"games in {dtype}: the engine is on the device", str(engine.device))
+def played(
+    bench: Bench, engine: Engine, config: RunConfig, path: Path, dtype: str, device: torch.device, when: str = ""
+) -> None:
+    """`engine` plays the policy in `path`, in that type."""
+    what = f"games in {dtype}{when}"
     episodes = play_out(new_play(config, path, engine), tickets(config, GAMES[bench.device]))
     found = f"{len(episodes)} games, {tokens_made(episodes):,} tokens"
-    bench.judge(len(episodes) == GAMES[bench.device], f"games in {dtype}: played to their ends", found)
+    bench.judge(len(episodes) == GAMES[bench.device], f"{what}: played to their ends", found)
     gap = gap_of(episodes, config, path, dtype, device)
-    bench.within(f"games in {dtype}: mean difference to the learner's log-probs", gap, GAP[dtype])
+    bench.within(f"{what}: mean difference to the learner's log-probs", gap, GAP[dtype])
 
 
 def gap_of(episodes: list[Episode], config: RunConfig, path: Path, dtype: str, device: torch.device) -> float:
@@ -71,7 +77,7 @@ def gap_of(episodes: list[Episode], config: RunConfig, path: Path, dtype: str, d
 
 def updated(bench: Bench, config: RunConfig, path: Path, other: Path) -> None:
     """Half of an answer by the old weights, the rest by new ones: it is as if they had read it all."""
-    engine, fresh = engine_of(config, path), engine_of(config, other)
+    engine, fresh = engine_of(bench, config, path), engine_of(bench, config, other)
     prompt = tuple(np.random.default_rng(0).integers(5, 60, 40).tolist())
     engine.submit(Request("old", prompt, max_tokens=16, temperature=1.0, seed=0, stop_ids=()))
     for _ in range(8):
@@ -90,8 +96,21 @@ def updated(bench: Bench, config: RunConfig, path: Path, other: Path) -> None:
     expected = fresh.score([ids])[0]
     gap = float(np.abs(answer.logprobs[8:] - expected[after]).max())
     bench.within("after a weight update: difference to an engine that has nothing cached", gap, CACHED)
-    stale = float(np.abs(engine_of(config, path).score([ids])[0][after] - expected[after]).max())
+    stale = float(np.abs(engine_of(bench, config, path).score([ids])[0][after] - expected[after]).max())
     bench.judge(stale > 10 * CACHED, "which the old weights would not have passed", f"{stale:.3g}")
+
+
+def slept(bench: Bench, engine: TransformersEngine, config: RunConfig, path: Path, device: torch.device) -> None:
+    if bench.on_card:
+        torch.cuda.empty_cache()
+        before = torch.cuda.memory_allocated()
+    engine.sleep()
+    if bench.on_card:
+        after = torch.cuda.memory_allocated()
+        bench.judge(after < before / 2, "asleep it gives its memory back", f"{before:,} bytes, then {after:,}")
+    engine.wake("weights")
+    engine.wake("cache")
+    played(bench, engine, config, path, "bfloat16", device, when=", after it slept")
 
 
 def receive(engine: TransformersEngine, source: torch.nn.Module) -> None:

@@ -56,7 +56,7 @@ def not_here(check: Check, device: str) -> str | None:
 
 def _run(check: Check, device: str, seconds: float, folder: Path) -> list[Line]:
     said, log, mark = folder / "lines", folder / "log", uuid.uuid4().hex
-    command = [sys.executable, "-m", "benchmarks.gpu.child", check.name, device, str(said)]
+    command = [sys.executable, "-m", "benchmarks.gpu.child", check.where, device, str(said)]
     environment = os.environ | {
         MARK: mark,
         "HF_HUB_OFFLINE": "1",
@@ -70,16 +70,16 @@ def _run(check: Check, device: str, seconds: float, folder: Path) -> list[Line]:
             code = process.wait(seconds)
             trouble = None if code == 0 else _ended_with(code)
         except subprocess.TimeoutExpired:
-            trouble = f"not done after {seconds:.0f} s"
+            trouble = f"not done after {seconds:g} s"
         finally:
             kill_marked(mark)
             process.wait()
     lines = read(said)
     if trouble is not None:
         last = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()][-1:]
-        lines.append(Line(FAIL, f"{check.name}, as a whole", "; ".join([trouble, *last])[:400]))
+        lines.append(Line(FAIL, check.name, "; ".join([trouble, *last])[:400]))
     if not lines:
-        lines.append(Line(FAIL, f"{check.name}, as a whole", "it said nothing"))
+        lines.append(Line(FAIL, check.name, "it said nothing"))
     return lines
 
 

@@ -21,7 +21,7 @@ from actors.settings import EngineSettings
 from actors.transformers_engine import TransformersEngine
 from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.card import matmul_rate
-from benchmarks.gpu.made_up import prepare, random_model, settings, trajectories
+from benchmarks.gpu.made_up import LARGE, TINY, large_model, prepare, settings, trajectories
 from benchmarks.lab.trainee import Driver
 from benchmarks.rounds import ratio, speed, take_turns
 from learners import attention
@@ -32,16 +32,6 @@ from learners.optimiser import GuardedAdamW
 from learners.packing import pack_trajectories, plan
 from learners.settings import LearnerSettings
 
-LARGE = {  # 440M weights
-    "vocab_size": 32_000,
-    "hidden_size": 1024,
-    "intermediate_size": 3072,
-    "num_hidden_layers": 24,
-    "num_attention_heads": 16,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "max_position_embeddings": 4096,
-}
 GAMES, SAID, BUDGET, ROUNDS = 96, 200, 16_384, 3
 ROWS, PROMPT, ANSWER = 64, 128, 64
 SLOWEST = {"learner": 0.7, "engine": 0.5}  # of the bare loop's speed
@@ -49,7 +39,7 @@ SLOWEST = {"learner": 0.7, "engine": 0.5}  # of the bare loop's speed
 
 def check(bench: Bench) -> None:
     device = prepare(bench)
-    path = random_model(bench.folder, "qwen3", torch.bfloat16, **(LARGE if bench.on_card else {}))
+    path = large_model(bench.folder, device, **({} if bench.on_card else TINY))
     with bench.part("learner"):
         learner(bench, path, device)
     with bench.part("engine"):
@@ -134,7 +124,7 @@ def engine(bench: Bench, path: Path, device: torch.device) -> None:
     rows, prompt, answer = (ROWS, PROMPT, ANSWER) if bench.on_card else (4, 16, 8)
     longest = prompt + answer
     chosen = EngineSettings(kind="transformers", dtype="bfloat16", max_context=longest, max_sequences=rows)
-    playing = TransformersEngine(chosen, str(path))
+    playing = TransformersEngine(chosen, str(path), on_gpu=bench.on_card)
     ids = np.random.default_rng(0).integers(5, 100, (rows, prompt))
 
     def played() -> int:
