@@ -120,9 +120,7 @@ class VllmEngine:
         else:
             arguments["weight_transfer_config"] = WeightTransferConfig(backend=transport)
         if settings.sleep and not on_gpu:
-            raise ValueError(
-                "rollout.engine.sleep=true: vLLM sleeps on a GPU only; rollout.engine.kind=transformers does"
-            )
+            raise ValueError("rollout.engine.sleep=true needs a GPU, or rollout.engine.kind=transformers")
         if on_gpu:
             arguments |= card_memory(settings) | {"enable_sleep_mode": bool(settings.sleep)}
         else:

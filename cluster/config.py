@@ -9,7 +9,6 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from actors.settings import RolloutSettings
-from cluster.cards import check_cards
 from cluster.offline.settings import OfflineSettings
 from envs.settings import GameSettings, Settings
 from learners.credit import needs, wants_critic
@@ -98,7 +97,6 @@ class RunConfig(Settings):
                 f"learner.sync.transport={transport} moves weights between GPUs: rollout.gpus_per_worker and "
                 "learner.gpus_per_rank cannot be 0"
             )
-        check_cards(self.rollout, self.learner)
         engine = self.rollout.engine
         if engine.max_batched_tokens < engine.max_sequences:
             raise ValueError(
@@ -112,6 +110,8 @@ class RunConfig(Settings):
             )
         if self.learner.offload_optimizer and self.learner.zero == 0:
             raise ValueError("learner.offload_optimizer needs learner.zero of 1, 2 or 3")
+        if self.learner.offload_parameters and self.learner.zero != 3:
+            raise ValueError(f"learner.offload_parameters needs learner.zero=3, not {self.learner.zero}")
         credit = self.learner.credit
         labelled = self.reward.shaper == "aria" and self.reward.intentions.gives == "outcome"
         if self.reward.gives_advantages and credit.method != "reinforce":

@@ -184,8 +184,9 @@ def start_fleet(
     learners: LearnerGroup | None = None,
     places: list[PlacementGroupSchedulingStrategy] | None = None,
 ) -> Fleet:
-    """Start the workers of a planned config, and the learners while their engines load. On a shared card
-    the learners start first: an engine measures what is left of the card, and takes its part of that."""
+    """Start the workers of a planned config, and the learners while their engines load. On shared cards the
+    learners start first: an engine measures what is left of its card, and takes its part of that. On others they
+    are placed first, close together, unless an engine needs several cards of one node."""
     from actors.fleet import Fleet
     from actors.worker import WorkerSpec
 
@@ -204,6 +205,8 @@ def start_fleet(
     with named_failures():
         if learners is not None and places is not None:
             learners.start()
+        elif learners is not None and config.rollout.engine.tensor_parallel == 1:
+            learners.place()
         fleet.launch()
         if learners is not None and places is None:
             learners.start()

@@ -79,7 +79,8 @@ class LearnerRank:
             verbose=False,
             timeout=timedelta(seconds=settings.update_seconds),
         )
-        model = load_model(self.model_path, settings, self.seed, self.revision, self.trust_remote_code)
+        source = self.revision, self.trust_remote_code
+        model = load_model(self.model_path, settings, self.seed, *source, sharded=settings.zero == 3)
         self.fingerprint = fingerprint(model)
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.optimiser = make_optimiser(trained, settings)
@@ -90,8 +91,7 @@ class LearnerRank:
         width = self.engine.module.get_output_embeddings().in_features
         critic, reference = make_critic(settings, width, self.device, self.seed), None
         if reads_base(settings):
-            source = self.model_path, self.revision, self.trust_remote_code
-            reference = Reference(self.engine, settings, self.device, *source)
+            reference = Reference(self.engine, settings, self.device, self.model_path, *source)
         made = self.engine, self.optimiser, settings, self.temperature, self.device, self.seed, self.rank
         self.learning = Learning(*made, critic, reference)
 

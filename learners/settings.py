@@ -186,6 +186,7 @@ class LearnerSettings(Settings):
     )
     zero: Literal[0, 1, 2, 3] = Field(2, description="DeepSpeed ZeRO stage")
     offload_optimizer: bool = Field(False, description="keep optimiser state in CPU memory")
+    offload_parameters: bool = Field(False, description="keep weights in CPU memory while no layer needs them; ZeRO-3")
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="compute type; auto: bfloat16 if learner and engine are on GPUs, else float32"
     )
@@ -207,10 +208,10 @@ class LearnerSettings(Settings):
         4096, ge=16, description="tokens packed into one forward pass; bounds activation memory"
     )
     gradient_checkpointing: bool = Field(False, description="recompute activations in the backward pass")
-    attention: Literal["auto", "sdpa", "eager", "flash_attention_2"] = Field(
+    attention: Literal["auto", "sdpa", "varlen", "eager", "flash_attention_2"] = Field(
         "auto",
-        description="attention kernels; auto: flash_attention_2 on GPUs that have it, else sdpa; eager: the plain "
-        "formula, to compare with",
+        description="attention kernels; auto: flash_attention_2 on GPUs that have it, else sdpa; varlen: torch's own "
+        "flash attention over packed sequences, on GPUs; eager: the plain formula, to compare with",
     )
     loss_aggregation: Literal["token", "turn", "episode"] = Field(
         "episode", description="what is averaged: tokens, turns or episodes"

@@ -210,6 +210,7 @@ def test_buckets_hold_what_fits_and_lay_it_out_apart():
 
 def test_gpu_transports_speak_to_the_installed_vllm():
     """Nothing is sent without a GPU, but what vLLM is asked has to be what it understands."""
+    from vllm.distributed.weight_transfer.base import ParamMeta
     from vllm.distributed.weight_transfer.factory import WeightTransferTrainerFactory
 
     from learners.transport.client import WorkerClient
@@ -220,8 +221,11 @@ def test_gpu_transports_speak_to_the_installed_vllm():
     client.workers = [object(), object(), object()]
     info = nccl_init_info(0, client, "127.0.0.1", 1234, 2**20)
     assert info.world_size == 7 and info.is_sender
-    assert not ipc_init_info(1, 2**20).is_sender
-    assert {info.backend, ipc_init_info(0, 1).backend} <= WeightTransferTrainerFactory._registry.keys()
+    small, large = (ParamMeta(name, torch.bfloat16, shape) for name, shape in (("a", (8,)), ("b", (2**20, 3))))
+    assert ipc_init_info(0, 2**20, [small]).packed_buffer_size_bytes == 2**20
+    within = ipc_init_info(1, 2**20, [small, large])  # vLLM refuses a tensor beyond its buffer
+    assert within.packed_buffer_size_bytes == 3 * 2**21 and within.packed and not within.is_sender
+    assert {info.backend, within.backend} <= WeightTransferTrainerFactory._registry.keys()
 
 
 def test_a_rank_without_a_gpu_sees_none_and_one_with_a_gpu_uses_it():

@@ -84,6 +84,7 @@ def test_a_mistake_is_one_line_that_names_the_key(overrides, line):
         (["rollout.engine.max_sequences=100", "rollout.engine.max_batched_tokens=64"], "max_batched_tokens=64"),
         (["rollout.max_utterance_tokens=1024"], "rollout.engine.max_context"),
         (["learner.offload_optimizer=true", "learner.zero=0"], "learner.zero"),
+        (["learner.offload_parameters=true", "learner.zero=2"], "learner.offload_parameters needs learner.zero=3"),
     ],
 )
 def test_settings_that_do_not_fit_together_are_refused(overrides, key):
@@ -185,7 +186,7 @@ def test_every_method_is_a_layer_over_every_game_and_model(method):
     for model in MODELS:
         beside = [] if method.stem != "critic_1b" else [str(FOLDER / "credit" / "poad.yaml")]
         config = load_recipe(FOLDER / "games" / "virtualhome.yaml", [*beside, str(method), str(model)])
-        assert config.learner.gpus_per_rank == 1 and config.learner.lora.rank == 8
+        assert config.learner.lora.rank == 8 and config.learner.tokens_per_micro_batch >= 8192
 
 
 def test_there_is_a_layer_for_every_method_that_trains():

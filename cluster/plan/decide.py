@@ -204,6 +204,12 @@ def _types(config: RunConfig, learner_on: bool, engine_on: bool) -> dict[str, st
 
 def _attention(config: RunConfig, machine: Machine, on_gpu: bool, dtype: str) -> str:
     asked = config.learner.attention
+    if asked == "varlen" and not (on_gpu and dtype == "bfloat16"):
+        raise Refusal(
+            f"learner.attention=varlen is a kernel for GPUs in bfloat16, not for {dtype} on "
+            f"{'GPUs' if on_gpu else 'CPUs'}",
+            {"learner.attention": "sdpa"},
+        )
     if asked != "auto":
         return asked
     fast = on_gpu and machine.flash_attention and dtype == "bfloat16" and not config.rollout.choose_listed

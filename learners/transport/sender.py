@@ -77,7 +77,7 @@ class WeightSender:
         if self.transport == "adapter":
             return AdapterInitInfo(rank=self.rank, peft_config=adapter_config(self.module))
         if self.transport == "ipc":
-            return ipc_init_info(**common)
+            return ipc_init_info(**common, metas=self.source.metadata())
         address, port = meeting_point()
         return nccl_init_info(address=address, port=port, client=self.client, **common)
 
