@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.util import find_spec
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ import torch
 
 from benchmarks.architectures import ALWAYS_TIED, SHAPES
 from benchmarks.gpu.bench import Bench, NotHere
-from benchmarks.gpu.made_up import prepare, random_model, settings, trajectories
+from benchmarks.gpu.made_up import TINY, large_model, prepare, random_model, settings, trajectories
 from learners.batch import Trajectory
 from learners.model import load_model, pack_logprobs_and_entropies
 from learners.packing import Pack, pack_trajectories
@@ -25,6 +26,7 @@ from learners.settings import LearnerSettings
 CPU = torch.device("cpu")
 EXACT, GRADIENT = 1e-4, 1e-4  # float32: largest difference of a log-prob; of the whole gradient, relative
 HALF, HALF_COSINE = 0.05, 0.97  # bfloat16: mean difference of a log-prob; of gradients
+SLICED, WIDE_GAMES = 65_536, 30
 LOSS = {"loss": {"entropy": 0.01}}
 
 
@@ -66,8 +68,14 @@ def check(bench: Bench) -> None:
         listed = trajectories(6, 2, listed=True)
         ours, exact = (asked(path, listed, settings(**LOSS), where) for where in (device, CPU))
         bench.all_within("choices among listed actions", ours.apart_from(exact))
-    with bench.part("flash attention"):
-        flash(bench, path, batch, device)
+    with bench.part("a large vocabulary, in slices"):
+        wide = large_model(bench.folder, CPU, **(TINY | {"vocab_size": SLICED}))
+        many = trajectories(WIDE_GAMES, 3)
+        ours, exact = (asked(wide, many, settings(**LOSS), where) for where in (device, CPU))
+        bench.all_within(f"{SLICED:,} words, {len(ours.logprobs)} places", ours.apart_from(exact))
+    for kernel in ("eager", "varlen", "flash_attention_2"):
+        with bench.part(f"attention={kernel}"):
+            of_kernel(bench, path, batch, device, kernel)
     with bench.part("learner.compile"):
         if not bench.on_card:
             raise NotHere("it is tried on a card only: on a CPU compiling takes longer than all the rest")
@@ -88,15 +96,28 @@ def of_family(bench: Bench, device: torch.device, family: str) -> None:
     bench.within(f"{family}, bfloat16: cosine of gradients", half.cosine(exact), HALF_COSINE, least=True)
 
 
-def flash(bench: Bench, path: Path, batch: list[Trajectory], device: torch.device) -> None:
-    if not bench.on_card or find_spec("flash_attn") is None:
-        raise NotHere("flash_attn is not installed" if bench.on_card else "it needs a card")
-    exact = asked(path, batch, settings(**LOSS), CPU)
-    changes = LOSS | {"dtype": "bfloat16", "attention": "flash_attention_2"}
-    fast = asked(path, batch, settings(**changes), device)
-    alone = torch.cat([asked(path, [one], settings(**changes), device).logprobs for one in batch])
-    bench.within("flash attention, bfloat16: mean of log-probs", fast.mean_apart(exact), HALF)
-    bench.within("flash attention, bfloat16: packed against alone", float((alone - fast.logprobs).abs().mean()), HALF)
+def of_kernel(bench: Bench, path: Path, batch: list[Trajectory], device: torch.device, kernel: str) -> None:
+    """The other kernels, against the CPU, and packed against alone; the fast ones know bfloat16 alone."""
+    half = kernel != "eager"
+    if half and not bench.on_card:
+        raise NotHere("it needs a card")
+    if kernel == "flash_attention_2" and find_spec("flash_attn") is None:
+        raise NotHere("flash_attn is not installed")
+    if kernel == "varlen":
+        from torch.nn.attention.varlen import varlen_attn
+
+        if not {"window_size", "enable_gqa"} <= set(signature(varlen_attn).parameters):
+            raise NotHere(f"that of torch {torch.__version__} knows neither windows nor shared heads")
+    changes = {"dtype": "bfloat16", "gpus_per_rank": 1.0} if half else {}
+    chosen = settings(attention=kernel, **LOSS, **changes)
+    exact, ours = asked(path, batch, settings(**LOSS), CPU), asked(path, batch, chosen, device)
+    alone = torch.cat([asked(path, [one], chosen, device).logprobs for one in batch])
+    limit = HALF if half else EXACT
+    found = {
+        "mean of log-probs": (ours.mean_apart(exact), limit),
+        "packed against alone": (float((alone - ours.logprobs).abs().mean()), limit),
+    }
+    bench.all_within(f"attention={kernel}, {'bfloat16' if half else 'float32'}", found)
 
 
 def pack_of(batch: list[Trajectory]) -> Pack:
