@@ -32,7 +32,7 @@ from learners.optimiser import GuardedAdamW
 from learners.packing import pack_trajectories, plan
 from learners.settings import LearnerSettings
 
-GAMES, SAID, BUDGET, ROUNDS = 96, 200, 16_384, 3
+GAMES, SAID, BUDGET, ROUNDS = 96, 200, 8192, 3
 ROWS, PROMPT, ANSWER = 64, 128, 64
 SLOWEST = {"learner": 0.7, "engine": 0.5}  # of the bare loop's speed
 
