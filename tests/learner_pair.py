@@ -12,7 +12,6 @@ from learners.group import environment
 from learners.settings import LearnerSettings
 from tests.learner_batches import MADE_UP
 
-
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc
 
 
