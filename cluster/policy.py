@@ -34,11 +34,12 @@ def policy_folder(config: RunConfig, folder: RunFolder, show: Show) -> Path | st
             shutil.copytree(made, copy.with_suffix(".part"), dirs_exist_ok=True)
             copy.with_suffix(".part").rename(copy)
         return copy
-    if config.model.revision and not Path(config.model.path).is_dir():
-        from huggingface_hub import snapshot_download
+    if Path(config.model.path).is_dir():
+        return config.model.path
+    from cluster.download import on_every_node
 
-        return snapshot_download(config.model.path, revision=config.model.revision)
-    return config.model.path
+    show.stage(f"fetching {config.model.path} to every node")
+    return on_every_node(config.model.path, config.model.revision, config.model.download_seconds)
 
 
 def model_to_measure(config: RunConfig, model: str, folder: RunFolder, show: Show) -> Path | str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -200,9 +201,13 @@ def _forward(model: torch.nn.Module, pack: Pack, device: torch.device) -> Any:
 
 
 def adapter_config(module: torch.nn.Module) -> dict[str, Any]:
-    """What PEFT writes to adapter_config.json, as plain JSON values."""
+    """What PEFT writes to adapter_config.json, as plain JSON values. A base model in a node's cache of the
+    hub goes by the name and the commit that it has there, which hold everywhere."""
     config = module.peft_config["default"].to_dict()
     config["inference_mode"] = True
+    cached = re.fullmatch(r".*/models--([^/]+)/snapshots/([0-9a-f]{40})", config["base_model_name_or_path"] or "")
+    if cached:
+        config |= {"base_model_name_or_path": cached[1].replace("--", "/"), "revision": cached[2]}
     return json.loads(json.dumps(config, default=lambda value: sorted(value) if isinstance(value, set) else str(value)))
 
 
