@@ -56,10 +56,10 @@ class BroadcastTrainerEngine(BucketEngine):
         self.store = host_store(address, seconds)
         places = {place: 1 + place * client.ranks_per_worker for place in range(len(client.workers))}
         size = 1 + len(places) * client.ranks_per_worker
-        common = {"library": library, "address": address, "port": self.store.port, "size": size, "seconds": seconds}
+        info = {"library": library, "address": address, "port": self.store.port, "size": size}
+        info |= {"seconds": seconds, "silence": client.silence_seconds}
         self.calls = client.post_each(
-            "init_weight_transfer_engine",
-            {place: ({**common, "rank_offset": first},) for place, first in places.items()},
+            "init_weight_transfer_engine", {place: (info | {"rank_offset": first},) for place, first in places.items()}
         )
         self.circle = Circle(library, self.store.clone(), 0, size, seconds, self._all_there)
         self._answered()
