@@ -187,7 +187,7 @@ def test_an_engine_process_does_not_wait_for_a_sender_that_is_gone(how):
         assert receiver.read({"nbytes": 9}).tolist() == list(range(9))
         sender.send_signal(how)
         started = time.monotonic()
-        with pytest.raises(CircleBroken, match="no sign of life for 2 s" if how == signal.SIGSTOP else ""):
+        with pytest.raises(CircleBroken, match="no sign of life for 2 s" if how == signal.SIGSTOP else None):
             receiver.read({"nbytes": 9})
         assert time.monotonic() - started < 6
         with pytest.raises(CircleBroken, match="was left"):
