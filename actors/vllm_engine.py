@@ -315,6 +315,8 @@ class VllmEngine:
 
     def start_weight_update(self) -> None:
         if self.adapter is None:
+            if self.updating or self.unusable:
+                self.engine.collective_rpc("drop_weight_update")
             self.engine.collective_rpc("start_weight_update")
         else:
             self.adapter.start()

@@ -46,15 +46,18 @@ class Member(Protocol):
 
 class Gloo:
     def __init__(self, store: Store, rank: int, size: int, seconds: float):
-        self.group = ProcessGroupGloo(store, rank, size, timeout=timedelta(seconds=seconds))
+        self.group: ProcessGroupGloo | None = ProcessGroupGloo(store, rank, size, timeout=timedelta(seconds=seconds))
 
     def broadcast(self, run: torch.Tensor) -> None:
-        options = BroadcastOptions()
+        group, options = self.group, BroadcastOptions()
         options.rootRank = 0
-        self.group.broadcast([run], options).wait()
+        try:
+            group.broadcast([run], options).wait()
+        finally:
+            del group  # or an error, which keeps this frame, would keep the connections
 
     def close(self) -> None:
-        """Its connections close with the last reference to it, which a waiting thread may hold."""
+        self.group = None  # its connections close with the last reference, which a waiting thread may hold
 
 
 class Nccl:

@@ -53,12 +53,18 @@ class BucketEngine(WeightTransferEngine[NoInitInfo, BucketInfo]):
     init_info_cls = NoInitInfo
     update_info_cls = BucketInfo
     read: Callable[[dict[str, Any]], np.ndarray]
+    under_way = False
 
     def init_transfer_engine(self, init_info: NoInitInfo) -> None:
         pass
 
     def start_weight_update(self) -> None:
+        """Layers that an update which broke off has begun to load would count its weights with
+        the new ones, and be done too early: they are closed first."""
+        if self.under_way:
+            finalize_layerwise_reload(self.model, self.model_config)
         initialize_layerwise_reload(self.model)
+        self.under_way = True
 
     def receive_weights(self, update_info: BucketInfo) -> None:
         info = vars(update_info)
@@ -66,6 +72,7 @@ class BucketEngine(WeightTransferEngine[NoInitInfo, BucketInfo]):
 
     def finish_weight_update(self) -> None:
         finalize_layerwise_reload(self.model, self.model_config)
+        self.under_way = False
         embeddings = [
             module
             for module in self.model.modules()
@@ -96,3 +103,7 @@ for name, engine in (("broadcast", "BroadcastEngine"), ("same_memory", "SameMemo
 class KnowsTransports:
     """vLLM imports its worker extension in every process of an engine, and with it this
     module: that is what makes the transports known there."""
+
+    def drop_weight_update(self) -> None:
+        """After an update that broke off: vLLM refuses to start one while another is active."""
+        self._weight_update_active = False
