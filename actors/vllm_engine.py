@@ -353,6 +353,8 @@ class VllmEngine:
     def start_weight_update(self) -> None:
         refuse_without_weights(self)
         if self.adapter is None:
+            if self.updating or self.unusable:
+                self.engine.collective_rpc("drop_weight_update")
             self.engine.collective_rpc("start_weight_update")
         else:
             self.adapter.start()

@@ -56,26 +56,36 @@ class BucketEngine(WeightTransferEngine[NoInitInfo, BucketInfo]):
     init_info_cls = NoInitInfo
     update_info_cls = BucketInfo
     read: Callable[[dict[str, Any]], np.ndarray]
+    under_way = False
 
     def init_transfer_engine(self, init_info: NoInitInfo) -> None:
         pass
 
     def start_weight_update(self) -> None:
+        """Layers that an update which broke off has begun to load would count its weights with
+        the new ones, and be done too early: they are closed first."""
+        if self.under_way:
+            self.close_layers()
         initialize_layerwise_reload(self.model)
         experts = [layer for layer in self.model.modules() if isinstance(layer, RoutedExperts)]
         self.kernels = {layer: layer.quant_method.moe_kernel for layer in experts if current_platform.is_cpu()}
         for layer in self.kernels:
             layer.quant_method.moe_kernel = None
+        self.under_way = True
 
     def receive_weights(self, update_info: BucketInfo) -> None:
         info = vars(update_info)
         self.model.load_weights([(name, tensor.to(self.device)) for name, tensor in tensors_of(info, self.read(info))])
 
-    def finish_weight_update(self) -> None:
+    def close_layers(self) -> None:
         finalize_layerwise_reload(self.model, self.model_config)
         for layer, kernel in self.kernels.items():
             if layer.quant_method.moe_kernel is None:  # nothing was loaded into it
                 layer.quant_method.moe_kernel = kernel
+        self.under_way = False
+
+    def finish_weight_update(self) -> None:
+        self.close_layers()
         embeddings = [
             module
             for module in self.model.modules()
@@ -106,3 +116,7 @@ for name, engine in (("broadcast", "BroadcastEngine"), ("same_memory", "SameMemo
 class KnowsTransports:
     """vLLM imports its worker extension in every process of an engine, and with it this
     module: that is what makes the transports known there."""
+
+    def drop_weight_update(self) -> None:
+        """After an update that broke off: vLLM refuses to start one while another is active."""
+        self._weight_update_active = False
