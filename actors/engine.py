@@ -17,6 +17,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from actors.receipt import Receipt
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -53,6 +55,7 @@ class Scored:
 
 class Engine(Protocol):
     version: int  # of the weights that will make the next token
+    receipt: Receipt  # for the last whole weight update
     updating: bool  # a weight update has begun and is not finished: no step may be taken
 
     def submit(self, request: Request) -> None: ...

@@ -29,6 +29,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from actors.fleet_health import FleetHealth, State
 from actors.settings import RolloutSettings
+from actors.receipt import Receipt
 from actors.worker import Report, RolloutWorker, Summary, WorkerSpec
 from envs.episode import Episode, Ticket
 
@@ -310,6 +311,10 @@ class Fleet:
     def score(self, sequences: list[list[int]]) -> list[list[np.ndarray]]:
         """Each worker's log-probs of these token ids, from its engine's current weights."""
         return self._everyone("score", self.settings.worker_silence_seconds, sequences)
+
+    def receipts(self) -> list[Receipt]:
+        """What each worker says about the last weights it was sent, in the order of `workers`."""
+        return self._everyone("receipt", self.settings.worker_silence_seconds)
 
     def status(self) -> list[dict[str, float]]:
         return self._everyone("status", PING_SECONDS)

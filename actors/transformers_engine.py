@@ -27,9 +27,11 @@ from actors.branches import Feed, feed, passes
 from actors.engine import Completion, Request, Scored
 from actors.settings import EngineSettings
 from actors.slot_cache import SlotCache
-from actors.transport.adapter import AdapterReceiver
+from actors.transport.adapter import AdapterReceiver, scale_of
 from actors.transport.bucket import BadBucket, tensors_of
 from actors.transport.object_store import read_object_store
+from actors.receipt import Fault, Receipt
+from actors.transport.places import Places
 from actors.transport.shared_memory import read_shared_memory
 
 READERS = {"shared_memory": read_shared_memory, "object_store": read_object_store}
@@ -79,6 +81,8 @@ class TransformersEngine:
         self.read = READERS.get(transport)
         self.adapter = AdapterReceiver(lora_rank, model_path, trust_remote_code) if lora_rank else None
         self.base_weights: dict[str, torch.Tensor] = {}  # of modules that carry an adapter
+        self.places = Places()
+        self.receipt = Receipt()
         self.updating = False
         self.unusable = ""
 
@@ -335,6 +339,7 @@ class TransformersEngine:
     def start_weight_update(self) -> None:
         if self.adapter:
             self.adapter.start()
+        self.places.begin()
         self.updating = True
 
     def update_weights(self, update_info: dict[str, Any]) -> None:
@@ -354,11 +359,13 @@ class TransformersEngine:
             if self.adapter:
                 self.adapter.finish()
                 self._merge_adapter()
+            faults = self._held()
         except BaseException as error:
             self._broke_off(error)
             raise
         self.forget()
         self.version = self.version + 1 if weight_version is None else int(weight_version)
+        self.receipt = Receipt(self.version, self.places.arrived_numbers(), faults)
         self.updating, self.unusable = False, ""
 
     def _only_updating(self) -> None:
@@ -376,12 +383,28 @@ class TransformersEngine:
                 raise BadBucket(f"the model has no weight named {name!r}")
             if own[name].shape != tensor.shape:
                 raise BadBucket(f"weight {name}: {list(tensor.shape)} arrived, the model has {list(own[name].shape)}")
+            self.places.arrives(name, tensor)
+            self.places.expect(name, name, tensor, tensor, own[name].dtype)
             own[name].copy_(tensor)
+
+    def _held(self) -> list[Fault]:
+        """What the model's weights are now, against what arrived."""
+        own = self.model.state_dict()
+        for name, place in self.places.expected:
+            self.places.find(name, place, own[place])
+        faults = self.places.faults()
+        if not self.adapter:
+            places = {place for _, place in self.places.expected}
+            left = [name for name, _ in self.model.named_parameters() if name not in places]
+            faults += [Fault(name, "was left out: it keeps its old values") for name in left]
+        return faults
 
     def _merge_adapter(self) -> None:
         """W = base + scale * B A, from the untouched base weights each time."""
         config, tensors = self.adapter.config, self.adapter.tensors
-        scale = config["lora_alpha"] / (config["r"] ** 0.5 if config.get("use_rslora") else config["r"])
+        scale = scale_of(config)
+        for key, tensor in tensors.items():
+            self.places.arrives(key, tensor)
         own = self.model.state_dict()
         for name, weight in self.base_weights.items():
             own[name].copy_(weight)
@@ -391,7 +414,9 @@ class TransformersEngine:
                 raise BadBucket(f"the adapter changes {name!r}, which the model does not have")
             base = self.base_weights.setdefault(name, own[name].clone())
             down, up = tensors[key].float(), tensors[key.replace("lora_A", "lora_B")].float()
-            own[name].copy_(base.float() + scale * (up @ down).to(base.device))
+            merged = base.float() + scale * (up @ down).to(base.device)
+            self.places.expect(key, name, merged, merged, own[name].dtype)
+            own[name].copy_(merged)
 
     def close(self) -> None:
         if self.adapter:

@@ -22,7 +22,9 @@ import numpy as np
 
 from actors.engine import Completion, Request, Scored
 from actors.settings import EngineSettings
-from actors.transport.adapter import AdapterReceiver
+from actors.transport.adapter import AdapterReceiver, scale_of
+from actors.receipt import Fault, Receipt
+from actors.transport.places import Places
 
 ADAPTER = ("policy", 1)  # name and id of the one adapter slot
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # the capacities vLLM offers
@@ -143,6 +145,7 @@ class VllmEngine:
         self.engine.set_weight_version(str(version))
         if self.lora:
             self.load_adapter()
+        self.receipt = Receipt()
         self.updating = False
         self.unusable = ""  # why no token may be made: an update broke off half-way
         self.live: set[str] = set()
@@ -314,6 +317,7 @@ class VllmEngine:
     def start_weight_update(self) -> None:
         if self.adapter is None:
             self.engine.collective_rpc("start_weight_update")
+            self.engine.collective_rpc("watch_weights")
         else:
             self.adapter.start()
         self.updating = True
@@ -332,10 +336,25 @@ class VllmEngine:
             else:
                 self.adapter.finish()
                 self.load_adapter()
+            arrived, faults = self.held_adapter() if self.adapter else self.held_weights()
         self.forget()
         self.version = self.version + 1 if weight_version is None else int(weight_version)
+        self.receipt = Receipt(self.version, arrived, faults)
         self.engine.set_weight_version(str(self.version))
         self.updating, self.unusable = False, ""
+
+    def held_weights(self) -> tuple[dict[str, int], list[Fault]]:
+        from actors.transport.vllm_held import together
+
+        return together(self.engine.collective_rpc("held_weights"))
+
+    def held_adapter(self) -> tuple[dict[str, int], list[Fault]]:
+        arrived = Places()
+        for name, tensor in self.adapter.tensors.items():
+            arrived.arrives(name, tensor)
+        arguments = ADAPTER[1], self.adapter.tensors, scale_of(self.adapter.config)
+        ranks = self.engine.collective_rpc("held_adapter", args=arguments)
+        return arrived.arrived_numbers(), [fault for faults in ranks for fault in faults]
 
     @contextmanager
     def one_update_step(self) -> Iterator[None]:

@@ -28,6 +28,7 @@ from actors.engine import Engine
 from actors.play import Failure, Play
 from actors.players import Cast, Endpoint, Policy
 from actors.settings import RolloutSettings
+from actors.receipt import Receipt
 from envs.dialogue import Dialogue
 from envs.episode import Episode, Ticket
 from envs.game import Game, Player
@@ -288,6 +289,10 @@ class RolloutWorker:
 
     def finish_weight_update(self, weight_version: str | None = None) -> None:
         self._call(lambda: self.engine.finish_weight_update(weight_version))
+
+    def receipt(self) -> Receipt:
+        """What the engine says about the last weights it was sent."""
+        return self._call(lambda: self.engine.receipt)
 
     def status(self) -> dict[str, float]:
         """Counters since the start, read beside the engine thread."""

@@ -144,10 +144,10 @@ class LearnerGroup:
         arguments = list(episodes), ray.put(list(rewards))
         return self._all("update", self.settings.update_seconds, *arguments, meanwhile=meanwhile)
 
-    def send_weights(self, workers: Sequence[ActorHandle], version: int) -> None:
-        """All workers get the weights as `version`. After an error the same or other workers
-        may be sent to again."""
-        self._all("send_weights", self.settings.sync.timeout_seconds, list(workers), version)
+    def send_weights(self, workers: Sequence[ActorHandle], version: int) -> dict[str, int]:
+        """All workers get the weights as `version`; returns the digest of each tensor sent. After
+        an error the same or other workers may be sent to again."""
+        return self._all("send_weights", self.settings.sync.timeout_seconds, list(workers), version)
 
     def score(self, sequences: Sequence[Sequence[int]]) -> list[np.ndarray]:
         """Log-prob at temperature 1 of each token after the first, by the weights that would

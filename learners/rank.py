@@ -147,15 +147,16 @@ class LearnerRank:
 
     # weights out
 
-    def send_weights(self, workers: list, version: int) -> None:
+    def send_weights(self, workers: list, version: int) -> dict[str, int]:
         from learners.transport.sender import WeightSender
 
         if self.sender is None:
             self.sender = WeightSender(
                 self.engine.module, self.transport, self.settings.sync, self.rank, self.ranks_per_worker
             )
-        self.sender.send(workers, version)
+        digests = self.sender.send(workers, version)
         self.version = version
+        return digests
 
     def export(self, folder: str) -> None:
         """Hugging Face format with the tokenizer, or PEFT format of an adapter; gathered by

@@ -7,7 +7,7 @@ embedding, but on CPU it computes with a packed copy of its own that a reload do
 touch: it is packed again at the end.
 
 What a reload cannot know is whether the values are right, or whether a layer was left
-out (it keeps its old weights). That is what the parity probe is for.
+out (it keeps its old weights). A watch beside each process's model reads back what it holds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ from vllm.model_executor.model_loader.reload import finalize_layerwise_reload, i
 
 from actors.transport.bucket import tensors_of
 from actors.transport.object_store import read_object_store
+from actors.receipt import Fault
+from actors.transport.places import Places
 from actors.transport.shared_memory import read_shared_memory
+from actors.transport.vllm_adapter import read_slots
+from actors.transport.vllm_held import Held, Watch
 
 
 @dataclass
@@ -93,4 +97,23 @@ for name, engine in (("shared_memory", SharedMemoryEngine), ("object_store", Obj
 
 class KnowsTransports:
     """vLLM imports its worker extension in every process of an engine, and with it this
-    module: that is what makes the transports known there."""
+    module: that is what makes the transports known there. Its methods become the worker's."""
+
+    def watch_weights(self) -> None:
+        """After `start_weight_update`."""
+        if not hasattr(self, "weight_watch"):
+            self.weight_watch = Watch(self.weight_transfer_engine.model)
+        self.weight_watch.begin()
+
+    def held_weights(self) -> Held:
+        """After `finish_weight_update`."""
+        return self.weight_watch.end()
+
+    def held_adapter(self, lora_id: int, tensors: dict[str, Any], scale: float) -> list[Fault]:
+        """After the adapter was loaded."""
+        if not hasattr(self, "adapter_places"):
+            self.adapter_places = Places()
+        self.adapter_places.begin()
+        manager = self.model_runner.lora_manager._adapter_manager
+        faults = read_slots(manager, lora_id, tensors, scale, self.adapter_places)
+        return faults + self.adapter_places.faults()

@@ -23,8 +23,8 @@ from learners.transport.client import WeightSyncError, WorkerClient, identity
 from learners.transport.ipc import ipc_init_info
 from learners.transport.nccl import nccl_init_info
 from learners.transport.object_store import ObjectStoreInitInfo
+from learners.transport.proved import ProvedWeights
 from learners.transport.shared_memory import SharedMemoryInitInfo
-from learners.transport.source import ModuleWeights
 
 
 class WeightSender:
@@ -35,13 +35,14 @@ class WeightSender:
         self.module, self.transport, self.rank = module, transport, rank
         self.bucket_bytes = settings.bucket_mib * 2**20
         whole = torch.iinfo(torch.int64).max
-        self.source = ModuleWeights(module, adapter, whole if adapter else self.bucket_bytes)
+        self.source = ProvedWeights(module, adapter, whole if adapter else self.bucket_bytes, sends=rank == 0)
         self.client = WorkerClient(settings.timeout_seconds, ranks_per_worker)
         self.engine: TrainerWeightTransferEngine | None = None
         self.met: list[str] = []  # identities of the workers that the engine was made for
 
-    def send(self, workers: Sequence[ActorHandle], version: int) -> None:
-        """Send the weights as `version`; all ranks call it, rank 0 talks to the workers."""
+    def send(self, workers: Sequence[ActorHandle], version: int) -> dict[str, int]:
+        """Send the weights as `version`; all ranks call it, rank 0 talks to the workers and
+        returns the digest of each tensor."""
         if not workers:
             raise WeightSyncError(f"weight sync {version}: there are no rollout workers")
         self.client.begin(workers, version)
@@ -56,6 +57,7 @@ class WeightSender:
         if self.client.lost:
             places = ", ".join(map(str, self.client.lost))
             raise WeightSyncError(f"weight sync {version}: rollout worker {places} died; the others have the weights")
+        return self.source.digests()
 
     def _meet(self, workers: list[str]) -> None:
         if self.transport == "nccl" and workers != self.met:

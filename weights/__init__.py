@@ -1,0 +1,1 @@
+"""What trainer and engines have to agree on about a weight, whichever library holds it."""
