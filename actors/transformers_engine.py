@@ -25,12 +25,12 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from actors.branches import Feed, feed, passes
 from actors.engine import Completion, Request, Scored
+from actors.receipt import Fault, Receipt
 from actors.settings import EngineSettings
 from actors.slot_cache import SlotCache
 from actors.transport.adapter import AdapterReceiver, scale_of
 from actors.transport.bucket import BadBucket, tensors_of
 from actors.transport.object_store import read_object_store
-from actors.receipt import Fault, Receipt
 from actors.transport.places import Places
 from actors.transport.shared_memory import read_shared_memory
 

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from actors.engine import Completion, Request, Scored
+from actors.receipt import Fault, Receipt
 from actors.settings import EngineSettings
 from actors.transport.adapter import AdapterReceiver, scale_of
-from actors.receipt import Fault, Receipt
 from actors.transport.places import Places
 
 ADAPTER = ("policy", 1)  # name and id of the one adapter slot

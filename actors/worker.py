@@ -27,8 +27,8 @@ import numpy as np
 from actors.engine import Engine
 from actors.play import Failure, Play
 from actors.players import Cast, Endpoint, Policy
-from actors.settings import RolloutSettings
 from actors.receipt import Receipt
+from actors.settings import RolloutSettings
 from envs.dialogue import Dialogue
 from envs.episode import Episode, Ticket
 from envs.game import Game, Player

@@ -51,6 +51,7 @@ def resume(config: RunConfig, folder: RunFolder) -> dict:
 
 def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
     from cluster.loop import TrainingLoop
+    from cluster.probe_texts import ProbeTexts
     from cluster.sync import WeightSync
     from learners.group import LearnerGroup
     from reward_service.remote import RewardService
@@ -65,7 +66,7 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
         transport = placement.transport(config, nodes)
         with named_failures():
             model = policy_folder(config, folder, show)
-            vocabulary = check_model(model, config)
+            check_model(model, config)
         metrics = house.enter_context(Metrics(folder, config, show, resume_at=_update_of(checkpoint)))
         show.stage("starting learners and rollout workers")
         learners = LearnerGroup(
@@ -84,17 +85,16 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
         rewards = RewardService(config.reward, config.game, folder.path.name, steady=config.max_staleness == 0)
         house.callback(rewards.close)
         ledger = _ledger(config, folder.path.name, players)
+        texts = ProbeTexts(config, str(model))
         sync = WeightSync(
             fleet,
             learners,
             config.learner.sync,
-            vocabulary=vocabulary,
-            max_context=config.rollout.engine.max_context,
-            dtype=placement.coarser_dtype(config),
-            seed=config.seed,
+            sequences=texts.sequences,
+            half=placement.coarser_dtype(config) != "float32",
         )
         checkpoints = CheckpointStore(folder.checkpoints, config.checkpoint.keep)
-        loop = TrainingLoop(config, folder, fleet, learners, ledger, rewards, sync, metrics, checkpoints)
+        loop = TrainingLoop(config, folder, fleet, learners, ledger, rewards, sync, metrics, checkpoints, texts)
         loop.playing.on_poll = show.playing
         if checkpoint is not None:
             loop.restore(checkpoint)

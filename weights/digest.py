@@ -47,7 +47,10 @@ def digest(tensor: torch.Tensor) -> torch.Tensor:
 
 def words(tensor: torch.Tensor) -> torch.Tensor:
     """A copy only where the elements do not lie in order, or begin or end inside a word."""
-    run = tensor.detach().reshape(-1).view(torch.uint8)
+    flat = tensor.detach().reshape(-1)
+    if flat.stride(0) != 1:
+        flat = flat.clone(memory_format=torch.contiguous_format)
+    run = flat.view(torch.uint8)
     short = -run.numel() % 4
     if short or run.data_ptr() % 4 or run.storage_offset() % 4:
         run = torch.nn.functional.pad(run, (0, short)) if short else run.clone()

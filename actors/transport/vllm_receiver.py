@@ -26,9 +26,9 @@ from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
 from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead, VocabParallelEmbedding
 from vllm.model_executor.model_loader.reload import finalize_layerwise_reload, initialize_layerwise_reload
 
+from actors.receipt import Fault
 from actors.transport.bucket import tensors_of
 from actors.transport.object_store import read_object_store
-from actors.receipt import Fault
 from actors.transport.places import Places
 from actors.transport.shared_memory import read_shared_memory
 from actors.transport.vllm_adapter import read_slots
