@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 
 from actors.receipt import Fault
-from weights.digest import digest, numbers_of
+from actors.transport.digest import digest, numbers_of
 
 
 class Places:
