@@ -24,8 +24,9 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from actors.branches import Feed, feed, passes
-from actors.engine import Completion, Request, Scored
+from actors.engine import Completion, Part, Request, Scored, refuse_while_resting, refuse_without_weights
 from actors.receipt import Fault, Receipt
+from actors.rows import Rows
 from actors.settings import EngineSettings
 from actors.slot_cache import SlotCache
 from actors.transport.adapter import AdapterReceiver, scale_of
@@ -48,6 +49,7 @@ class TransformersEngine:
         lora_rank: int = 0,
         version: int = 0,
         trust_remote_code: bool = False,
+        on_gpu: bool = False,
     ):
         if not lora_rank and transport not in READERS:
             raise ValueError(
@@ -70,8 +72,8 @@ class TransformersEngine:
             raise ValueError(
                 f"rollout.engine.max_context={settings.max_context}, but {model_path} reaches only {limit} positions"
             )
-        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        dtype = {"auto": "bfloat16" if self.device.type == "cuda" else "float32"}.get(settings.dtype, settings.dtype)
+        self.device = torch.device("cuda" if on_gpu else "cpu")
+        dtype = "float32" if settings.dtype == "auto" else settings.dtype
         self.model = AutoModelForCausalLM.from_pretrained(
             model_path, dtype=getattr(torch, dtype), attn_implementation="sdpa", trust_remote_code=trust_remote_code
         )
@@ -85,6 +87,7 @@ class TransformersEngine:
         self.receipt = Receipt()
         self.updating = False
         self.unusable = ""
+        self.asleep: set[Part] = set()
 
         rows, width = settings.max_sequences, settings.max_context
         self.cache = SlotCache(config.num_hidden_layers, rows, width)
@@ -102,9 +105,7 @@ class TransformersEngine:
         self.temperature = np.ones(rows, np.float32)
         self.draws = np.zeros((rows, width))  # uniform numbers, by position
         self.stops = np.full((rows, STOP_IDS), -1, np.int64)
-        self.cold = list(range(rows - 1, -1, -1))  # unused rows; the lowest number is last
-        self.warm: dict[bytes, int] = {}  # computed tokens of a finished row -> the row; oldest first
-        self.warm_lengths: dict[int, int] = {}  # how many warm rows have each length
+        self.rows = Rows(rows)
         self.counters = {"prompt_tokens": 0, "cached_tokens": 0, "generated_tokens": 0, "requests": 0, "steps": 0}
 
     def submit(self, request: Request) -> None:
@@ -128,10 +129,9 @@ class TransformersEngine:
             self._release(self.row_of[name], keep=False)
 
     def step(self) -> list[Completion | Scored]:
-        if self.updating or self.unusable:
-            raise RuntimeError(f"no token can be made: {self.unusable or 'a weight update is under way'}")
+        refuse_while_resting(self)
         admitted = []
-        while self.waiting and (self.cold or self.warm):
+        while self.waiting and self.rows.any_free():
             admitted.append(self._admit(self.waiting.popleft()))
         scored = self._score_listed([row for row in admitted if self.requests[row].listed])
         rows = np.flatnonzero(self.playing)
@@ -158,7 +158,7 @@ class TransformersEngine:
 
     def _admit(self, request: Request) -> int:
         prompt = np.asarray(request.prompt_ids, np.int64)
-        row, computed = self._row_for(prompt)
+        row, computed = self.rows.take(prompt)
         name = len(prompt)
         self.requests[row], self.row_of[request.id] = request, row
         self.tokens[row, :name] = prompt
@@ -175,37 +175,11 @@ class TransformersEngine:
         self.counters["cached_tokens"] += computed
         return row
 
-    def _row_for(self, prompt: np.ndarray) -> tuple[int, int]:
-        """A row for a prompt and how much of it the row holds already: the warm row with the
-        longest beginning of the prompt, else a cold row, else the row that has been warm longest."""
-        for length in sorted(self.warm_lengths, reverse=True):
-            if length < len(prompt):
-                row = self._cool(prompt[:length].tobytes())
-                if row is not None:
-                    return row, length
-        if self.cold:
-            return self.cold.pop(), 0
-        return self._cool(next(iter(self.warm))), 0
-
-    def _cool(self, key: bytes) -> int | None:
-        row = self.warm.pop(key, None)
-        if row is not None:
-            length = len(key) // self.tokens.itemsize
-            self.warm_lengths[length] -= 1
-            if not self.warm_lengths[length]:
-                del self.warm_lengths[length]
-        return row
-
     def _release(self, row: int, keep: bool) -> None:
         self.row_of.pop(self.requests[row].id)
         self.requests[row], self.playing[row] = None, False
-        length = int(self.computed[row])
-        key = self.tokens[row, :length].tobytes()
-        if keep and self.settings.prefix_caching and length and key not in self.warm:
-            self.warm[key] = row
-            self.warm_lengths[length] = self.warm_lengths.get(length, 0) + 1
-        else:
-            self.cold.append(row)
+        keep = keep and self.settings.prefix_caching
+        self.rows.give_back(row, self.tokens[row, : self.computed[row] if keep else 0])
 
     @torch.inference_mode()
     def _advance(self, rows: np.ndarray) -> None:
@@ -310,8 +284,7 @@ class TransformersEngine:
 
     @torch.inference_mode()
     def score(self, sequences: list[list[int]]) -> list[np.ndarray]:
-        if self.updating or self.unusable:
-            raise RuntimeError(f"nothing can be scored: {self.unusable or 'a weight update is under way'}")
+        refuse_while_resting(self)
         scores = []
         for sequence in sequences:
             ids = torch.tensor([sequence], device=self.device)
@@ -327,16 +300,27 @@ class TransformersEngine:
     def forget(self) -> None:
         """Drop every key and value; rows in play are computed again before their next token."""
         self.computed[:] = 0
-        self.cold += self.warm.values()
-        self.cold.sort(reverse=True)
-        self.warm.clear()
-        self.warm_lengths.clear()
+        self.rows.forget()
+
+    def sleep(self) -> None:
+        self.forget()
+        self.cache.free()
+        self.model.to("cpu")  # on a CPU they stay where they are
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        self.asleep = {"weights", "cache"}
+
+    def wake(self, part: Part) -> None:
+        if part == "weights":
+            self.model.to(self.device)
+        self.asleep.discard(part)
 
     def init_weight_transfer_engine(self, init_info: dict[str, Any]) -> None:
         if init_info:
             raise ValueError(f"the transformers engine needs nothing to start a transfer, but got {sorted(init_info)}")
 
     def start_weight_update(self) -> None:
+        refuse_without_weights(self)
         if self.adapter:
             self.adapter.start()
         self.places.begin()

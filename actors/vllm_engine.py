@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from actors.engine import Completion, Request, Scored
+from actors.engine import Completion, Part, Request, Scored, refuse_while_resting, refuse_without_weights
 from actors.receipt import Fault, Receipt
 from actors.settings import EngineSettings
 from actors.transport.adapter import AdapterReceiver, scale_of
@@ -29,6 +29,8 @@ from actors.transport.places import Places
 ADAPTER = ("policy", 1)  # name and id of the one adapter slot
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # the capacities vLLM offers
 CPU_BLOCK = 32  # tokens; the smallest its kernels like: prefixes are cached by whole blocks, and games are short
+TAGS: dict[Part, str] = {"weights": "weights", "cache": "kv_cache"}  # vLLM's names of what sleeps
+WHOLE_CARD_SHARE = 0.85  # of a card that nobody else uses
 SCORE_FIRST = -1  # vLLM's priority of scoring requests; play has 0, lower goes first
 
 
@@ -38,6 +40,27 @@ def prepare_environment() -> None:
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # its warnings are the same thirty lines at every start
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")  # workers share cores: the scheduler places them
+
+
+def check_platform(on_gpu: bool) -> None:
+    """vLLM's CPU and CUDA builds play on nothing else."""
+    from vllm.platforms import current_platform
+
+    if current_platform.is_cpu() == on_gpu:
+        planned, there = ("GPUs", "the CPU") if on_gpu else ("the CPU", "GPUs")
+        raise ValueError(
+            f"this engine was planned for {planned}, but the vLLM of this node plays on {there}: all nodes need the "
+            "installation of the one that starts the run"
+        )
+
+
+def card_memory(settings: EngineSettings) -> dict[str, Any]:
+    """vLLM starts only if its share of the card is free. A cache of a given size is then taken as it is: vLLM's
+    own profile, which else finds the size, would count what others do on the card meanwhile."""
+    arguments: dict[str, Any] = {"gpu_memory_utilization": settings.gpu_memory_share or WHOLE_CARD_SHARE}
+    if settings.gpu_cache_gib is not None:
+        arguments["kv_cache_memory_bytes"] = int(settings.gpu_cache_gib * 2**30)
+    return arguments
 
 
 def prompt_logprobs(output, first: int = 1) -> np.ndarray:
@@ -70,9 +93,9 @@ class VllmEngine:
         version: int = 0,
         ray_metrics: bool = False,
         trust_remote_code: bool = False,
+        on_gpu: bool = False,
     ):
         prepare_environment()
-        import torch
         from vllm import EngineArgs
         from vllm.config import WeightTransferConfig
         from vllm.lora.request import LoRARequest
@@ -80,7 +103,7 @@ class VllmEngine:
 
         import actors.transport.vllm_receiver  # noqa: F401  (registers the transports)
 
-        on_gpu = torch.cuda.is_available()
+        check_platform(on_gpu)
         if settings.tensor_parallel > 1 and transport == "object_store":
             raise ValueError(
                 f"rollout.engine.tensor_parallel={settings.tensor_parallel} cannot sync over the object store: "
@@ -98,8 +121,10 @@ class VllmEngine:
             arguments["lora_target_modules"] = self.adapter.projections
         else:
             arguments["weight_transfer_config"] = WeightTransferConfig(backend=transport)
+        if settings.sleep and not on_gpu:
+            raise ValueError("rollout.engine.sleep=true needs a GPU, or rollout.engine.kind=transformers")
         if on_gpu:
-            arguments["gpu_memory_utilization"] = settings.gpu_memory_share
+            arguments |= card_memory(settings) | {"enable_sleep_mode": bool(settings.sleep)}
         else:
             arguments["kv_cache_memory_bytes"] = int(settings.cpu_cache_gib * 2**30)
             arguments["block_size"] = CPU_BLOCK
@@ -108,7 +133,7 @@ class VllmEngine:
         whole_prompts = not on_gpu
         least = settings.max_context if whole_prompts else settings.max_sequences
         step_tokens = max(settings.max_batched_tokens, least)
-        dtype = ("bfloat16" if on_gpu else "float32") if settings.dtype == "auto" else settings.dtype
+        dtype = "float32" if settings.dtype == "auto" else settings.dtype
         eager = not on_gpu if settings.enforce_eager is None else settings.enforce_eager
         stat_loggers = None
         if ray_metrics:
@@ -147,7 +172,8 @@ class VllmEngine:
             self.load_adapter()
         self.receipt = Receipt()
         self.updating = False
-        self.unusable = ""  # why no token may be made: an update broke off half-way
+        self.unusable = ""
+        self.asleep: set[Part] = set()
         self.live: set[str] = set()
         self.held: list[Completion] = []  # finished while scoring
         self.scored: dict[str, np.ndarray] = {}
@@ -191,8 +217,7 @@ class VllmEngine:
         self.live.add(request.id)
 
     def step(self) -> list[Completion]:
-        if self.updating or self.unusable:
-            raise RuntimeError(f"no token can be made: {self.unusable or 'a weight update is under way'}")
+        refuse_while_resting(self)
         done, self.held = self.held, []
         if self.engine.has_unfinished_requests():
             done += self.advance()
@@ -272,8 +297,7 @@ class VllmEngine:
     def score(self, sequences: list[list[int]]) -> list[np.ndarray]:
         """Prompt log-probs are never read from the prefix cache. Requests in flight share the
         steps this takes; what finishes meanwhile is returned by the next `step`."""
-        if self.updating or self.unusable:
-            raise RuntimeError(f"nothing can be scored: {self.unusable or 'a weight update is under way'}")
+        refuse_while_resting(self)
         names = [self._add_score(ids, SCORE_FIRST, read_cache=False) for ids in sequences]
         while not all(name in self.scored for name in names):
             self.held += self.advance()
@@ -314,7 +338,21 @@ class VllmEngine:
         if self.adapter is None:
             self.engine.collective_rpc("init_weight_transfer_engine", args=(init_info,))
 
+    def sleep(self) -> None:
+        """vLLM's level 1: the weights wait in the host's memory, whatever a weight update would
+        not bring (LoRA's base, buffers, scales) with them; keys and values are dropped. `keep`
+        leaves requests with the scheduler, which preempts them."""
+        if not self.asleep:
+            self.engine.sleep(level=1, mode="keep")
+            self.asleep = {"weights", "cache"}
+
+    def wake(self, part: Part) -> None:
+        if part in self.asleep:
+            self.engine.wake_up([TAGS[part]])
+            self.asleep.discard(part)
+
     def start_weight_update(self) -> None:
+        refuse_without_weights(self)
         if self.adapter is None:
             self.engine.collective_rpc("start_weight_update")
             self.engine.collective_rpc("watch_weights")

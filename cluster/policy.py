@@ -43,20 +43,24 @@ def model_to_measure(config: RunConfig, model: str, folder: RunFolder, show: Sho
     if not adapter.is_file():
         config.model.path = model
         return policy_folder(config, folder, show)
+    show.stage("merging the adapter into its base model")
+    config.learner.lora.rank = 0
+    return merge_adapter(model, folder.path / "merged_policy")
+
+
+def merge_adapter(adapter: str, merged: Path) -> Path:
+    """The folder of a whole model: the adapter's base, moved by it."""
     from peft import AutoPeftModelForCausalLM
     from transformers import AutoTokenizer
 
-    show.stage("merging the adapter into its base model")
-    merged = folder.path / "merged_policy"
-    base = json.loads(adapter.read_text())["base_model_name_or_path"]
+    base = json.loads((Path(adapter) / "adapter_config.json").read_text())["base_model_name_or_path"]
     try:
-        AutoPeftModelForCausalLM.from_pretrained(model).merge_and_unload().save_pretrained(merged)
-        AutoTokenizer.from_pretrained(model).save_pretrained(merged)
+        AutoPeftModelForCausalLM.from_pretrained(adapter).merge_and_unload().save_pretrained(merged)
+        AutoTokenizer.from_pretrained(adapter).save_pretrained(merged)
     except OSError as error:
         raise ConfigError(
-            f"adapter {model} was made for {base!r}, which cannot be loaded: {first_line(error)}"
+            f"adapter {adapter} was made for {base!r}, which cannot be loaded: {first_line(error)}"
         ) from error
-    config.learner.lora.rank = 0
     return merged
 
 

@@ -49,7 +49,7 @@ def make_optimiser(parameters: list[torch.nn.Parameter], settings: LearnerSettin
 
 
 def half_precision(settings: LearnerSettings) -> bool:
-    return settings.dtype == "bfloat16" or (settings.dtype == "auto" and settings.gpus_per_rank > 0)
+    return settings.dtype == "bfloat16"
 
 
 def _deepspeed_clips(settings: LearnerSettings) -> bool:
@@ -64,6 +64,8 @@ def deepspeed_config(settings: LearnerSettings) -> dict[str, Any]:
         zero["stage3_param_persistence_threshold"] = 10_000
     if settings.offload_optimizer and settings.zero and settings.gpus_per_rank:  # on CPU it is there already
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
+    if settings.offload_parameters and settings.gpus_per_rank:
+        zero["offload_param"] = {"device": "cpu", "pin_memory": True}
     config = {
         "train_micro_batch_size_per_gpu": 1,
         "gradient_accumulation_steps": 1,

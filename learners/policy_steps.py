@@ -15,7 +15,6 @@ every ZeRO stage knows, and costs no pass of its own.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +23,7 @@ import numpy as np
 import torch
 
 from learners.batch import Trajectory
+from learners.clock import device_time
 from learners.loss import Outcome, Tokens, batch_scale, token_losses
 from learners.measures import Consistency, Progress, watch_gap
 from learners.minibatches import plan_share
@@ -141,17 +141,17 @@ class PolicySteps:
             self._check(consistency, taken)
         self.engine.train()
         for number, share in enumerate(steps):
-            began = time.monotonic()
+            began = device_time(self.device)
             scale = 0.0 if still else self._scale(batch, share)
             found, far = self._accumulate(batch, share, scale, None if taken.consistency else consistency, number > 0)
-            stepped = time.monotonic()
+            stepped = device_time(self.device)
             if not taken.consistency:
                 self._check(consistency, taken)
             self.engine.step()
             found["applied"] = self.engine.was_step_applied()
             taken.progress.append(found)
             taken.seconds[0] += stepped - began
-            taken.seconds[1] += time.monotonic() - stepped
+            taken.seconds[1] += device_time(self.device) - stepped
             taken.micro_batches += found.pop("micro_batches")
             if far:
                 taken.guarded = len(steps) - number

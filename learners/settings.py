@@ -167,8 +167,8 @@ class CriticSettings(Settings):
 class SyncSettings(Settings):
     transport: Literal["auto", "shared_memory", "object_store", "nccl", "ipc", "adapter"] = Field(
         "auto",
-        description="how weights reach the engines; auto: adapter for LoRA, nccl on GPUs, shared_memory on one "
-        "CPU node, object_store across nodes",
+        description="how weights reach the engines; auto: adapter for LoRA, ipc on shared cards, nccl between cards, "
+        "else shared_memory on one node, object_store across nodes",
     )
     timeout_seconds: float = Field(300.0, gt=0, description="time limit of one sync")
     probe: bool = Field(
@@ -191,11 +191,14 @@ class SyncSettings(Settings):
 class LearnerSettings(Settings):
     ranks: int = Field(1, ge=1, description="DeepSpeed ranks, each a Ray actor")
     cpus_per_rank: float = Field(1.0, ge=0, description="CPUs each rank reserves from Ray")
-    gpus_per_rank: float = Field(0.0, ge=0, description="GPUs each rank reserves from Ray")
+    gpus_per_rank: float | None = Field(
+        None, ge=0, le=1, description="GPUs each rank reserves from Ray; default: 1 where there are GPUs, or its share"
+    )
     zero: Literal[0, 1, 2, 3] = Field(2, description="DeepSpeed ZeRO stage")
     offload_optimizer: bool = Field(False, description="keep optimiser state in CPU memory")
+    offload_parameters: bool = Field(False, description="keep weights in CPU memory while no layer needs them; ZeRO-3")
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="compute type; auto: float32 on CPU, bfloat16 on GPU"
+        "auto", description="compute type; auto: bfloat16 if learner and engine are on GPUs, else float32"
     )
     learning_rate: float = Field(3e-4, gt=0, description="AdamW step size")
     betas: tuple[float, float] = Field((0.9, 0.999), description="AdamW moment decays")
@@ -215,8 +218,10 @@ class LearnerSettings(Settings):
         4096, ge=16, description="tokens packed into one forward pass; bounds activation memory"
     )
     gradient_checkpointing: bool = Field(False, description="recompute activations in the backward pass")
-    attention: Literal["auto", "sdpa", "eager", "flash_attention_2"] = Field(
-        "auto", description="attention kernels; auto: sdpa on CPU"
+    attention: Literal["auto", "sdpa", "varlen", "eager", "flash_attention_2"] = Field(
+        "auto",
+        description="attention kernels; auto: flash_attention_2 on GPUs that have it, else sdpa; varlen: torch's own "
+        "flash attention over packed sequences, on GPUs; eager: the plain formula, to compare with",
     )
     loss_aggregation: Literal["token", "turn", "episode"] = Field(
         "episode", description="what is averaged: tokens, turns or episodes"

@@ -57,6 +57,11 @@ class Learners:
                 """Whether this process has memory of that name mapped."""
                 return name in Path("/proc/self/maps").read_text()
 
+            def hold_logits(self, most):
+                from learners import slices
+
+                slices.SLICE_LOGITS = most
+
             def elements(self):
                 """Of the model, held by this rank itself."""
                 return sum(p.numel() for p in self.rank.engine.module.parameters())
@@ -94,6 +99,10 @@ class Learners:
 
     def turn_critics(self) -> list[dict[str, np.ndarray]]:
         return self.ray.get([p.turn_critics.remote() for p in self.processes], timeout=60)
+
+    def hold_logits(self, most: int) -> None:
+        """No rank holds more of them at a time from now on."""
+        self.ray.get([p.hold_logits.remote(most) for p in self.processes], timeout=60)
 
     def elements(self) -> int:
         return self.ray.get(self.processes[0].elements.remote(), timeout=60)

@@ -15,12 +15,12 @@ from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from actors.receipt import Receipt
+from actors.transport.digest import digest
 from cluster.errors import ParityError, SyncError
 from cluster.parity import byte_faults, gap_between
 from cluster.sync import WeightSync
 from learners.settings import SyncSettings
 from tests.engines import KINDS, model_logprobs, model_of, send, send_adapter, send_weights, shared_engine
-from actors.transport.digest import digest
 
 DTYPES = ("float32", "bfloat16")
 Q, K, UP = (f"model.layers.1.{name}_proj.weight" for name in ("self_attn.q", "self_attn.k", "mlp.up"))

@@ -29,8 +29,8 @@ from vllm.model_executor.layers.quantization.base_config import QuantizeMethodBa
 from vllm.model_executor.model_loader.reload.utils import get_tensor_load_numel
 
 from actors.receipt import Fault
-from actors.transport.places import Places
 from actors.transport.digest import digest, numbers_of
+from actors.transport.places import Places
 
 Home = tuple[str, str]  # a module's name and its parameter's; the first one of those that share it
 

@@ -22,7 +22,7 @@ from vllm.distributed.weight_transfer.base import (
     WeightSource,
 )
 
-from learners.transport.source import buckets, size_of
+from learners.transport.source import ModuleWeights, size_of
 
 ALIGNMENT = 64
 
@@ -60,10 +60,10 @@ def layout(metas: list[ParamMeta]) -> dict[str, Any]:
 
 
 class BucketEngine(TrainerWeightTransferEngine[BucketInitInfo]):
-    """Sends the source bucket by bucket. Its buckets are the ones the source gathers, so
-    all tensors of one are whole when it is written."""
+    """Sends the source run by run: all tensors of a run are whole when it is written."""
 
     init_info_cls = BucketInitInfo
+    source: ModuleWeights
     bucket_bytes: int
 
     @classmethod
@@ -83,7 +83,7 @@ class BucketEngine(TrainerWeightTransferEngine[BucketInitInfo]):
         tensors = iter(self.source)
         if self.is_sender:
             self.client.start_weight_update()
-        for cut in buckets([size_of(meta) for meta in metas], self.bucket_bytes):
+        for cut in self.source.runs(self.bucket_bytes):
             bucket = Bucket(layout(metas[cut]), [next(tensors)[1] for _ in metas[cut]])
             if self.is_sender:
                 self.client.update_weights(bucket.table | self.place(bucket))

@@ -23,19 +23,25 @@ from learners.transport.client import WeightSyncError, WorkerClient, identity
 from learners.transport.ipc import ipc_init_info
 from learners.transport.nccl import nccl_init_info
 from learners.transport.object_store import ObjectStoreInitInfo
-from learners.transport.proved import ProvedWeights
+from learners.transport.proved import Digest, ProvedWeights
 from learners.transport.shared_memory import SharedMemoryInitInfo
 
 
 class WeightSender:
     def __init__(
-        self, module: torch.nn.Module, transport: str, settings: SyncSettings, rank: int, ranks_per_worker: int = 1
+        self,
+        module: torch.nn.Module,
+        transport: str,
+        settings: SyncSettings,
+        rank: int,
+        ranks_per_worker: int = 1,
+        digest: Digest | None = None,
     ):
         adapter = transport == "adapter"
         self.module, self.transport, self.rank = module, transport, rank
         self.bucket_bytes = settings.bucket_mib * 2**20
         whole = torch.iinfo(torch.int64).max
-        self.source = ProvedWeights(module, adapter, whole if adapter else self.bucket_bytes, sends=rank == 0)
+        self.source = ProvedWeights(module, adapter, whole if adapter else self.bucket_bytes, None if rank else digest)
         self.client = WorkerClient(settings.timeout_seconds, ranks_per_worker)
         self.engine: TrainerWeightTransferEngine | None = None
         self.met: list[str] = []  # identities of the workers that the engine was made for
@@ -79,7 +85,7 @@ class WeightSender:
         if self.transport == "adapter":
             return AdapterInitInfo(rank=self.rank, peft_config=adapter_config(self.module))
         if self.transport == "ipc":
-            return ipc_init_info(**common)
+            return ipc_init_info(**common, metas=self.source.metadata())
         address, port = meeting_point()
         return nccl_init_info(address=address, port=port, client=self.client, **common)
 
