@@ -78,8 +78,8 @@ class LearnerGroup:
         places: Sequence[PlacementGroupSchedulingStrategy] | None = None,
     ):
         """`transport` instead of `settings.sync.transport`; `ranks_per_worker` is the number of processes
-        of one engine (NCCL needs to know). `digest` is what the engines take of each tensor too. `places`: each rank's, where somebody else has made them and
-        will give them back."""
+        of one engine (NCCL needs to know). `digest` is what the engines take of each tensor too.
+        `places`: each rank's, where somebody else has made them and will give them back."""
         self.settings, self.name = settings, name
         self.transport = transport
         self.arguments = {
