@@ -19,6 +19,11 @@ from reward_service.settings import RewardSettings
 class ModelSettings(Settings):
     path: str = Field("embedded", description="'embedded', a Hugging Face name, or a local folder")
     revision: str | None = Field(None, description="revision of a Hugging Face model")
+    download_seconds: float = Field(
+        7200.0,
+        gt=0,
+        description="time limit for every node to fetch a model of the Hugging Face hub, before all others",
+    )
     trust_remote_code: bool = Field(False, description="run code that comes with the model")
     embedded: EmbeddedSettings = Field(default_factory=EmbeddedSettings)
 

@@ -258,6 +258,7 @@ def environment(settings: LearnerSettings) -> dict[str, str]:
         "TOKENIZERS_PARALLELISM": "false",
     }
     if settings.gpus_per_rank:
-        return variables | {"DS_ACCELERATOR": "cuda"}
+        # DeepSpeed asks, when it is imported, for the toolkit of ops that nobody uses
+        return variables | {"DS_ACCELERATOR": "cuda", "DS_IGNORE_CUDA_DETECTION": "1"}
     threads = str(max(1, int(settings.cpus_per_rank)))
     return variables | {"DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": threads, "CUDA_VISIBLE_DEVICES": ""}

@@ -83,8 +83,8 @@ class LearnerRank:
             verbose=False,
             timeout=timedelta(seconds=settings.update_seconds),
         )
-        source = self.revision, self.trust_remote_code
-        model = load_model(self.model_path, settings, self.seed, *source, sharded=settings.zero == 3)
+        source, sharded = (self.revision, self.trust_remote_code), settings.zero == 3
+        model = load_model(self.model_path, settings, self.seed, *source, sharded=sharded)
         self.fingerprint = fingerprint(model)
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.optimiser = make_optimiser(trained, settings)
@@ -95,7 +95,7 @@ class LearnerRank:
         width = self.engine.module.get_output_embeddings().in_features
         critic, reference = make_critic(settings, width, self.device, self.seed), None
         if reads_base(settings):
-            reference = Reference(self.engine, settings, self.device, self.model_path, *source)
+            reference = Reference(self.engine, settings, self.device, self.model_path, *source, sharded=sharded)
         made = self.engine, self.optimiser, settings, self.temperature, self.device, self.seed, self.rank
         self.learning = Learning(*made, critic, reference)
 

@@ -14,13 +14,13 @@ import torch
 from vllm.lora.utils import parse_fine_tuned_lora_name
 
 from actors.receipt import Fault
-from actors.transport.places import Places
+from actors.transport.tally import Tally
 
 Pair = tuple[str, torch.Tensor]  # the tensor's name in the adapter file, and the tensor
 
 
 def read_slots(
-    manager: Any, lora_id: int, tensors: dict[str, torch.Tensor], scale: float, places: Places
+    manager: Any, lora_id: int, tensors: dict[str, torch.Tensor], scale: float, places: Tally
 ) -> list[Fault]:
     """Fills `places` with what every slot should hold and holds; returns what found no slot."""
     mapper = getattr(manager.model, "hf_to_vllm_mapper", None)

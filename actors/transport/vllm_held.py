@@ -30,7 +30,7 @@ from vllm.model_executor.model_loader.reload.utils import get_tensor_load_numel
 
 from actors.receipt import Fault
 from actors.transport.digest import digest, numbers_of
-from actors.transport.places import Places
+from actors.transport.tally import Tally
 
 Home = tuple[str, str]  # a module's name and its parameter's; the first one of those that share it
 
@@ -93,7 +93,7 @@ class Watch:
             for own, parameter in layer._parameters.items():
                 if parameter is not None:
                     self.homes[name, own] = first.setdefault(id(parameter), (name, own))
-        self.places = Places()
+        self.places = Tally()
         self.begun = False
         self.load = model.load_weights
         model.load_weights = self._load_weights

@@ -13,7 +13,7 @@ from actors.receipt import Fault
 from actors.transport.digest import digest, numbers_of
 
 
-class Places:
+class Tally:
     """Of an engine process, for good; `begin` starts an update's."""
 
     def __init__(self) -> None:
