@@ -99,6 +99,9 @@ class Engine(Protocol):
 
     def finish_weight_update(self, weight_version: str | None = None) -> None: ...
 
+    def broken(self) -> str:
+        """Why it will never compute again; empty while it can. Asked from any thread."""
+
     def close(self) -> None: ...
 
 

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +71,7 @@ class Fleet:
         self.handles: list[ActorHandle] = []
         self.groups: list[PlacementGroup] = []  # made here
         self.starting: dict[int, ray.ObjectRef] = {}  # worker -> its `ready` call
+        self.put_off: dict[int, int] | None = None  # worker -> incarnation to start later; None: starts at once
         self.listening: dict[int, ray.ObjectRefGenerator] = {}  # worker -> its `finished` call
         self.with_worker: list[dict[Ticket, None]] = []
         self.waiting: list[tuple[Ticket, float | None]] = []
@@ -165,8 +167,29 @@ class Fleet:
             self._return(Finished(ticket, None, reason, None))
         self.with_worker[index] = {}
         incarnation = self.health.lost(index, reason, time.monotonic())
+        if self.put_off is None:
+            self._replace(index, incarnation)
+        else:
+            self.put_off[index] = incarnation
+
+    def _replace(self, index: int, incarnation: int) -> None:
         self.handles[index] = self._create(index, incarnation)
         self.starting[index] = self.handles[index].ready.remote()
+
+    @contextmanager
+    def no_starts(self) -> Iterator[None]:
+        """Time in which no engine starts: one that does measures what is free of its card, and takes
+        more than it keeps. Those that are starting are waited for; who is lost is replaced after it."""
+        while self.starting:
+            self._look(LISTEN_SECONDS)
+        self.put_off = {}
+        try:
+            yield
+        finally:
+            put_off, self.put_off = self.put_off, None
+            for index, incarnation in put_off.items():
+                self.health.put_off(index, time.monotonic())
+                self._replace(index, incarnation)
 
     def workers(self) -> list[ActorHandle]:
         """Every worker that can take weights: the live ones and those about to join."""
@@ -229,7 +252,8 @@ class Fleet:
     def _look(self, timeout: float) -> None:
         self._listen(timeout)
         for index, reason in self.health.overdue(time.monotonic()):
-            self._lose(index, reason)
+            if index not in (self.put_off or ()):
+                self._lose(index, reason)
 
     def _listen(self, timeout: float) -> None:
         for index in self.health.those(State.LIVE, State.JOINING):
@@ -313,12 +337,9 @@ class Fleet:
         self._everyone("resume", self.settings.worker_silence_seconds)
 
     def sleep(self) -> None:
-        """Returns once every engine has given its card's memory back. A worker that is starting is
-        waited for: its engine takes memory until it is up. Each wakes with its next weight update."""
+        """Returns once every engine has given its card's memory back; each wakes with its next
+        weight update."""
         self._everyone("sleep", self.settings.worker_silence_seconds)
-        while self.starting:
-            self._look(LISTEN_SECONDS)
-            self._everyone("sleep", self.settings.worker_silence_seconds)
 
     def score(self, sequences: list[list[int]]) -> list[list[np.ndarray]]:
         """Each worker's log-probs of these token ids, from its engine's current weights."""

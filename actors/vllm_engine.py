@@ -24,6 +24,7 @@ from actors.engine import Completion, Part, Request, Scored, refuse_while_restin
 from actors.settings import EngineSettings
 from actors.transport.adapter import AdapterReceiver
 
+BACKENDS = {"nccl": "broadcast", "gloo": "broadcast", "ipc": "same_memory"}  # vLLM has engines of its own of such names
 ADAPTER = ("policy", 1)  # name and id of the one adapter slot
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # the capacities vLLM offers
 CPU_BLOCK = 32  # tokens; the smallest its kernels like: prefixes are cached by whole blocks, and games are short
@@ -85,7 +86,7 @@ class VllmEngine:
         settings: EngineSettings,
         model_path: str,
         *,
-        transport: str = "shared_memory",
+        transport: str | None = "shared_memory",
         lora_rank: int = 0,
         seed: int = 0,
         version: int = 0,
@@ -105,7 +106,7 @@ class VllmEngine:
         if settings.tensor_parallel > 1 and transport == "object_store":
             raise ValueError(
                 f"rollout.engine.tensor_parallel={settings.tensor_parallel} cannot sync over the object store: "
-                "set learner.sync.transport to nccl or shared_memory"
+                "set learner.sync.transport to nccl or gloo, or to shared_memory on one node"
             )
         self.adapter = AdapterReceiver(lora_rank, model_path, trust_remote_code) if lora_rank else None
         self.lora = LoRARequest(*ADAPTER, str(self.adapter.folder)) if self.adapter else None
@@ -117,12 +118,10 @@ class VllmEngine:
             arguments |= {"enable_lora": True, "max_loras": 1, "max_cpu_loras": 1, "max_lora_rank": fitting[0]}
             # vLLM would wrap the output head too, and its wrapper there cannot compute prompt log-probs.
             arguments["lora_target_modules"] = self.adapter.projections
-        else:
-            arguments["weight_transfer_config"] = WeightTransferConfig(backend=transport)
+        elif transport is not None:
+            arguments["weight_transfer_config"] = WeightTransferConfig(backend=BACKENDS.get(transport, transport))
         if settings.sleep and not on_gpu:
-            raise ValueError(
-                "rollout.engine.sleep=true: vLLM sleeps on a GPU only; rollout.engine.kind=transformers does"
-            )
+            raise ValueError("rollout.engine.sleep=true needs a GPU, or rollout.engine.kind=transformers")
         if on_gpu:
             arguments |= card_memory(settings) | {"enable_sleep_mode": bool(settings.sleep)}
         else:
@@ -166,6 +165,7 @@ class VllmEngine:
             ),
             stat_loggers=stat_loggers,
         )
+        self.parallel = settings.tensor_parallel > 1  # its computing is done by processes of their own
         self.version = version
         self.engine.set_weight_version(str(version))
         if self.lora:
@@ -388,6 +388,10 @@ class VllmEngine:
         except BaseException as error:
             self.updating, self.unusable = False, f"a weight update broke off: {type(error).__name__}: {error}"
             raise
+
+    def broken(self) -> str:
+        executor = self.engine.engine_core.engine_core.model_executor
+        return "a process of the engine died" if self.parallel and executor.is_failed else ""
 
     def close(self) -> None:
         if self.adapter:

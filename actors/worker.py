@@ -48,7 +48,7 @@ class WorkerSpec:
     model_path: str
     games: dict[str, GameSettings]  # by the name that tickets use
     rollout: RolloutSettings
-    transport: str = "shared_memory"
+    transport: str | None = "shared_memory"  # None: the engine keeps the weights of its folder
     lora_rank: int = 0
     seed: int = 0
     version: int = 0  # of the weights in model_path
@@ -250,6 +250,8 @@ class RolloutWorker:
     def alive(self) -> None:
         if self.failure is not None:
             raise self.failure
+        if self.engine is not None and (why := self.engine.broken()):
+            raise WorkerFailed(f"rollout worker {self.index}: {why}")
 
     def play(self, tickets: list[Ticket], temperature: float | None = None) -> None:
         """Take on these tickets; each comes back once through `finished`."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from actors.settings import RolloutSettings
-from cluster.cards import check_cards
 from cluster.offline.settings import OfflineSettings
 from envs.settings import GameSettings, Settings
 from learners.credit import needs, wants_critic
@@ -103,7 +102,6 @@ class RunConfig(Settings):
                 f"learner.sync.transport={transport} moves weights between GPUs: rollout.gpus_per_worker and "
                 "learner.gpus_per_rank cannot be 0"
             )
-        check_cards(self.rollout, self.learner)
         engine = self.rollout.engine
         if engine.max_batched_tokens < engine.max_sequences:
             raise ValueError(

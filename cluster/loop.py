@@ -10,6 +10,8 @@ cannot hold both (`rollout.engine.sleep`), what is in play rests too, and goes o
 
     sleep -> update -> sync (wakes the weights, transfers, wakes the cache) -> play
 
+Where cards are shared no engine starts while the learners are at work: it would take what they need.
+
 A restart continues from the last checkpoint: optimiser, counters, seeds and ledger come
 back; episodes that were in flight are played again from their tickets.
 """
@@ -19,7 +21,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
@@ -77,12 +79,13 @@ class TrainingLoop:
             with self.stage("shape"):
                 names = [(result.ticket.number, result.ticket.attempt) for result in results]
                 rewards = self.rewards.shape(self.ledger.next_batch, names, episodes)
-            with self.stage("learn"):
-                learned = self.learn(episodes, rewards)
-            self.samples.keep(self.update + 1, episodes, rewards)
-            self.update += 1
-            with self.stage("sync"):
-                synced = self.sync.publish(self.update)
+            with self.learners_at_work():
+                with self.stage("learn"):
+                    learned = self.learn(episodes, rewards)
+                self.samples.keep(self.update + 1, episodes, rewards)
+                self.update += 1
+                with self.stage("sync"):
+                    synced = self.sync.publish(self.update)
             self.ledger.consume()
             self.ledger.check()
             last = self.update == self.config.updates
@@ -93,17 +96,22 @@ class TrainingLoop:
                 self.save()
 
     def learn(self, episodes: list[ObjectRef], rewards: Sequence[ShapedRewards]) -> dict[str, float]:
-        if not self.config.rollout.engine.sleep:
-            return self.learners.update(episodes, rewards, meanwhile=self.listen)
-        self.fleet.sleep()  # nobody listens until the sync: a replacement would start on a card that is full
-        return self.learners.update(episodes, rewards)
+        if self.config.rollout.engine.sleep:
+            self.fleet.sleep()
+        return self.learners.update(episodes, rewards, meanwhile=self.listen)
+
+    def learners_at_work(self) -> AbstractContextManager:
+        """On shared cards no engine starts beside them."""
+        rollout = self.config.rollout
+        return self.fleet.no_starts() if rollout.share_cards or rollout.engine.sleep else nullcontext()
 
     def listen(self) -> None:
         self.playing.listen(LISTEN_SECONDS)
 
     def welcome(self) -> None:
         """A worker that replaces a lost one gets the current weights before it plays."""
-        self.sync.publish(self.update)
+        with self.learners_at_work():
+            self.sync.publish(self.update)
 
     def due(self, every: int) -> bool:
         return every > 0 and self.update % every == 0

@@ -6,11 +6,15 @@ import json
 import logging
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cluster.config import RunConfig
 from cluster.errors import ConfigError
 from cluster.run_folder import RunFolder
 from cluster.show import Show
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
 
 
 def policy_folder(config: RunConfig, folder: RunFolder, show: Show) -> Path | str:
@@ -65,8 +69,8 @@ def merge_adapter(adapter: str, merged: Path) -> Path:
     return merged
 
 
-def check_model(model: Path | str, config: RunConfig) -> int:
-    """Refuse early what would fail late; returns the vocabulary's size."""
+def check_model(model: Path | str, config: RunConfig, trained: bool = False) -> int:
+    """Refuse early what would fail late, before anything is started; returns the vocabulary's size."""
     from transformers import AutoConfig
 
     try:
@@ -80,7 +84,31 @@ def check_model(model: Path | str, config: RunConfig) -> int:
             f"rollout.engine.max_context={config.rollout.engine.max_context} is more than the {limit} positions "
             f"of model {config.model.path}"
         )
+    if config.model.path != "embedded":
+        try:
+            _check_kind(loaded, config, trained)
+        except (ValueError, ImportError) as error:
+            raise ConfigError(f"model.path={config.model.path}: {first_line(error)}") from error
     return text.vocab_size
+
+
+def _check_kind(loaded: PretrainedConfig, config: RunConfig, trained: bool) -> None:
+    from learners.architecture import check_architecture, class_of, tried
+    from learners.routers import router_modules
+
+    if trained:
+        model, engine = check_architecture(loaded, config.learner, config.model.trust_remote_code), config.rollout
+        adapts, on_cpu = config.learner.lora.rank > 0, engine.gpus_per_worker == 0
+        if adapts and on_cpu and engine.engine.kind == "vllm" and router_modules(model):
+            raise ValueError(
+                f"learner.lora.rank={config.learner.lora.rank}: vLLM has no kernel on CPU for experts where adapters "
+                "are served; set rollout.engine.kind=transformers, or learner.lora.rank=0"
+            )
+    if config.rollout.engine.kind == "vllm" and not tried(loaded):
+        from actors.architectures import check_vllm_plays
+
+        made_by = class_of(loaded)
+        check_vllm_plays(loaded.architectures or [], made_by is not None and made_by.is_backend_compatible())
 
 
 def first_line(error: Exception) -> str:

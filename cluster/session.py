@@ -75,7 +75,7 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
         show.line(escape("; ".join([plan_summary(plan), *plan.notes])))
         with named_failures():
             model = policy_folder(config, folder, show)
-            vocabulary = check_model(model, config)
+            vocabulary = check_model(model, config, trained=True)
         metrics = house.enter_context(Metrics(folder, config, show, resume_at=_update_of(checkpoint)))
         show.stage("starting learners and rollout workers")
         with named_failures():
@@ -92,7 +92,8 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
         )
         house.callback(learners.close)
         games = {config.game.name: config.game}
-        fleet = start_fleet(config, str(model), folder.path.name, house, games, learners, places)
+        transport = config.learner.sync.transport
+        fleet = start_fleet(config, str(model), transport, folder.path.name, house, games, learners, places)
         rewards = RewardService(config.reward, config.game, folder.path.name, steady=config.max_staleness == 0)
         house.callback(rewards.close)
         ledger = _ledger(config, folder.path.name, players)
@@ -161,7 +162,7 @@ def _evaluating(config: RunConfig, model: str, folder: RunFolder, games: dict[st
             check_model(path, config)
         config = plan_run(config, machine, "play", path).config
         show.stage("starting rollout workers")
-        fleet = start_fleet(config, str(path), folder.path.name, house, games)
+        fleet = start_fleet(config, str(path), None, folder.path.name, house, games)
 
         def seat_with_own_weights() -> None:  # the model's folder holds the weights that are measured
             for worker in fleet.joining():
@@ -178,14 +179,16 @@ def _evaluating(config: RunConfig, model: str, folder: RunFolder, games: dict[st
 def start_fleet(
     config: RunConfig,
     model: str,
+    transport: str | None,
     run: str,
     house: ExitStack,
     games: dict[str, GameSettings],
     learners: LearnerGroup | None = None,
     places: list[PlacementGroupSchedulingStrategy] | None = None,
 ) -> Fleet:
-    """Start the workers of a planned config, and the learners while their engines load. On a shared card
-    the learners start first: an engine measures what is left of the card, and takes its part of that."""
+    """Start the workers of a planned config, and the learners while their engines load. On shared cards the
+    learners start first: an engine measures what is left of its card, and takes its part of that. On others they
+    are placed first, close together, unless an engine needs several cards of one node."""
     from actors.fleet import Fleet
     from actors.worker import WorkerSpec
 
@@ -194,7 +197,7 @@ def start_fleet(
         model_path=model,
         games=games,
         rollout=config.rollout,
-        transport=config.learner.sync.transport,
+        transport=transport,
         lora_rank=config.learner.lora.rank,
         seed=config.seed,
         trust_remote_code=config.model.trust_remote_code,
@@ -204,6 +207,8 @@ def start_fleet(
     with named_failures():
         if learners is not None and places is not None:
             learners.start()
+        elif learners is not None and config.rollout.engine.tensor_parallel == 1:
+            learners.place()
         fleet.launch()
         if learners is not None and places is None:
             learners.start()

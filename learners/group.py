@@ -88,24 +88,35 @@ class LearnerGroup:
             "trust_remote_code": trust_remote_code,
         }
         self.actors: list[ActorHandle] = []
-        self.places = places
+        self.given = self.places = places
         self.placement: PlacementGroup | None = None  # made here
+
+    def place(self) -> None:
+        """Make room for the ranks, on as few nodes as can be. `start` does it where it was not done before."""
+        try:
+            self._place(time.monotonic() + self.settings.start_seconds)
+        except BaseException:
+            self.close()
+            raise
 
     def start(self) -> None:
         """All ranks up and joined, or an error that says what is missing."""
         deadline = time.monotonic() + self.settings.start_seconds
         try:
-            places = self.places or self._place(deadline)
+            if self.places is None:
+                self._place(deadline)
             transport = self.transport or self.settings.sync.transport
             for rank in range(self.settings.ranks):
-                self.actors.append(self._rank(places[rank], self.arguments | {"rank": rank, "transport": transport}))
+                self.actors.append(
+                    self._rank(self.places[rank], self.arguments | {"rank": rank, "transport": transport})
+                )
             meet = self._gather("start", [self.actors[0].meeting_point.remote()], deadline - time.monotonic())[0]
             self._all("start", deadline - time.monotonic(), *meet)
         except BaseException:
             self.close()
             raise
 
-    def _place(self, deadline: float) -> list[PlacementGroupSchedulingStrategy]:
+    def _place(self, deadline: float) -> None:
         settings = self.settings
         have = ray.cluster_resources()
         for kind, each in (("CPU", settings.cpus_per_rank), ("GPU", settings.gpus_per_rank or 0.0)):
@@ -125,7 +136,7 @@ class LearnerGroup:
                 f"no room for {settings.ranks} learner ranks of {bundle} within learner.start_seconds="
                 f"{settings.start_seconds:g}: {free.get('CPU', 0.0):g} CPUs and {free.get('GPU', 0.0):g} GPUs are free"
             )
-        return [PlacementGroupSchedulingStrategy(self.placement, rank) for rank in range(settings.ranks)]
+        self.places = [PlacementGroupSchedulingStrategy(self.placement, rank) for rank in range(settings.ranks)]
 
     def _rank(self, place: PlacementGroupSchedulingStrategy, arguments: dict[str, Any]) -> ActorHandle:
         settings = self.settings
@@ -189,6 +200,7 @@ class LearnerGroup:
         if self.placement is not None:
             remove_placement_group(self.placement)
             self.placement = None
+        self.places = self.given
 
     def _all(self, method: str, seconds: float, *arguments: Any, meanwhile: Callable[[], None] | None = None) -> Any:
         """Call a method on every rank; the first rank's answer."""
@@ -241,6 +253,7 @@ def environment(settings: LearnerSettings) -> dict[str, str]:
         "TOKENIZERS_PARALLELISM": "false",
     }
     if settings.gpus_per_rank:
-        return variables | {"DS_ACCELERATOR": "cuda"}
+        # DeepSpeed asks, when it is imported, for the toolkit of ops that nobody uses
+        return variables | {"DS_ACCELERATOR": "cuda", "DS_IGNORE_CUDA_DETECTION": "1"}
     threads = str(max(1, int(settings.cpus_per_rank)))
     return variables | {"DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": threads, "CUDA_VISIBLE_DEVICES": ""}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -85,25 +85,22 @@ def in_shards(settings: LearnerSettings) -> Iterator[None]:
 def compile_feed_forward(model: torch.nn.Module) -> None:
     """Of each layer: its work depends on the number of tokens alone, so one dynamic shape serves
     all packs. Attention is fused already, and its shapes change with every pack."""
+    for part in feed_forward(model):
+        part.compile(dynamic=True)
+
+
+def feed_forward(model: torch.nn.Module) -> list[torch.nn.Module]:
     parts = [module for name, module in model.named_modules() if name.rpartition(".")[2] == "mlp"]
     if not parts:
         raise ValueError(f"learner.compile: the layers of {type(model).__name__} have no part named mlp")
-    for part in parts:
-        part.compile(dynamic=True)
+    return parts
 
 
 def _with_adapter(model: PreTrainedModel, settings: LearnerSettings, seed: int) -> torch.nn.Module:
     from peft import LoraConfig, get_peft_model
 
     lora = settings.lora
-    kinds = torch.nn.Linear, torch.nn.Embedding, Conv1D
-    able = {name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, kinds)}
-    missing = sorted(set(lora.targets) - able)
-    if missing:
-        raise ValueError(
-            f"learner.lora.targets: the model has no layer named {', '.join(missing)}; those that can have an "
-            f"adapter: {', '.join(sorted(able))}"
-        )
+    adapter_layers(model, lora.targets)
     if settings.gradient_checkpointing:
         model.enable_input_require_grads()
     torch.manual_seed(seed)
@@ -111,6 +108,18 @@ def _with_adapter(model: PreTrainedModel, settings: LearnerSettings, seed: int) 
         model,
         LoraConfig(r=lora.rank, lora_alpha=lora.alpha, target_modules=sorted(lora.targets), task_type="CAUSAL_LM"),
     )
+
+
+def adapter_layers(model: torch.nn.Module, targets: Sequence[str]) -> None:
+    """Refuse targets that the model does not have."""
+    kinds = torch.nn.Linear, torch.nn.Embedding, Conv1D
+    able = {name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, kinds)}
+    missing = sorted(set(targets) - able)
+    if missing:
+        raise ValueError(
+            f"learner.lora.targets: the model has no layer named {', '.join(missing)}; those that can have an "
+            f"adapter: {', '.join(sorted(able))}"
+        )
 
 
 def fingerprint(module: torch.nn.Module) -> str:

@@ -38,9 +38,9 @@ def shared_engine(kind: str, path: str, lora_rank: int = 0) -> Engine:
     return TransformersEngine(engine_settings(kind), path, transport=transport, lora_rank=lora_rank)
 
 
-def model_of(path: str, seed: int = 0, shake: float = 0.0):
+def model_of(path: str, seed: int = 0, shake: float = 0.0, **options):
     """The folder's model in float32, every weight moved by noise of this size."""
-    model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+    model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, **options).eval()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for weight in model.parameters():

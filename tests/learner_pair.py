@@ -117,12 +117,12 @@ class Learners:
         self.processes = [Process.remote() for _ in range(processes)]
         self.meet = ray.get(self.processes[0].meeting_point.remote(), timeout=120)
 
-    def become(self, **changes) -> None:
+    def become(self, model: str | None = None, **changes) -> None:
         usual = MADE_UP | {"ranks": len(self.processes), "learning_rate": 1e-3, "tokens_per_micro_batch": 96}
         settings = LearnerSettings(**(usual | changes))
         arguments = {
             "settings": settings,
-            "model_path": self.model,
+            "model_path": model or self.model,
             "temperature": 1.0,
             "seed": 0,
             "transport": "shared_memory",

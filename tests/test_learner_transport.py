@@ -22,7 +22,7 @@ from tests.learner_batches import MADE_UP, make_batch
 def receivers(ray, count: int) -> list:
     @ray.remote(num_cpus=0)
     class Receiver:
-        """The four methods of a rollout worker, on the workers' own reading code."""
+        """What a sync asks of a rollout worker, on the workers' own reading code."""
 
         def __init__(self):
             import actors.transport.object_store
@@ -44,6 +44,9 @@ def receivers(ray, count: int) -> list:
                 raise ValueError("the second one is bad")
             if self.die_at == call:
                 os.kill(os.getpid(), signal.SIGKILL)
+
+        def alive(self):
+            pass
 
         def init_weight_transfer_engine(self, info):
             self.note("init")
@@ -206,22 +209,6 @@ def test_buckets_hold_what_fits_and_lay_it_out_apart():
     assert run[:28].view(np.float32).tolist() == list(range(7))
     assert torch.from_numpy(run[64:66]).view(torch.bfloat16).item() == 3.0
     assert np.array_equal(run[128:188].view(np.float32).reshape(3, 5), model.c.detach().numpy())
-
-
-def test_gpu_transports_speak_to_the_installed_vllm():
-    """Nothing is sent without a GPU, but what vLLM is asked has to be what it understands."""
-    from vllm.distributed.weight_transfer.factory import WeightTransferTrainerFactory
-
-    from learners.transport.client import WorkerClient
-    from learners.transport.ipc import ipc_init_info
-    from learners.transport.nccl import nccl_init_info
-
-    client = WorkerClient(1.0, ranks_per_worker=2)
-    client.workers = [object(), object(), object()]
-    info = nccl_init_info(0, client, "127.0.0.1", 1234, 2**20)
-    assert info.world_size == 7 and info.is_sender
-    assert not ipc_init_info(1, 2**20).is_sender
-    assert {info.backend, ipc_init_info(0, 1).backend} <= WeightTransferTrainerFactory._registry.keys()
 
 
 def test_a_rank_without_a_gpu_sees_none_and_one_with_a_gpu_uses_it():

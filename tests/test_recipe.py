@@ -186,7 +186,7 @@ def test_every_method_is_a_layer_over_every_game_and_model(method):
     for model in MODELS:
         beside = [] if method.stem != "critic_1b" else [str(FOLDER / "credit" / "poad.yaml")]
         config = load_recipe(FOLDER / "games" / "virtualhome.yaml", [*beside, str(method), str(model)])
-        assert config.learner.gpus_per_rank == 1 and config.learner.lora.rank == 8
+        assert config.learner.lora.rank == 8 and config.learner.tokens_per_micro_batch >= 8192
 
 
 def test_there_is_a_layer_for_every_method_that_trains():

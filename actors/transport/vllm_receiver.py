@@ -4,7 +4,8 @@ vLLM's layerwise reload is what its NCCL and IPC engines use too: between its st
 its end the model's own loaders see checkpoint-format tensors, and the results are copied
 into the tensors the model already runs on. A tied output head shares its weight with the
 embedding, but on CPU it computes with a packed copy of its own that a reload does not
-touch: it is packed again at the end.
+touch: it is packed again at the end. Experts are packed on CPU too, once when their kernel is
+made and not by a reload: there it is made anew.
 
 What a reload cannot know is whether the values are right, or whether a layer was left
 out (it keeps its old weights). That is what the parity probe is for.
@@ -23,8 +24,10 @@ from vllm.distributed.weight_transfer.base import (
     WeightTransferUpdateInfo,
 )
 from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
+from vllm.model_executor.layers.fused_moe.routed_experts import RoutedExperts
 from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead, VocabParallelEmbedding
 from vllm.model_executor.model_loader.reload import finalize_layerwise_reload, initialize_layerwise_reload
+from vllm.platforms import current_platform
 
 from actors.transport.bucket import tensors_of
 from actors.transport.object_store import read_object_store
@@ -59,6 +62,10 @@ class BucketEngine(WeightTransferEngine[NoInitInfo, BucketInfo]):
 
     def start_weight_update(self) -> None:
         initialize_layerwise_reload(self.model)
+        experts = [layer for layer in self.model.modules() if isinstance(layer, RoutedExperts)]
+        self.kernels = {layer: layer.quant_method.moe_kernel for layer in experts if current_platform.is_cpu()}
+        for layer in self.kernels:
+            layer.quant_method.moe_kernel = None
 
     def receive_weights(self, update_info: BucketInfo) -> None:
         info = vars(update_info)
@@ -66,6 +73,9 @@ class BucketEngine(WeightTransferEngine[NoInitInfo, BucketInfo]):
 
     def finish_weight_update(self) -> None:
         finalize_layerwise_reload(self.model, self.model_config)
+        for layer, kernel in self.kernels.items():
+            if layer.quant_method.moe_kernel is None:  # nothing was loaded into it
+                layer.quant_method.moe_kernel = kernel
         embeddings = [
             module
             for module in self.model.modules()
@@ -89,6 +99,8 @@ class ObjectStoreEngine(BucketEngine):
 
 for name, engine in (("shared_memory", SharedMemoryEngine), ("object_store", ObjectStoreEngine)):
     WeightTransferEngineFactory.register_engine(name, engine)
+for name, engine in (("broadcast", "BroadcastEngine"), ("same_memory", "SameMemoryEngine")):
+    WeightTransferEngineFactory.register_engine(name, "actors.transport.vllm_direct", engine)
 
 
 class KnowsTransports:

@@ -58,13 +58,13 @@ def fit(
     worker = memory.engine(config, shape, beside) if plays else None
     on_cards = bool(config.learner.gpus_per_rank and learns), bool(config.rollout.gpus_per_worker and plays)
     engine = config.rollout.engine
-    if engine.sleep and not (config.rollout.share_cards and engine.kind == "vllm"):
+    if engine.sleep and engine.kind == "vllm" and not config.rollout.share_cards:
         raise Refusal(
             "rollout.engine.sleep=true is for a vLLM engine that shares its card with a learner rank",
             {"rollout.engine.sleep": None},
         )
     limit = memory.usable(machine.smallest_card)
-    settings: dict[str, Any] = {"rollout.engine.sleep": False}
+    settings: dict[str, Any] = {"rollout.engine.sleep": bool(engine.sleep)}
     peak = 0.0
     if config.rollout.share_cards:
         worker, peak, settings = _on_one_card(config, shape, rank, worker, limit, machine.smallest_card)

@@ -38,11 +38,12 @@ class Bucket:
     table: dict[str, Any]
     tensors: list[torch.Tensor]
 
-    def write(self, target: np.ndarray) -> None:
-        """Into a uint8 array of `nbytes`."""
+    def write(self, target: np.ndarray | torch.Tensor) -> None:
+        """Into a run of at least `nbytes` bytes."""
+        target = torch.as_tensor(target)
         for offset, tensor in zip(self.table["offsets"], self.tensors, strict=True):
             flat = tensor.contiguous().reshape(-1).view(torch.uint8)
-            torch.from_numpy(target[offset : offset + flat.numel()]).copy_(flat)
+            target[offset : offset + flat.numel()].copy_(flat)
 
 
 def layout(metas: list[ParamMeta]) -> dict[str, Any]:
@@ -86,12 +87,20 @@ class BucketEngine(TrainerWeightTransferEngine[BucketInitInfo]):
         for cut in self.source.runs(self.bucket_bytes):
             bucket = Bucket(layout(metas[cut]), [next(tensors)[1] for _ in metas[cut]])
             if self.is_sender:
-                self.client.update_weights(bucket.table | self.place(bucket))
+                self.ship(bucket)
         if next(tensors, None) is not None:
             raise RuntimeError("the weight source yields more than its metadata declares")
         if self.is_sender:
+            self.landed()
             self.client.finish_weight_update()
         self.release()
+
+    def ship(self, bucket: Bucket) -> None:
+        """Bring the bucket to the workers."""
+        self.client.update_weights(bucket.table | self.place(bucket))
+
+    def landed(self) -> None:
+        """Returns when the workers have loaded all that was shipped."""
 
     def shutdown(self) -> None:
         self.release()
