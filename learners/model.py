@@ -57,6 +57,8 @@ def load_model(
                 dtype=compute_dtype(settings),
                 attn_implementation=attention_kernel(settings),
             )
+        if sharded:
+            restore_buffers(model, trust_remote_code)
     except (OSError, ValueError, ImportError) as error:
         raise ValueError(f"model {path!r} cannot be loaded: {str(error).strip().splitlines()[0]}") from error
     model.config.use_cache = False
@@ -80,6 +82,18 @@ def in_shards(settings: LearnerSettings) -> Iterator[None]:
     finally:
         unset_hf_deepspeed_config()
         del kept
+
+
+def restore_buffers(model: PreTrainedModel, trust_remote_code: bool) -> None:
+    """What is computed and not loaded, as rotary frequencies: DeepSpeed made it in the type of the weights."""
+    from accelerate import init_empty_weights
+
+    with init_empty_weights(include_buffers=False):
+        plain = AutoModelForCausalLM.from_config(model.config, dtype=model.dtype, trust_remote_code=trust_remote_code)
+    loaded = model.state_dict().keys()
+    for (name, own), (_, exact) in zip(model.named_buffers(), plain.named_buffers(), strict=True):
+        if name not in loaded:
+            own.data = exact.to(own.device)
 
 
 def compile_feed_forward(model: torch.nn.Module) -> None:

@@ -100,6 +100,26 @@ class Learners:
                     held = sum(getattr(p, "ds_tensor", p).numel() for p in model.parameters())
                 return peak.bytes, held
 
+            def loaded_otherwise(self, folder):
+                """Names of what is another tensor when the model is loaded in shards."""
+                import deepspeed
+                import torch
+
+                from learners.model import load_model
+
+                settings = LearnerSettings(zero=3, dtype="bfloat16")
+                whole, sharded = (load_model(folder, settings, 0, sharded=each) for each in (False, True))
+                found = []
+                for parts in ("named_parameters", "named_buffers"):
+                    for (name, mine), (_, theirs) in zip(
+                        *(getattr(model, parts)() for model in (whole, sharded)), strict=True
+                    ):
+                        cut = [theirs] if hasattr(theirs, "ds_id") else []
+                        with deepspeed.zero.GatheredParameters(cut):
+                            if mine.dtype != theirs.dtype or not torch.equal(mine, theirs):
+                                found.append(name)
+                return found
+
             def hold_logits(self, most):
                 from learners import slices
 
@@ -154,6 +174,9 @@ class Learners:
     def peak_of_loading(self, folder: str, sharded: bool) -> list[tuple[int, int]]:
         """Bytes at the most, and elements held afterwards, of each process."""
         return self.ray.get([p.peak_of_loading.remote(folder, sharded) for p in self.processes], timeout=120)
+
+    def loaded_otherwise(self, folder: str) -> list[list[str]]:
+        return self.ray.get([p.loaded_otherwise.remote(folder) for p in self.processes], timeout=120)
 
     def frozen_elements(self) -> int:
         return self.ray.get(self.processes[0].frozen_elements.remote(), timeout=60)

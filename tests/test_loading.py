@@ -18,7 +18,7 @@ def larger_model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("larger")
     shape = {"hidden_size": 512, "intermediate_size": 1536, "num_attention_heads": 8, "num_hidden_layers": 12}
     LlamaForCausalLM(LlamaConfig(vocab_size=8000, **shape)).save_pretrained(folder, max_shard_size="50MB")
-    return str(folder), sum((12 * (4 * 512**2 + 3 * 512 * 1536 + 2 * 512), 2 * 8000 * 512, 512))
+    return str(folder), 12 * (4 * 512**2 + 3 * 512 * 1536 + 2 * 512) + 2 * 8000 * 512 + 512
 
 
 def test_a_rank_comes_to_hold_its_part_alone(learners, larger_model):
@@ -30,6 +30,13 @@ def test_a_rank_comes_to_hold_its_part_alone(learners, larger_model):
     assert all(peak >= 0.98 * 2 * elements for peak, _ in whole)
     assert all(abs(held - elements / 2) < 0.001 * elements for _, held in sharded)
     assert all(peak < 0.75 * 2 * elements for peak, _ in sharded), "its half, and one layer's tensor"
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2", "gemma3", "gpt_neox", "qwen3_moe"])
+def test_in_shards_comes_the_same_model(learners, folder_of, family):
+    """Also experts that a checkpoint holds apart, and what is computed in float32 beside weights in bfloat16."""
+    learners.become(zero=3)
+    assert learners.loaded_otherwise(str(folder_of(family, True))) == [[], []]
 
 
 def test_a_reference_is_cut_up_and_says_the_same(learners):
