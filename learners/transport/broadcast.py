@@ -104,8 +104,10 @@ class BroadcastTrainerEngine(BucketEngine):
         self.end(f"{type(error).__name__}: {error}")
         blamed = self.client.settle(calls, SETTLE_SECONDS) if calls and calls.pending else self.client.losses()
         self.store = None
+        if self.client.lost:
+            raise WeightSyncError(f"weight sync {self.client.version}: {blamed}") from error
         if isinstance(error, CircleBroken):
-            why = blamed if self.client.lost else "; ".join(filter(None, [str(error), blamed]))
+            why = "; ".join(filter(None, [str(error), blamed]))
             raise WeightSyncError(f"weight sync {self.client.version}: {why}") from error
 
     def end(self, reason: str) -> None:
