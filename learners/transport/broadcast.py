@@ -99,14 +99,16 @@ class BroadcastTrainerEngine(BucketEngine):
             raise
 
     def _give_up(self, error: BaseException) -> None:
-        """Tell the workers, and hear which of them are still there."""
+        """Tell the workers, and hear who of them is the cause."""
         calls, self.calls = self.calls, None
         self.end(f"{type(error).__name__}: {error}")
-        if calls is not None:
-            self.client.settle(calls, SETTLE_SECONDS)
+        blamed = self.client.settle(calls, SETTLE_SECONDS) if calls and calls.pending else self.client.losses()
         self.store = None
         if self.client.lost:
-            raise WeightSyncError(f"weight sync {self.client.version}: {self.client.losses()}") from error
+            raise WeightSyncError(f"weight sync {self.client.version}: {blamed}") from error
+        if isinstance(error, CircleBroken):
+            why = "; ".join(filter(None, [str(error), blamed]))
+            raise WeightSyncError(f"weight sync {self.client.version}: {why}") from error
 
     def end(self, reason: str) -> None:
         if self.store is not None:
