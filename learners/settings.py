@@ -8,6 +8,7 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from envs.settings import Settings
 
+REDUCE_BUCKET = 50_000_000  # weights whose gradients DeepSpeed reduces at once; on a card it holds room for them
 Schedule = Literal["constant", "linear", "cosine"]
 
 
