@@ -139,9 +139,11 @@ class RunConfig(Settings):
                 "makes; learner.credit.method=gae is the same credit for free text"
             )
         attention = self.learner.attention
-        if self.rollout.choose_listed and attention != "sdpa" and (attention != "auto" or self.learner.gpus_per_rank):
+        flash = attention == "flash_attention_2" or attention == "auto" and self.learner.gpus_per_rank
+        if self.rollout.choose_listed and flash:
             raise ValueError(
-                "rollout.choose_listed=true needs learner.attention=sdpa: no other kernel keeps listed actions apart"
+                "rollout.choose_listed=true needs learner.attention=sdpa: flash attention does not keep listed actions "
+                "apart"
             )
         return self
 
