@@ -25,16 +25,18 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from actors.branches import Feed, feed, passes
 from actors.engine import Completion, Part, Request, Scored, refuse_while_resting, refuse_without_weights
+from actors.receipt import Receipt
 from actors.rows import Rows
 from actors.settings import EngineSettings
 from actors.slot_cache import SlotCache
-from actors.transport.adapter import AdapterReceiver
+from actors.transport.adapter import AdapterReceiver, scale_of
 from actors.transport.broadcast import BROADCASTS, BroadcastReceiver
 from actors.transport.bucket import BadBucket, tensors_of
 from actors.transport.object_store import read_object_store
 from actors.transport.parts import CheckpointWeights
 from actors.transport.same_memory import SameMemoryReceiver
 from actors.transport.shared_memory import read_shared_memory
+from actors.transport.tally import Tally
 
 READERS = {"shared_memory": read_shared_memory, "object_store": read_object_store}
 STOP_IDS = 8  # most stop ids of one request
@@ -79,13 +81,15 @@ class TransformersEngine:
             trust_remote_code=trust_remote_code,
         )
         self.model = self.model.to(self.device).eval().requires_grad_(False)
-        self.weights = CheckpointWeights(self.model)
+        self.tally = Tally()
+        self.weights = CheckpointWeights(self.model, self.tally)
         self.settings = settings
         self.version = version
         self.receiver = BroadcastReceiver() if transport in BROADCASTS else SameMemoryReceiver(self.device)
         self.read = READERS.get(transport, self.receiver.read)
         self.adapter = AdapterReceiver(lora_rank, model_path, trust_remote_code) if lora_rank else None
         self.base_weights: dict[str, torch.Tensor] = {}  # of modules that carry an adapter
+        self.receipt = Receipt()
         self.updating = False
         self.unusable = ""
         self.asleep: set[Part] = set()
@@ -325,6 +329,7 @@ class TransformersEngine:
         refuse_without_weights(self)
         if self.adapter:
             self.adapter.start()
+        self.tally.begin()
         self.updating = True
 
     def update_weights(self, update_info: dict[str, Any]) -> None:
@@ -345,11 +350,13 @@ class TransformersEngine:
                 self.adapter.finish()
                 self._merge_adapter()
             self.receiver.finish()
+            faults = self.tally.faults() if self.adapter else self.weights.faults()
         except BaseException as error:
             self._broke_off(error)
             raise
         self.forget()
         self.version = self.version + 1 if weight_version is None else int(weight_version)
+        self.receipt = Receipt(self.version, self.tally.arrived_numbers(), faults)
         self.updating, self.unusable = False, ""
 
     def _only_updating(self) -> None:
@@ -363,7 +370,9 @@ class TransformersEngine:
     def _merge_adapter(self) -> None:
         """W = base + scale * B A, from the untouched base weights each time."""
         config, tensors = self.adapter.config, self.adapter.tensors
-        scale = config["lora_alpha"] / (config["r"] ** 0.5 if config.get("use_rslora") else config["r"])
+        scale = scale_of(config)
+        for key, tensor in tensors.items():
+            self.tally.arrives(key, tensor)
         own = self.model.state_dict()
         for name, weight in self.base_weights.items():
             own[name].copy_(weight)
@@ -373,7 +382,10 @@ class TransformersEngine:
                 raise BadBucket(f"the adapter changes {name!r}, which the model does not have")
             base = self.base_weights.setdefault(name, own[name].clone())
             down, up = tensors[key].float(), tensors[key.replace("lora_A", "lora_B")].float()
-            own[name].copy_(base.float() + scale * (up @ down).to(base.device))
+            merged = base.float() + scale * (up @ down).to(base.device)
+            self.tally.expect(key, name, merged, merged, own[name].dtype)
+            own[name].copy_(merged)
+            self.tally.find(key, name, own[name])
 
     def broken(self) -> str:
         return ""  # it is this process alone

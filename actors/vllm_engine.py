@@ -21,8 +21,10 @@ from typing import Any
 import numpy as np
 
 from actors.engine import Completion, Part, Request, Scored, refuse_while_resting, refuse_without_weights
+from actors.receipt import Fault, Receipt
 from actors.settings import EngineSettings
-from actors.transport.adapter import AdapterReceiver
+from actors.transport.adapter import AdapterReceiver, scale_of
+from actors.transport.tally import Tally
 
 BACKENDS = {"nccl": "broadcast", "gloo": "broadcast", "ipc": "same_memory"}  # vLLM has engines of its own of such names
 ADAPTER = ("policy", 1)  # name and id of the one adapter slot
@@ -170,6 +172,7 @@ class VllmEngine:
         self.engine.set_weight_version(str(version))
         if self.lora:
             self.load_adapter()
+        self.receipt = Receipt()
         self.updating = False
         self.unusable = ""
         self.asleep: set[Part] = set()
@@ -353,7 +356,10 @@ class VllmEngine:
     def start_weight_update(self) -> None:
         refuse_without_weights(self)
         if self.adapter is None:
+            if self.updating or self.unusable:
+                self.engine.collective_rpc("drop_weight_update")
             self.engine.collective_rpc("start_weight_update")
+            self.engine.collective_rpc("watch_weights")
         else:
             self.adapter.start()
         self.updating = True
@@ -372,10 +378,25 @@ class VllmEngine:
             else:
                 self.adapter.finish()
                 self.load_adapter()
+            arrived, faults = self.held_adapter() if self.adapter else self.held_weights()
         self.forget()
         self.version = self.version + 1 if weight_version is None else int(weight_version)
+        self.receipt = Receipt(self.version, arrived, faults)
         self.engine.set_weight_version(str(self.version))
         self.updating, self.unusable = False, ""
+
+    def held_weights(self) -> tuple[dict[str, int], list[Fault]]:
+        from actors.transport.vllm_held import together
+
+        return together(self.engine.collective_rpc("held_weights"))
+
+    def held_adapter(self) -> tuple[dict[str, int], list[Fault]]:
+        arrived = Tally()
+        for name, tensor in self.adapter.tensors.items():
+            arrived.arrives(name, tensor)
+        arguments = ADAPTER[1], self.adapter.tensors, scale_of(self.adapter.config)
+        ranks = self.engine.collective_rpc("held_adapter", args=arguments)
+        return arrived.arrived_numbers(), [fault for faults in ranks for fault in faults]
 
     @contextmanager
     def one_update_step(self) -> Iterator[None]:

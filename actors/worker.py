@@ -28,6 +28,7 @@ import numpy as np
 from actors.engine import Engine
 from actors.play import Failure, Play
 from actors.players import Cast, Endpoint, Policy
+from actors.receipt import Receipt
 from actors.settings import RolloutSettings
 from envs.dialogue import Dialogue
 from envs.episode import Episode, Ticket
@@ -329,6 +330,10 @@ class RolloutWorker:
             self._wake()
 
         self._call(finish)
+
+    def receipt(self) -> Receipt:
+        """What the engine says about the last weights it was sent."""
+        return self._call(lambda: self.engine.receipt)
 
     def status(self) -> dict[str, float]:
         """Counters since the start, read beside the engine thread."""

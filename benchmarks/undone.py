@@ -65,16 +65,16 @@ def lost(then: Store) -> list[Record]:
 
 
 def page(then: Path, now: Store) -> str:
-    rows, left = [], 0
+    rows, again_undone, count = [], 0, 0
     for record in lost(Store(then)):
         trial, cells = trial_of(record), ["-"] * 3
         if again := now.get(trial):
-            left += undone(again)
+            count, again_undone = count + 1, again_undone + undone(again)
             cells = [*(f"{100 * score:.0f}" for score in best_and_last(again)), "undone" if undone(again) else ""]
         was = (f"{100 * score:.0f}" for score in best_and_last(record))
         rows.append([trial.game.name, trial.method.name, trial.seed, *was, *cells])
     head = ["game", "method", "seed", "best then", "last then", "best now", "last now", ""]
-    return table(head, rows) + f"\n\nundone then: {len(rows)}; now: {left}"
+    return table(head, rows) + f"\n\nundone then: {len(rows)}; now: {again_undone} of the {count} that were run again"
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from learners.settings import LearnerSettings
+from learners.settings import REDUCE_BUCKET, LearnerSettings
 
 
 class GuardedAdamW(torch.optim.AdamW):
@@ -94,7 +94,7 @@ def _deepspeed_clips(settings: LearnerSettings) -> bool:
 def deepspeed_config(settings: LearnerSettings) -> dict[str, Any]:
     """An update ends when `step` is called, however many micro-batches it had: DeepSpeed
     is told not to count them."""
-    zero: dict[str, Any] = {"stage": settings.zero}
+    zero: dict[str, Any] = {"stage": settings.zero, "reduce_bucket_size": REDUCE_BUCKET}
     if settings.zero == 3:
         zero["stage3_param_persistence_threshold"] = 10_000
     if settings.offload_optimizer and settings.zero and settings.gpus_per_rank:  # on CPU it is there already

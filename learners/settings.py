@@ -8,6 +8,7 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from envs.settings import Settings
 
+REDUCE_BUCKET = 50_000_000  # weights whose gradients DeepSpeed reduces at once; on a card it holds room for them
 Schedule = Literal["constant", "linear", "cosine"]
 
 
@@ -182,9 +183,19 @@ class SyncSettings(Settings):
     silence_seconds: float = Field(
         30.0, gt=0, description="a rollout worker that shows no sign of life for so long in a sync is given up"
     )
-    probe: bool = Field(True, description="after every sync compare the engines' log-probs with the trainer's")
+    probe: bool = Field(
+        True, description="compare the engines' log-probs with the trainer's; digests of the weights always are"
+    )
+    probe_every: int = Field(
+        10,
+        ge=0,
+        description="updates from one such comparison to the next; 0: only at the first sync and when a worker joins",
+    )
     tolerance: float | None = Field(
-        None, gt=0, description="largest gap allowed; default: 1e-4 in float32, 0.15 in half precision"
+        None,
+        gt=0,
+        description="largest gap allowed: in float32 of any log-prob, default 1e-4; in half precision of the mean, as "
+        "a share of the log-probs' spread, default 0.15",
     )
     bucket_mib: int = Field(256, ge=1, description="memory for weights in transit at a time, MiB")
 

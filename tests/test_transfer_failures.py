@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -15,6 +17,8 @@ import numpy as np
 import pytest
 
 from actors.settings import RolloutSettings
+from actors.transport.broadcast import BroadcastReceiver
+from actors.wire.circle import CircleBroken
 from actors.worker import RolloutWorker, WorkerSpec
 from envs.settings import GameSettings
 from learners.group import LearnerError, LearnerGroup
@@ -163,6 +167,36 @@ def test_a_rank_that_dies_lets_the_workers_go(ray_cluster, model, group, recruit
     assert holds(ray_cluster, worker, group)
 
 
+A_SENDER = """
+import time, torch
+from actors.wire.circle import Circle, host_store
+store = host_store("127.0.0.1", 30)
+print(store.port, flush=True)
+Circle("gloo", store.clone(), 0, 2, 60, lambda: None).broadcast(torch.arange(9, dtype=torch.uint8))
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_an_engine_process_does_not_wait_for_a_sender_that_is_gone(how):
+    sender = subprocess.Popen([sys.executable, "-c", A_SENDER], stdout=subprocess.PIPE, text=True)
+    try:
+        receiver = BroadcastReceiver()
+        where = {"library": "gloo", "address": "127.0.0.1", "port": int(sender.stdout.readline())}
+        receiver.meet({**where, "size": 2, "seconds": 60, "silence": 2, "rank_offset": 1})
+        assert receiver.read({"nbytes": 9}).tolist() == list(range(9))
+        sender.send_signal(how)
+        started = time.monotonic()
+        with pytest.raises(CircleBroken, match="no sign of life for 2 s" if how == signal.SIGSTOP else None):
+            receiver.read({"nbytes": 9})
+        assert time.monotonic() - started < 6
+        with pytest.raises(CircleBroken, match="was left"):
+            receiver.read({"nbytes": 9})
+    finally:
+        sender.kill()
+        sender.wait(30)
+
+
 def test_ranks_that_share_memory_with_the_workers_stay_in_step(ray_cluster, model, recruit):
     """The others would wait in a collective for as long as an update may take."""
     failing, steady = recruit(2, "ipc")
@@ -209,7 +243,7 @@ def test_a_tensor_parallel_engine_takes_part_with_all_its_processes(ray_cluster,
         one = ray_cluster.get(worker.engine_processes.remote(), timeout=30)[1]
         ray_cluster.get(worker.at_bucket.remote(3, "kill", one, signal.SIGKILL), timeout=30)
         started = time.monotonic()
-        with pytest.raises(LearnerError, match="rollout worker 0"):
+        with pytest.raises(LearnerError, match="weight sync 3.*rollout worker 0"):
             group.send_weights([worker], version=3)
         with pytest.raises(RuntimeError, match="a process of the engine died"):
             ray_cluster.get(worker.alive.remote(), timeout=30)

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from actors.wire.circle import Circle, CircleBroken, sender_goes_on, visit_store
+from actors.wire.circle import Circle, CircleBroken, Sender, visit_store
 
 BROADCASTS = ("nccl", "gloo")  # the transports that this is
 
@@ -25,9 +25,8 @@ class BroadcastReceiver:
         self.leave()
         store = visit_store(info["address"], info["port"], info["seconds"])
         place = info["rank_offset"] + process
-        self.circle = Circle(
-            info["library"], store.clone(), place, info["size"], info["seconds"], sender_goes_on(store)
-        )
+        sender = Sender(store, info["silence"])
+        self.circle = Circle(info["library"], store.clone(), place, info["size"], info["seconds"], sender.look)
 
     def read(self, info: dict[str, Any]) -> torch.Tensor:
         """The bucket's bytes, in this process's own memory on the circle's device."""

@@ -20,6 +20,7 @@ class CircleInfo(WeightTransferInitInfo):
     port: int
     size: int
     seconds: float
+    silence: float
     rank_offset: int  # the place of this engine's first process
 
 

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from datetime import timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch.distributed import BroadcastOptions, PrefixStore, ProcessGroupGloo, Store, TCPStore
@@ -46,15 +46,18 @@ class Member(Protocol):
 
 class Gloo:
     def __init__(self, store: Store, rank: int, size: int, seconds: float):
-        self.group = ProcessGroupGloo(store, rank, size, timeout=timedelta(seconds=seconds))
+        self.group: ProcessGroupGloo | None = ProcessGroupGloo(store, rank, size, timeout=timedelta(seconds=seconds))
 
     def broadcast(self, run: torch.Tensor) -> None:
-        options = BroadcastOptions()
+        group, options = self.group, BroadcastOptions()
         options.rootRank = 0
-        self.group.broadcast([run], options).wait()
+        try:
+            group.broadcast([run], options).wait()
+        finally:
+            del group  # or an error, which keeps this frame, would keep the connections
 
     def close(self) -> None:
-        """Its connections close with the last reference to it, which a waiting thread may hold."""
+        self.group = None  # its connections close with the last reference, which a waiting thread may hold
 
 
 class Nccl:
@@ -124,8 +127,13 @@ class Circle:
 
     def _beside(self, what: str, work: Callable[[], None]) -> None:
         """Do it in a thread, and look on. Whatever goes wrong, the circle is left."""
-        done: Future[None] = Future()
-        threading.Thread(target=self._run, args=(work, done), name=f"circle {what}", daemon=True).start()
+
+        def on_device() -> None:
+            if self.device.type == "cuda":
+                torch.cuda.set_device(self.device)
+            work()
+
+        done = beside(on_device, f"circle {what}")
         deadline = time.monotonic() + self.seconds
         try:
             while not wait([done], LOOK_SECONDS).done:
@@ -133,20 +141,47 @@ class Circle:
                 if time.monotonic() > deadline:
                     raise CircleBroken(f"{self.library} {what} took longer than {self.seconds:g} s")
             if error := done.exception():
-                first = str(error).strip().splitlines()[0]
+                first = str(error).strip().splitlines()[0].partition(". ")[0]
                 raise CircleBroken(f"{self.library} {what} failed: {first}") from error
         except BaseException:
             self.leave()
             raise
 
-    def _run(self, work: Callable[[], None], done: Future[None]) -> None:
+
+class Sender:
+    """What an engine process sees of the sender, in its store, while it waits. A sender that was
+    stopped does not even refuse an answer, so it is asked in a thread."""
+
+    def __init__(self, store: TCPStore, silence_seconds: float):
+        self.store, self.silence_seconds = store, silence_seconds
+        self.answer: Future[bool] | None = None
+        self.asked = 0.0
+
+    def look(self) -> None:
+        if self.answer is None:
+            self.answer, self.asked = beside(lambda: self.store.check([OVER]), "ask the sender"), time.monotonic()
+        if self.answer.done():
+            answer, self.answer = self.answer, None
+            if answer.exception():
+                raise CircleBroken("the sender is gone") from answer.exception()
+            if answer.result():
+                raise CircleBroken(f"the sender gave up: {self.store.get(OVER).decode()}")
+        elif time.monotonic() - self.asked > self.silence_seconds:
+            raise CircleBroken(f"the sender gave no sign of life for {self.silence_seconds:g} s")
+
+
+def beside(work: Callable[[], Any], name: str) -> Future:
+    """Do it in a thread that nobody has to wait for."""
+    done: Future = Future()
+
+    def run() -> None:
         try:
-            if self.device.type == "cuda":
-                torch.cuda.set_device(self.device)
-            work()
-            done.set_result(None)
+            done.set_result(work())
         except BaseException as error:
             done.set_exception(error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return done
 
 
 def host_store(address: str, seconds: float) -> TCPStore:
@@ -156,17 +191,3 @@ def host_store(address: str, seconds: float) -> TCPStore:
 
 def visit_store(address: str, port: int, seconds: float) -> TCPStore:
     return TCPStore(address, port, is_master=False, timeout=timedelta(seconds=seconds), wait_for_workers=False)
-
-
-def sender_goes_on(store: Store) -> Callable[[], None]:
-    """What an engine process looks at while it waits."""
-
-    def look() -> None:
-        try:
-            said = store.get(OVER).decode() if store.check([OVER]) else ""
-        except RuntimeError as error:
-            raise CircleBroken("the sender is gone") from error
-        if said:
-            raise CircleBroken(f"the sender gave up: {said}")
-
-    return look

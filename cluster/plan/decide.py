@@ -237,7 +237,7 @@ def _transport(config: RunConfig, machine: Machine, found: seating.Seating, send
     asked, parallel = config.learner.sync.transport, config.rollout.engine.tensor_parallel
     through_memory = "shared_memory" if len(machine.nodes) == 1 or parallel > 1 else "object_store"
     if not sends:
-        return through_memory
+        return "adapter" if config.learner.lora.rank else through_memory
     beside = found.shared and config.rollout.workers <= config.learner.ranks  # every worker has a rank on its card
     between = bool(found.gpus_per_rank and found.gpus_per_worker) and not found.shared
     of_vllm = config.rollout.engine.kind == "vllm"

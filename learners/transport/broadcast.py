@@ -10,9 +10,10 @@ before a whole update has reached them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import torch
+from torch.distributed import TCPStore
 from vllm.distributed.weight_transfer.base import VLLMWeightSyncClient, WeightSource
 from vllm.distributed.weight_transfer.factory import WeightTransferTrainerFactory
 
@@ -34,7 +35,7 @@ class BroadcastTrainerEngine(BucketEngine):
     client: WorkerClient
     calls: Calls | None = None  # not answered yet
     circle: Circle | None = None
-    store: Any = None
+    store: TCPStore | None = None
 
     @classmethod
     def trainer_init(
@@ -56,23 +57,26 @@ class BroadcastTrainerEngine(BucketEngine):
         self.store = host_store(address, seconds)
         places = {place: 1 + place * client.ranks_per_worker for place in range(len(client.workers))}
         size = 1 + len(places) * client.ranks_per_worker
-        common = {"library": library, "address": address, "port": self.store.port, "size": size, "seconds": seconds}
+        info = {"library": library, "address": address, "port": self.store.port, "size": size}
+        info |= {"seconds": seconds, "silence": client.silence_seconds}
         self.calls = client.post_each(
-            "init_weight_transfer_engine",
-            {place: ({**common, "rank_offset": first},) for place, first in places.items()},
+            "init_weight_transfer_engine", {place: (info | {"rank_offset": first},) for place, first in places.items()}
         )
         self.circle = Circle(library, self.store.clone(), 0, size, seconds, self._all_there)
         self._answered()
 
     def ship(self, bucket: Bucket) -> None:
+        if not self.is_sender:
+            return
         run = torch.empty(bucket.table["nbytes"], dtype=torch.uint8, device=self.circle.device)
         bucket.write(run)
         self._answered()  # engines load one bucket while the next is gathered
         self.calls = self.client.post("update_weights", bucket.table)
         self.circle.broadcast(run)
 
-    def landed(self) -> None:
+    def finish(self) -> None:
         self._answered()
+        super().finish()
 
     def _answered(self) -> None:
         if self.calls is not None:
@@ -95,14 +99,16 @@ class BroadcastTrainerEngine(BucketEngine):
             raise
 
     def _give_up(self, error: BaseException) -> None:
-        """Tell the workers, and hear which of them are still there."""
+        """Tell the workers, and hear who of them is the cause."""
         calls, self.calls = self.calls, None
         self.end(f"{type(error).__name__}: {error}")
-        if calls is not None:
-            self.client.settle(calls, SETTLE_SECONDS)
+        blamed = self.client.settle(calls, SETTLE_SECONDS) if calls and calls.pending else self.client.losses()
         self.store = None
         if self.client.lost:
-            raise WeightSyncError(f"weight sync {self.client.version}: {self.client.losses()}") from error
+            raise WeightSyncError(f"weight sync {self.client.version}: {blamed}") from error
+        if isinstance(error, CircleBroken):
+            why = "; ".join(filter(None, [str(error), blamed]))
+            raise WeightSyncError(f"weight sync {self.client.version}: {why}") from error
 
     def end(self, reason: str) -> None:
         if self.store is not None:
@@ -111,15 +117,9 @@ class BroadcastTrainerEngine(BucketEngine):
             self.circle.leave()
             self.circle = None
 
-    def release(self) -> None:
-        """A bucket is gone when it was sent; the circle stays for the next sync."""
-
     def shutdown(self) -> None:
         self.end("the sender has closed")
         self.store = None
-
-    def place(self, bucket: Bucket) -> dict[str, Any]:
-        raise NotImplementedError("a broadcast has no place: see ship")
 
 
 WeightTransferTrainerFactory.register_engine("broadcast", BroadcastTrainerEngine)

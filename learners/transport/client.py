@@ -90,14 +90,18 @@ class WorkerClient:
         while calls.pending:
             self.look(calls, LOOK_SECONDS)
 
-    def settle(self, calls: Calls, seconds: float) -> None:
-        """Wait for the answers of a sync that has failed, only to learn who is lost."""
+    def settle(self, calls: Calls, seconds: float) -> str:
+        """Of a sync that has failed: who is to blame, as far as the workers can tell in that time."""
         ready, _ = ray.wait(list(calls.pending), num_returns=len(calls.pending), timeout=seconds)
+        said = []
         for call in ready:
             try:
                 self._take(calls, call)
-            except WeightSyncError:
-                continue
+            except WeightSyncError as error:
+                if "CircleBroken" not in str(error):  # it was only told, as all were
+                    said.append(str(error))
+        late = [f"rollout worker {place} has not answered since" for place in calls.pending.values()]
+        return self.losses() or "; ".join(said + late)
 
     def look(self, calls: Calls, seconds: float = 0.0) -> None:
         """Take the answers that come within so many seconds, and see to those that do not."""

@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from multiprocessing.shared_memory import SharedMemory
 from typing import Any, ClassVar, Protocol, Self
 
@@ -29,7 +28,7 @@ import torch.distributed as dist
 from vllm.distributed.weight_transfer.base import VLLMWeightSyncClient, WeightSource
 from vllm.distributed.weight_transfer.factory import WeightTransferTrainerFactory
 
-from learners.transport.bucket import Bucket, BucketEngine, BucketInitInfo, layout
+from learners.transport.bucket import Bucket, BucketEngine, BucketInitInfo
 from learners.transport.client import WeightSyncError
 
 GRACE_SECONDS = 5.0  # rank 0 finds a worker late before the others find rank 0 late
@@ -100,28 +99,21 @@ class IpcTrainerEngine(BucketEngine):
             engine.group = dist.new_group(backend="gloo", timeout=limit)
         return engine
 
-    def send_weights(self) -> None:
-        metas = self.source.metadata()
-        cuts = self.source.runs(self.bucket_bytes)
-        tables = [layout(metas[cut]) for cut in cuts]
-        largest = max(table["nbytes"] for table in tables)
-        tensors = iter(self.source)
-        self._sender_does(self._start)
-        for cut, table in zip(cuts, tables, strict=True):
-            bucket = Bucket(table, [next(tensors)[1] for _ in metas[cut]])
-            handles = self._everyone(partial(self._hold, bucket, largest))
-            self._sender_does(partial(self.client.update_weights, table | {"handles": dict(handles)}))
-        if next(tensors, None) is not None:
-            raise RuntimeError("the weight source yields more than its metadata declares")
+    def start(self) -> None:
+        self._sender_does(lambda: self.client.init_weight_transfer_engine({}))
+        self._sender_does(self.client.start_weight_update)
+
+    def ship(self, bucket: Bucket) -> None:
+        handles = dict(self._everyone(lambda: self._hold(bucket)))
+        self._sender_does(lambda: self.client.update_weights(bucket.table | {"handles": handles}))
+
+    def finish(self) -> None:
         self._sender_does(self.client.finish_weight_update)
-        self.release()
 
-    def _start(self) -> None:
-        self.client.init_weight_transfer_engine({})
-        self.client.start_weight_update()
-
-    def _hold(self, bucket: Bucket, largest: int) -> tuple[str, Any]:
+    def _hold(self, bucket: Bucket) -> tuple[str, Any]:
+        """This rank's card, and the handle of the buffer there that now has the bucket's bytes."""
         if self.buffer is None:
+            largest = max(table["nbytes"] for _, table in self.tables())
             self.buffer = CardBuffer(largest) if bucket.tensors[0].is_cuda else HostBuffer(largest)
         self.buffer.fill(bucket)
         return self.buffer.card, self.buffer.handle
@@ -146,9 +138,6 @@ class IpcTrainerEngine(BucketEngine):
 
     def _sender_does(self, action: Callable[[], None]) -> None:
         self._everyone(action if self.is_sender else lambda: None)
-
-    def place(self, bucket: Bucket) -> dict[str, Any]:
-        raise NotImplementedError("all ranks hold a bucket together: see send_weights")
 
     def release(self) -> None:
         if self.buffer is not None:
