@@ -24,6 +24,7 @@ NAMES = (
     "reward_models",
     "reward_service",
     "sync",
+    "families",
     "stages",
 )
 TIME_LIMIT_SECONDS = 3600  # of each

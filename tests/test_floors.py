@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FLOORS = ["envs", "weights", "reward_service", "actors", "learners", "cluster"]
+FLOORS = ["envs", "reward_service", "actors", "learners", "cluster"]
 LINT = [str(Path(sys.executable).parent / "lint-imports"), "--no-cache"]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from learners.group import LearnerError, LearnerGroup, environment, resolve_transport
+from learners.group import LearnerError, LearnerGroup, environment
 from learners.settings import LearnerSettings
 from learners.transport.bucket import Bucket, layout
 from learners.transport.source import ModuleWeights, buckets
@@ -92,7 +92,7 @@ def model(tiny_model, tmp_path_factory):
 
 
 def learner(model, name: str, **changes) -> LearnerGroup:
-    sync = {"bucket_mib": 1, "timeout_seconds": 60} | changes.pop("sync", {})
+    sync = {"transport": "shared_memory", "bucket_mib": 1, "timeout_seconds": 60} | changes.pop("sync", {})
     settings = LearnerSettings(
         **({"cpus_per_rank": 1, "zero": 3, "sync": sync, "learning_rate": 1e-3} | MADE_UP | changes)
     )
@@ -211,13 +211,8 @@ def test_buckets_hold_what_fits_and_lay_it_out_apart():
     assert np.array_equal(run[128:188].view(np.float32).reshape(3, 5), model.c.detach().numpy())
 
 
-def test_what_auto_stands_for():
-    assert resolve_transport(LearnerSettings(), nodes=1) == "shared_memory"
-    assert resolve_transport(LearnerSettings(), nodes=2) == "object_store"
-    assert resolve_transport(LearnerSettings(gpus_per_rank=1), nodes=2) == "nccl"
-    assert resolve_transport(LearnerSettings(lora={"rank": 4}, gpus_per_rank=1), nodes=2) == "adapter"
-    assert resolve_transport(LearnerSettings(sync={"transport": "ipc"}), nodes=2) == "ipc"
-
-
-def test_a_rank_without_a_gpu_is_told_so():
-    assert "CUDA" not in "".join(environment(LearnerSettings())) and os.sep in environment(LearnerSettings())["PATH"]
+def test_a_rank_without_a_gpu_sees_none_and_one_with_a_gpu_uses_it():
+    plain, card = environment(LearnerSettings()), environment(LearnerSettings(gpus_per_rank=1))
+    assert (plain["CUDA_VISIBLE_DEVICES"], plain["DS_ACCELERATOR"]) == ("", "cpu")
+    assert "CUDA_VISIBLE_DEVICES" not in card and card["DS_ACCELERATOR"] == "cuda"
+    assert os.sep in plain["PATH"]

@@ -18,13 +18,13 @@ import pytest
 
 from actors.settings import RolloutSettings
 from actors.transport.broadcast import BroadcastReceiver
+from actors.wire.circle import CircleBroken
 from actors.worker import RolloutWorker, WorkerSpec
 from envs.settings import GameSettings
 from learners.group import LearnerError, LearnerGroup
 from learners.settings import LearnerSettings
 from tests.engines import engine_settings
 from tests.learner_batches import MADE_UP, make_batch
-from weights.circle import CircleBroken
 
 SILENCE = 8.0  # seconds, of this configuration
 
@@ -168,7 +168,7 @@ def test_a_sender_that_dies_lets_the_workers_go(ray_cluster, model, group, recru
 
 A_SENDER = """
 import time, torch
-from weights.circle import Circle, host_store
+from actors.wire.circle import Circle, host_store
 store = host_store("127.0.0.1", 30)
 print(store.port, flush=True)
 Circle("gloo", store.clone(), 0, 2, 60, lambda: None).broadcast(torch.arange(9, dtype=torch.uint8))

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from weights.circle import Circle, CircleBroken, Sender, visit_store
+from actors.wire.circle import Circle, CircleBroken, Sender, visit_store
 
 BROADCASTS = ("nccl", "gloo")  # the transports that this is
 

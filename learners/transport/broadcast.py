@@ -17,9 +17,9 @@ from torch.distributed import TCPStore
 from vllm.distributed.weight_transfer.base import VLLMWeightSyncClient, WeightSource
 from vllm.distributed.weight_transfer.factory import WeightTransferTrainerFactory
 
+from actors.wire.circle import OVER, Circle, CircleBroken, host_store
 from learners.transport.bucket import Bucket, BucketEngine, BucketInitInfo
 from learners.transport.client import Calls, WeightSyncError, WorkerClient
-from weights.circle import OVER, Circle, CircleBroken, host_store
 
 SETTLE_SECONDS = 5.0  # for the workers to answer once they were told that it is over
 

@@ -23,7 +23,7 @@ from vllm.distributed.weight_transfer.base import (
     WeightSource,
 )
 
-from learners.transport.source import buckets, size_of
+from learners.transport.source import ModuleWeights, size_of
 
 ALIGNMENT = 64
 
@@ -62,10 +62,10 @@ def layout(metas: list[ParamMeta]) -> dict[str, Any]:
 
 
 class BucketEngine(TrainerWeightTransferEngine[BucketInitInfo]):
-    """Sends the source bucket by bucket. Its buckets are the ones the source gathers, so
-    all tensors of one are whole when it is written."""
+    """Sends the source run by run: all tensors of a run are whole when it is written."""
 
     init_info_cls = BucketInitInfo
+    source: ModuleWeights
     bucket_bytes: int
 
     @classmethod
@@ -83,7 +83,7 @@ class BucketEngine(TrainerWeightTransferEngine[BucketInitInfo]):
     def tables(self) -> list[tuple[slice, dict[str, Any]]]:
         """The buckets of a pass: which of the source's tensors, and how they lie."""
         metas = self.source.metadata()
-        return [(cut, layout(metas[cut])) for cut in buckets([size_of(meta) for meta in metas], self.bucket_bytes)]
+        return [(cut, layout(metas[cut])) for cut in self.source.runs(self.bucket_bytes)]
 
     def send_weights(self) -> None:
         tensors = iter(self.source)

@@ -23,27 +23,34 @@ from learners.transport.broadcast import BroadcastInitInfo
 from learners.transport.client import WeightSyncError, WorkerClient, identity
 from learners.transport.ipc import IpcInitInfo
 from learners.transport.object_store import ObjectStoreInitInfo
+from learners.transport.proved import Digest, ProvedWeights
 from learners.transport.shared_memory import SharedMemoryInitInfo
-from learners.transport.source import ModuleWeights
 
 BROADCASTS = ("nccl", "gloo")
 
 
 class WeightSender:
     def __init__(
-        self, module: torch.nn.Module, transport: str, settings: SyncSettings, rank: int, ranks_per_worker: int = 1
+        self,
+        module: torch.nn.Module,
+        transport: str,
+        settings: SyncSettings,
+        rank: int,
+        ranks_per_worker: int = 1,
+        digest: Digest | None = None,
     ):
         adapter = transport == "adapter"
         self.module, self.transport, self.rank = module, transport, rank
         self.bucket_bytes = settings.bucket_mib * 2**20
         whole = torch.iinfo(torch.int64).max
-        self.source = ModuleWeights(module, adapter, whole if adapter else self.bucket_bytes)
+        self.source = ProvedWeights(module, adapter, whole if adapter else self.bucket_bytes, None if rank else digest)
         self.client = WorkerClient(settings.timeout_seconds, settings.silence_seconds, ranks_per_worker)
         self.engine: TrainerWeightTransferEngine | None = None
         self.met: list[str] = []  # identities of the workers that the engine was made for
 
-    def send(self, workers: Sequence[ActorHandle], version: int) -> None:
-        """Send the weights as `version`; all ranks call it, rank 0 talks to the workers."""
+    def send(self, workers: Sequence[ActorHandle], version: int) -> dict[str, int]:
+        """Send the weights as `version`; all ranks call it, rank 0 talks to the workers and
+        returns the digest of each tensor."""
         if not workers:
             raise WeightSyncError(f"weight sync {version}: there are no rollout workers")
         self.client.begin(workers, version)
@@ -59,6 +66,7 @@ class WeightSender:
             raise
         if self.client.lost:
             raise WeightSyncError(f"weight sync {version}: {self.client.losses()}; the others have the weights")
+        return self.source.digests()
 
     def _meet(self, workers: list[str]) -> None:
         if self.transport in BROADCASTS and workers != self.met:
