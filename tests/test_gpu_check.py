@@ -202,7 +202,7 @@ def test_a_demo_that_unlearns_fails(bench, tmp_path):
             "held_out_games": 128,
         }
         (tmp_path / "summary.json").write_text(json.dumps(summary))
-        line = {"learner/applied": 1.0, "learner/logprob_gap_mean": 1e-6} | dict.fromkeys(
+        line = {"learner/applied": 1.0, "learner/logprob_gap_mean": 1e-6, "sync/tensors": 27} | dict.fromkeys(
             ("seconds/update", "seconds/learn", "seconds/sync"), 1.0
         )
         lines = [json.dumps({"update": update, **line}) for update in range(1, run_demo.UPDATES + 1)]
