@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import fmean
 
 from benchmarks.gpu.bench import Bench
+from benchmarks.gpu.card import needed
 from benchmarks.gpu.runner import ROOT
 
 UPDATES = 6
@@ -24,6 +25,7 @@ SECONDS = 120
 
 
 def check(bench: Bench) -> None:
+    needed(bench)
     small = SMALL if bench.on_card else ON_CPU
     with bench.part("the demo"):
         run(bench, "the demo", *small)
