@@ -54,7 +54,9 @@ def arguments() -> argparse.Namespace:
         "--device", choices=tuple(REPORTS), default="cuda", help="cpu: try the checks themselves, small"
     )
     parser.add_argument("--report", type=Path, help="where the report goes (default: docs/gpu_report.md)")
-    parser.add_argument("--minutes", type=float, default=MINUTES, help="longest time in all, on a card (default: %(default)g)")
+    parser.add_argument(
+        "--minutes", type=float, default=MINUTES, help="longest time in all, on a card (default: %(default)g)"
+    )
     asked = parser.parse_args()
     if unknown := set(asked.only) - {check.name for check in CHECKS}:
         parser.error(f"no check {min(unknown)!r}; there are: {', '.join(check.name for check in CHECKS)}")

@@ -21,7 +21,7 @@ UPDATES = 6
 SMALL = ("evaluation.episodes=128",)
 ON_CPU = ("batch_episodes=16", "evaluation.episodes=32", "model.embedded.steps=40", "rollout.engine.cpu_cache_gib=0.1")
 TURNS = ("rollout.share_cards=true", "rollout.engine.sleep=true", "learner.sync.transport=ipc")
-SECONDS = 120
+SECONDS = 300
 
 
 def check(bench: Bench) -> None:

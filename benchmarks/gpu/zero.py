@@ -28,7 +28,7 @@ STAGES: dict[str, dict[str, Any]] = {f"ZeRO {stage}": {"zero": stage} for stage 
 }
 HALF = ("ZeRO 2", "ZeRO 3")
 DIRECTION = 0.9  # cosine of the ways that the weights went, in bfloat16
-SECONDS = 60
+SECONDS = 120
 
 
 def check(bench: Bench) -> None:
