@@ -57,7 +57,7 @@ def on_cpu(path: Path, learner: LearnerSettings) -> tuple[dict[str, np.ndarray],
     learning, model = learning_of(path, learner, CPU)
     before = weights_of(model)
     for update in range(UPDATES):
-        learning.update(trajectories(GAMES, update), version=update)
+        learning.update(trajectories(GAMES, update, version=update), version=update)
     return before, weights_of(model)
 
 
