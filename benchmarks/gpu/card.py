@@ -36,6 +36,12 @@ def check(bench: Bench) -> None:
             bench.figure("products of 8,192 x 8,192 in bfloat16", f"{matmul_rate() / 1e12:.0f} TFLOP/s")
 
 
+def needed(bench: Bench) -> None:
+    """By every check that looks at the device."""
+    if bench.on_card and not torch.cuda.is_available():
+        raise NotHere("torch sees no card")
+
+
 def name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 

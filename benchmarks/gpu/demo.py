@@ -14,16 +14,18 @@ from pathlib import Path
 from statistics import fmean
 
 from benchmarks.gpu.bench import Bench
+from benchmarks.gpu.card import needed
 from benchmarks.gpu.runner import ROOT
 
 UPDATES = 6
 SMALL = ("evaluation.episodes=128",)
 ON_CPU = ("batch_episodes=16", "evaluation.episodes=32", "model.embedded.steps=40", "rollout.engine.cpu_cache_gib=0.1")
 TURNS = ("rollout.share_cards=true", "rollout.engine.sleep=true", "learner.sync.transport=ipc")
-SECONDS = 120
+SECONDS = 300
 
 
 def check(bench: Bench) -> None:
+    needed(bench)
     small = SMALL if bench.on_card else ON_CPU
     with bench.part("the demo"):
         run(bench, "the demo", *small)
@@ -57,6 +59,8 @@ def judge(bench: Bench, what: str, folder: Path, said: str) -> None:
     bench.judge(all(line["learner/applied"] for line in updates), f"{what}: every update moves the weights")
     gap = max(line["learner/logprob_gap_mean"] for line in updates)
     bench.figure(f"{what}: largest mean difference of log-probs, engine and learner", f"{gap:.2g}")
+    tensors = min(line["sync/tensors"] for line in updates)
+    bench.judge(tensors > 0, f"{what}: tensors proved by their digests in every sync", f"{tensors:.0f}")
     before, after = summary["win_rate_before_interval"], summary["win_rate_after_interval"]
     won = f"{summary['win_rate_before']:.0%}, then {summary['win_rate_after']:.0%} of {summary['held_out_games']} games"
     bench.judge(after[1] >= before[0], f"{what}: it does not unlearn", won)

@@ -15,6 +15,7 @@ import transformers
 
 from benchmarks.architectures import make
 from benchmarks.gpu.bench import Bench
+from benchmarks.gpu.card import needed
 from envs.episode import Choice, Episode, Ticket, Turn, TurnTokens
 from envs.registry import make_game
 from learners.batch import Trajectory, collect
@@ -29,6 +30,7 @@ NO_ENGINE = {"logprob_gap_warn": 1e9, "logprob_gap_stop": 1e9}  # the stored log
 
 def prepare(bench: Bench) -> torch.device:
     """A process group of one, which is what learners sum over; quiet libraries; one thread on a CPU."""
+    needed(bench)
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()
     if not bench.on_card:

@@ -5,6 +5,7 @@ The weights come through the engine's own door, as one bucket in shared memory.
 
 from __future__ import annotations
 
+import time
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 
@@ -59,8 +60,10 @@ def played(
 ) -> None:
     """`engine` plays the policy in `path`, in that type."""
     what = f"games in {dtype}{when}"
+    began = time.monotonic()
     episodes = play_out(new_play(config, path, engine), tickets(config, GAMES[bench.device]))
-    found = f"{len(episodes)} games, {tokens_made(episodes):,} tokens"
+    made = tokens_made(episodes)
+    found = f"{len(episodes)} games, {made:,} tokens, {made / (time.monotonic() - began):,.0f} a second"
     bench.judge(len(episodes) == GAMES[bench.device], f"{what}: played to their ends", found)
     gap = gap_of(episodes, config, path, dtype, device)
     bench.within(f"{what}: mean difference to the learner's log-probs", gap, GAP[dtype])

@@ -17,9 +17,9 @@ SETTINGS = ("model.embedded.steps=0", "rollout.engine.enforce_eager=true", "roll
 
 
 def check(bench: Bench) -> None:
+    config, device = demo(*SETTINGS), prepare(bench)
     from actors.vllm_engine import VllmEngine
 
-    config, device = demo(*SETTINGS), prepare(bench)
     path = build_policy(config.game, config.model.embedded, cache=bench.folder)
     dtype = "bfloat16" if bench.on_card else "float32"
     on_card = {"gpu_memory_share": SHARE, "sleep": True} if bench.on_card else {}

@@ -28,7 +28,7 @@ STAGES: dict[str, dict[str, Any]] = {f"ZeRO {stage}": {"zero": stage} for stage 
 }
 HALF = ("ZeRO 2", "ZeRO 3")
 DIRECTION = 0.9  # cosine of the ways that the weights went, in bfloat16
-SECONDS = 60
+SECONDS = 120
 
 
 def check(bench: Bench) -> None:
@@ -57,7 +57,7 @@ def on_cpu(path: Path, learner: LearnerSettings) -> tuple[dict[str, np.ndarray],
     learning, model = learning_of(path, learner, CPU)
     before = weights_of(model)
     for update in range(UPDATES):
-        learning.update(trajectories(GAMES, update), version=update)
+        learning.update(trajectories(GAMES, update, version=update), version=update)
     return before, weights_of(model)
 
 
