@@ -400,7 +400,13 @@ def test_a_gap_is_never_hidden_by_what_is_not_a_number_and_tells_old_from_new():
         gap = gap_between(new, [np.where(np.arange(40) == 3, bad, new[0])], old)
         assert gap.fault(True, None) and gap.fault(False, None)
     assert gap_between(new, new, old).share == pytest.approx(1) and gap_between(new, old, old).share == pytest.approx(0)
-    assert gap_between(new, new, [new[0] + 1e-3]).share is None
+    noise, near = 0.03 * rng.normal(size=40), [new[0] + 0.01 * rng.normal(size=40)]
+    assert gap_between(new, [new[0] + noise], near).fault(True, None) == "", (
+        "moved by less than rounding does: no verdict"
+    )
+    near = [new[0] + 0.05 * rng.normal(size=40)]
+    stale = gap_between(new, [near[0] + noise / 3], near)
+    assert stale.mean < 0.1 and "of the way from the old log-probs to the new" in stale.fault(True, None)
     assert gap_between(new, [new[0] + 3e-5]).largest == pytest.approx(3e-5)
     assert gap_between(new, [new[0] + 3e-5]).fault(False, None) == ""
     assert "0.0001" in gap_between(new, [new[0] + 3e-4]).fault(False, None)
