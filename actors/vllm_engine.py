@@ -356,8 +356,8 @@ class VllmEngine:
     def start_weight_update(self) -> None:
         refuse_without_weights(self)
         if self.adapter is None:
-            self.engine.collective_rpc("start_weight_update")
-            self.engine.collective_rpc("watch_weights")
+            for step in ("watch_weights", "start_weight_update", "note_weights"):
+                self.engine.collective_rpc(step)
         else:
             self.adapter.start()
         self.updating = True
