@@ -142,8 +142,8 @@ class RunConfig(Settings):
             )
         if self.rollout.choose_listed and self.learner.attention not in ("auto", "sdpa", "eager"):
             raise ValueError(
-                f"rollout.choose_listed=true needs learner.attention=sdpa: {self.learner.attention} does not keep listed "
-                "actions apart"
+                f"rollout.choose_listed=true needs learner.attention=sdpa: {self.learner.attention} does not keep "
+                "listed actions apart"
             )
         return self
 
