@@ -272,7 +272,7 @@ def mixture_of_experts(folder: Path):
     from transformers import Qwen3MoeConfig
 
     sizes = {"vocab_size": 90, "hidden_size": 64, "intermediate_size": 96, "moe_intermediate_size": 32}
-    shape = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16}
+    shape = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32}
     experts = {"num_experts": 4, "num_experts_per_tok": 2, "decoder_sparse_step": 1, "max_position_embeddings": 512}
     config = Qwen3MoeConfig(**sizes, **shape, **experts, tie_word_embeddings=False)
     torch.manual_seed(0)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -39,7 +39,7 @@ Home = tuple[str, str]  # a module's name and its parameter's; the first one of 
 class Part:
     """A run of one parameter that belongs to one arrived tensor."""
 
-    tensor: str
+    tensor: str = field(compare=False)
     home: Home
     size: tuple[int, ...]
     stride: tuple[int, ...]
@@ -171,17 +171,21 @@ class Watch:
         return faults
 
     def _load_weights(self, weights: Iterable[tuple[str, torch.Tensor]], *others: Any, **named: Any) -> Any:
-        return self.load(self._arriving(weights) if self.begun else weights, *others, **named)
+        if not self.begun:
+            return self.load(weights, *others, **named)
+        self.here = {}
+        try:
+            return self.load(self._arriving(weights), *others, **named)
+        finally:
+            self.here = {}
 
     def _arriving(self, weights: Iterable[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, torch.Tensor]]:
-        self.here = {}
         for name, tensor in weights:
             self.places.arrives(name, tensor)
             self.sizes[name] = tensor.numel()
             self.now = name
             self.here[name] = tensor
             yield name, tensor
-        self.here = {}
 
     def _loading(self, layer: torch.nn.Module, own: str, loader: Any) -> Any:
         key = self.names[id(layer)], own
@@ -207,7 +211,10 @@ class Watch:
             source = whole.reshape(target.shape)  # a single number is filled in
         home = self.homes.get(key, key)
         part = Part(name, home, tuple(target.shape), tuple(target.stride()), offset)
-        self.parts.setdefault(home, {})[part] = None
+        parts = self.parts.setdefault(home, {})
+        if part in parts:
+            return  # vLLM loads once to count and once to keep; biases are there both times
+        parts[part] = None
         self.places.expect(name, part.place(home), source, whole, target.dtype)
 
     def _origin(self, source: torch.Tensor | float) -> str:
