@@ -25,6 +25,7 @@ NAMES = (
     "reward_models",
     "reward_service",
     "sync",
+    "families",
     "stages",
 )
 TIME_LIMIT_SECONDS = 3600  # of each

@@ -172,7 +172,8 @@ def processors() -> Iterator[Finding]:
             "fail", "GPUs", "none seen by nvidia-smi, but the GPU build of vLLM is installed", "make setup DEVICE=cpu"
         )
     else:
-        yield Finding("ok", "GPUs", "; ".join(cards) or "none; everything runs on the CPU")
+        there = "; ".join(cards) or "none; everything runs on the CPU"
+        yield Finding("ok", "GPUs", there, "make gpu-check proves them" if cards else "")
 
 
 def disk() -> Iterator[Finding]:
