@@ -17,6 +17,8 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from actors.receipt import Receipt
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -56,6 +58,7 @@ Part = Literal["weights", "cache"]  # of what an engine keeps on its card
 
 class Engine(Protocol):
     version: int  # of the weights that will make the next token
+    receipt: Receipt  # for the last whole weight update
     updating: bool  # a weight update has begun and is not finished: no step may be taken
     unusable: str  # why no token may be made until a whole update has gone through: one broke off
     asleep: set[Part]  # what is not on the card now; no step may be taken before all of it is back
@@ -98,6 +101,9 @@ class Engine(Protocol):
     def update_weights(self, update_info: dict[str, Any]) -> None: ...
 
     def finish_weight_update(self, weight_version: str | None = None) -> None: ...
+
+    def broken(self) -> str:
+        """Why it will never compute again; empty while it can. Asked from any thread."""
 
     def close(self) -> None: ...
 

@@ -30,6 +30,7 @@ from ray.util.placement_group import PlacementGroup, placement_group, remove_pla
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from actors.fleet_health import FleetHealth, State
+from actors.receipt import Receipt
 from actors.settings import RolloutSettings
 from actors.worker import Report, RolloutWorker, Summary, WorkerSpec
 from envs.episode import Episode, Ticket
@@ -344,6 +345,10 @@ class Fleet:
     def score(self, sequences: list[list[int]]) -> list[list[np.ndarray]]:
         """Each worker's log-probs of these token ids, from its engine's current weights."""
         return self._everyone("score", self.settings.worker_silence_seconds, sequences)
+
+    def receipts(self) -> list[Receipt]:
+        """What each worker says about the last weights it was sent, in the order of `workers`."""
+        return self._everyone("receipt", self.settings.worker_silence_seconds)
 
     def status(self) -> list[dict[str, float]]:
         return self._everyone("status", PING_SECONDS)

@@ -25,13 +25,18 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from actors.branches import Feed, feed, passes
 from actors.engine import Completion, Part, Request, Scored, refuse_while_resting, refuse_without_weights
+from actors.receipt import Receipt
 from actors.rows import Rows
 from actors.settings import EngineSettings
 from actors.slot_cache import SlotCache
-from actors.transport.adapter import AdapterReceiver
+from actors.transport.adapter import AdapterReceiver, scale_of
+from actors.transport.broadcast import BROADCASTS, BroadcastReceiver
 from actors.transport.bucket import BadBucket, tensors_of
 from actors.transport.object_store import read_object_store
+from actors.transport.parts import CheckpointWeights
+from actors.transport.same_memory import SameMemoryReceiver
 from actors.transport.shared_memory import read_shared_memory
+from actors.transport.tally import Tally
 
 READERS = {"shared_memory": read_shared_memory, "object_store": read_object_store}
 STOP_IDS = 8  # most stop ids of one request
@@ -43,24 +48,20 @@ class TransformersEngine:
         settings: EngineSettings,
         model_path: str,
         *,
-        transport: str = "shared_memory",
+        transport: str | None = "shared_memory",
         lora_rank: int = 0,
         version: int = 0,
         trust_remote_code: bool = False,
         on_gpu: bool = False,
     ):
-        if not lora_rank and transport not in READERS:
-            raise ValueError(
-                f"rollout.engine.kind=transformers cannot sync over {transport}: "
-                f"set learner.sync.transport to {' or '.join(READERS)}"
-            )
         if settings.tensor_parallel > 1:
             raise ValueError(
                 f"rollout.engine.kind=transformers runs on one device, not tensor_parallel={settings.tensor_parallel}"
             )
         config = AutoConfig.from_pretrained(model_path, trust_remote_code=trust_remote_code)
-        window = getattr(config, "sliding_window", None)
-        if "sliding_attention" in (getattr(config, "layer_types", None) or ()) and window < settings.max_context:
+        window = getattr(config, "sliding_window", None) or settings.max_context
+        kinds = getattr(config, "layer_types", None) or ("sliding_attention",)  # without: every layer has it
+        if "sliding_attention" in kinds and window < settings.max_context:
             raise ValueError(
                 f"{model_path}: layers with a sliding window of {window} need rollout.engine.kind=vllm, "
                 f"or rollout.engine.max_context of at most {window}"
@@ -72,15 +73,23 @@ class TransformersEngine:
             )
         self.device = torch.device("cuda" if on_gpu else "cpu")
         dtype = "float32" if settings.dtype == "auto" else settings.dtype
+        self.capped = getattr(config, "attn_logit_softcapping", None) is not None  # which sdpa would leave out
         self.model = AutoModelForCausalLM.from_pretrained(
-            model_path, dtype=getattr(torch, dtype), attn_implementation="sdpa", trust_remote_code=trust_remote_code
+            model_path,
+            dtype=getattr(torch, dtype),
+            attn_implementation="eager" if self.capped else "sdpa",
+            trust_remote_code=trust_remote_code,
         )
         self.model = self.model.to(self.device).eval().requires_grad_(False)
+        self.tally = Tally()
+        self.weights = CheckpointWeights(self.model, self.tally)
         self.settings = settings
         self.version = version
-        self.read = READERS.get(transport)
+        self.receiver = BroadcastReceiver() if transport in BROADCASTS else SameMemoryReceiver(self.device)
+        self.read = READERS.get(transport, self.receiver.read)
         self.adapter = AdapterReceiver(lora_rank, model_path, trust_remote_code) if lora_rank else None
         self.base_weights: dict[str, torch.Tensor] = {}  # of modules that carry an adapter
+        self.receipt = Receipt()
         self.updating = False
         self.unusable = ""
         self.asleep: set[Part] = set()
@@ -204,6 +213,8 @@ class TransformersEngine:
 
     def _logits(self, ids: np.ndarray, position: torch.Tensor, visible: torch.Tensor, last: int) -> torch.Tensor:
         """float32 [rows, last, vocabulary]: of the last queries, which the cache's aim says how to place."""
+        if self.capped:  # eager adds the mask to the scores
+            visible = torch.zeros(visible.shape, device=self.device).masked_fill(~visible, -torch.inf)
         return self.model(
             input_ids=self._tensor(ids),
             attention_mask=visible,
@@ -312,13 +323,13 @@ class TransformersEngine:
         self.asleep.discard(part)
 
     def init_weight_transfer_engine(self, init_info: dict[str, Any]) -> None:
-        if init_info:
-            raise ValueError(f"the transformers engine needs nothing to start a transfer, but got {sorted(init_info)}")
+        self.receiver.meet(init_info)
 
     def start_weight_update(self) -> None:
         refuse_without_weights(self)
         if self.adapter:
             self.adapter.start()
+        self.tally.begin()
         self.updating = True
 
     def update_weights(self, update_info: dict[str, Any]) -> None:
@@ -327,7 +338,7 @@ class TransformersEngine:
             if self.adapter:
                 self.adapter.receive(update_info)
             else:
-                self._load(tensors_of(update_info, self.read(update_info)))
+                self.weights.load(tensors_of(update_info, self.read(update_info)))
         except BaseException as error:
             self._broke_off(error)
             raise
@@ -338,11 +349,14 @@ class TransformersEngine:
             if self.adapter:
                 self.adapter.finish()
                 self._merge_adapter()
+            self.receiver.finish()
+            faults = self.tally.faults() if self.adapter else self.weights.faults()
         except BaseException as error:
             self._broke_off(error)
             raise
         self.forget()
         self.version = self.version + 1 if weight_version is None else int(weight_version)
+        self.receipt = Receipt(self.version, self.tally.arrived_numbers(), faults)
         self.updating, self.unusable = False, ""
 
     def _only_updating(self) -> None:
@@ -353,19 +367,12 @@ class TransformersEngine:
         """A mixture of weights makes no token until a whole update has gone through."""
         self.updating, self.unusable = False, f"a weight update broke off: {type(error).__name__}: {error}"
 
-    def _load(self, named: list[tuple[str, torch.Tensor]]) -> None:
-        own = self.model.state_dict()
-        for name, tensor in named:
-            if name not in own:
-                raise BadBucket(f"the model has no weight named {name!r}")
-            if own[name].shape != tensor.shape:
-                raise BadBucket(f"weight {name}: {list(tensor.shape)} arrived, the model has {list(own[name].shape)}")
-            own[name].copy_(tensor)
-
     def _merge_adapter(self) -> None:
         """W = base + scale * B A, from the untouched base weights each time."""
         config, tensors = self.adapter.config, self.adapter.tensors
-        scale = config["lora_alpha"] / (config["r"] ** 0.5 if config.get("use_rslora") else config["r"])
+        scale = scale_of(config)
+        for key, tensor in tensors.items():
+            self.tally.arrives(key, tensor)
         own = self.model.state_dict()
         for name, weight in self.base_weights.items():
             own[name].copy_(weight)
@@ -375,8 +382,15 @@ class TransformersEngine:
                 raise BadBucket(f"the adapter changes {name!r}, which the model does not have")
             base = self.base_weights.setdefault(name, own[name].clone())
             down, up = tensors[key].float(), tensors[key.replace("lora_A", "lora_B")].float()
-            own[name].copy_(base.float() + scale * (up @ down).to(base.device))
+            merged = base.float() + scale * (up @ down).to(base.device)
+            self.tally.expect(key, name, merged, tensors[key], own[name].dtype)
+            own[name].copy_(merged)
+            self.tally.find(key, name, own[name])
+
+    def broken(self) -> str:
+        return ""  # it is this process alone
 
     def close(self) -> None:
+        self.receiver.leave()
         if self.adapter:
             self.adapter.close()

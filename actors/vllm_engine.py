@@ -21,9 +21,12 @@ from typing import Any
 import numpy as np
 
 from actors.engine import Completion, Part, Request, Scored, refuse_while_resting, refuse_without_weights
+from actors.receipt import Fault, Receipt
 from actors.settings import EngineSettings
-from actors.transport.adapter import AdapterReceiver
+from actors.transport.adapter import AdapterReceiver, scale_of
+from actors.transport.tally import Tally
 
+BACKENDS = {"nccl": "broadcast", "gloo": "broadcast", "ipc": "same_memory"}  # vLLM has engines of its own of such names
 ADAPTER = ("policy", 1)  # name and id of the one adapter slot
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # the capacities vLLM offers
 CPU_BLOCK = 32  # tokens; the smallest its kernels like: prefixes are cached by whole blocks, and games are short
@@ -85,7 +88,7 @@ class VllmEngine:
         settings: EngineSettings,
         model_path: str,
         *,
-        transport: str = "shared_memory",
+        transport: str | None = "shared_memory",
         lora_rank: int = 0,
         seed: int = 0,
         version: int = 0,
@@ -105,7 +108,7 @@ class VllmEngine:
         if settings.tensor_parallel > 1 and transport == "object_store":
             raise ValueError(
                 f"rollout.engine.tensor_parallel={settings.tensor_parallel} cannot sync over the object store: "
-                "set learner.sync.transport to nccl or shared_memory"
+                "set learner.sync.transport to nccl or gloo, or to shared_memory on one node"
             )
         self.adapter = AdapterReceiver(lora_rank, model_path, trust_remote_code) if lora_rank else None
         self.lora = LoRARequest(*ADAPTER, str(self.adapter.folder)) if self.adapter else None
@@ -117,8 +120,8 @@ class VllmEngine:
             arguments |= {"enable_lora": True, "max_loras": 1, "max_cpu_loras": 1, "max_lora_rank": fitting[0]}
             # vLLM would wrap the output head too, and its wrapper there cannot compute prompt log-probs.
             arguments["lora_target_modules"] = self.adapter.projections
-        else:
-            arguments["weight_transfer_config"] = WeightTransferConfig(backend=transport)
+        elif transport is not None:
+            arguments["weight_transfer_config"] = WeightTransferConfig(backend=BACKENDS.get(transport, transport))
         if settings.sleep and not on_gpu:
             raise ValueError("rollout.engine.sleep=true needs a GPU, or rollout.engine.kind=transformers")
         if on_gpu:
@@ -164,10 +167,12 @@ class VllmEngine:
             ),
             stat_loggers=stat_loggers,
         )
+        self.parallel = settings.tensor_parallel > 1  # its computing is done by processes of their own
         self.version = version
         self.engine.set_weight_version(str(version))
         if self.lora:
             self.load_adapter()
+        self.receipt = Receipt()
         self.updating = False
         self.unusable = ""
         self.asleep: set[Part] = set()
@@ -351,7 +356,10 @@ class VllmEngine:
     def start_weight_update(self) -> None:
         refuse_without_weights(self)
         if self.adapter is None:
-            self.engine.collective_rpc("start_weight_update")
+            if self.updating or self.unusable:
+                self.engine.collective_rpc("drop_weight_update")
+            for step in ("watch_weights", "start_weight_update", "note_weights"):
+                self.engine.collective_rpc(step)
         else:
             self.adapter.start()
         self.updating = True
@@ -370,10 +378,25 @@ class VllmEngine:
             else:
                 self.adapter.finish()
                 self.load_adapter()
+            arrived, faults = self.held_adapter() if self.adapter else self.held_weights()
         self.forget()
         self.version = self.version + 1 if weight_version is None else int(weight_version)
+        self.receipt = Receipt(self.version, arrived, faults)
         self.engine.set_weight_version(str(self.version))
         self.updating, self.unusable = False, ""
+
+    def held_weights(self) -> tuple[dict[str, int], list[Fault]]:
+        from actors.transport.vllm_held import together
+
+        return together(self.engine.collective_rpc("held_weights"))
+
+    def held_adapter(self) -> tuple[dict[str, int], list[Fault]]:
+        arrived = Tally()
+        for name, tensor in self.adapter.tensors.items():
+            arrived.arrives(name, tensor)
+        arguments = ADAPTER[1], self.adapter.tensors, scale_of(self.adapter.config)
+        ranks = self.engine.collective_rpc("held_adapter", args=arguments)
+        return arrived.arrived_numbers(), [fault for faults in ranks for fault in faults]
 
     @contextmanager
     def one_update_step(self) -> Iterator[None]:
@@ -386,6 +409,10 @@ class VllmEngine:
         except BaseException as error:
             self.updating, self.unusable = False, f"a weight update broke off: {type(error).__name__}: {error}"
             raise
+
+    def broken(self) -> str:
+        executor = self.engine.engine_core.engine_core.model_executor
+        return "a process of the engine died" if self.parallel and executor.is_failed else ""
 
     def close(self) -> None:
         if self.adapter:

@@ -28,6 +28,7 @@ import numpy as np
 from actors.engine import Engine
 from actors.play import Failure, Play
 from actors.players import Cast, Endpoint, Policy
+from actors.receipt import Receipt
 from actors.settings import RolloutSettings
 from envs.dialogue import Dialogue
 from envs.episode import Episode, Ticket
@@ -48,7 +49,7 @@ class WorkerSpec:
     model_path: str
     games: dict[str, GameSettings]  # by the name that tickets use
     rollout: RolloutSettings
-    transport: str = "shared_memory"
+    transport: str | None = "shared_memory"  # None: the engine keeps the weights of its folder
     lora_rank: int = 0
     seed: int = 0
     version: int = 0  # of the weights in model_path
@@ -250,6 +251,8 @@ class RolloutWorker:
     def alive(self) -> None:
         if self.failure is not None:
             raise self.failure
+        if self.engine is not None and (why := self.engine.broken()):
+            raise WorkerFailed(f"rollout worker {self.index}: {why}")
 
     def play(self, tickets: list[Ticket], temperature: float | None = None) -> None:
         """Take on these tickets; each comes back once through `finished`."""
@@ -327,6 +330,10 @@ class RolloutWorker:
             self._wake()
 
         self._call(finish)
+
+    def receipt(self) -> Receipt:
+        """What the engine says about the last weights it was sent."""
+        return self._call(lambda: self.engine.receipt)
 
     def status(self) -> dict[str, float]:
         """Counters since the start, read beside the engine thread."""

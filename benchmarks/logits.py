@@ -31,11 +31,11 @@ from learners.policy_steps import pack_outcome
 from learners.settings import LearnerSettings
 
 WORDS, LENGTH = 151_936, 512
-WIDTHS, EXPONENTS = (256, 1024), (22, 23, 24, 25, 26)
-TOKENS, MANY, ROUNDS = 512, 16_384, 5
+TOKENS, MANY, ROUNDS, EXPONENTS = 512, 16_384, 3, (22, 24, 26)
 LIMIT_SECONDS = 900.0  # of one pass in a process of its own
 CPU = torch.device("cpu")
-LOSSES = {"log-probs": {}, "and entropy": {"entropy": 0.01}}
+LOSSES = {"log-probs": {}, "with entropy": {"entropy": 0.01}}
+CASES = ((256, "log-probs"), (256, "with entropy"), (1024, "log-probs"))
 
 
 def random_model(folder: Path, width: int) -> str:
@@ -80,32 +80,29 @@ def alone(*asked: Any) -> int:
 
 def measure(quick: bool, say: Say) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    whole = WORDS * MANY
-    sizes = {"whole": whole} | {f"2^{n}": 2**n for n in EXPONENTS[:: 2 if quick else 1]}
+    sizes = {"whole": WORDS * MANY} | {f"2^{n}": 2**n for n in EXPONENTS}
     chosen = slices.SLICE_LOGITS
     with tempfile.TemporaryDirectory(prefix="parley-benchmark-") as folder:
-        for width in WIDTHS[: 1 if quick else None]:
-            say(f"width {width}")
-            path, pack = random_model(Path(folder), width), random_pack(TOKENS)
-            model = load_model(path, LearnerSettings(), 0)
-            for name, loss in LOSSES.items():
-                contestants = {
-                    label: lambda held=held, loss=loss, model=model, pack=pack: one_pass(model, pack, loss, held)
-                    for label, held in sizes.items()
-                }
-                contestants["whole"]()  # the first pass of all is slower
-                samples = take_turns(contestants, 3 if quick else ROUNDS)
-                found[f"{width}, {name}"] = {
-                    "seconds": asdict(spread([sample.seconds for sample in samples["whole"]])),
-                    "time": {label: asdict(ratio(samples["whole"], each)) for label, each in samples.items()},
-                    "cpu": {label: asdict(cpu_ratio(samples["whole"], each)) for label, each in samples.items()},
-                    "peak_bytes": {label: alone(path, TOKENS, loss, held) for label, held in sizes.items()},
-                }
-            del model
+        paths = {width: random_model(Path(folder), width) for width in sorted({width for width, _ in CASES})}
+        for width, name in CASES[: 1 if quick else None]:
+            say(f"width {width}, {name}")
+            found[f"{width}, {name}"] = beside_whole(paths[width], LOSSES[name], sizes)
         say(f"{MANY:,} tokens")
-        path = str(Path(folder) / str(WIDTHS[0]))
-        many = {name: alone(path, MANY, loss, chosen) for name, loss in LOSSES.items()}
+        many = {name: alone(paths[CASES[0][0]], MANY, loss, chosen) for name, loss in LOSSES.items()}
     return {"slices": found, "many": many, "chosen": chosen}
+
+
+def beside_whole(path: str, loss: dict, sizes: dict[str, int]) -> dict[str, Any]:
+    model, pack = load_model(path, LearnerSettings(), 0), random_pack(TOKENS)
+    contestants = {label: lambda held=held: one_pass(model, pack, loss, held) for label, held in sizes.items()}
+    contestants["whole"]()  # the first pass of all is slower
+    samples = take_turns(contestants, ROUNDS)
+    return {
+        "seconds": asdict(spread([sample.seconds for sample in samples["whole"]])),
+        "time": {label: asdict(ratio(samples["whole"], each)) for label, each in samples.items()},
+        "cpu": {label: asdict(cpu_ratio(samples["whole"], each)) for label, each in samples.items()},
+        "peak_bytes": {label: alone(path, TOKENS, loss, held) for label, held in sizes.items()},
+    }
 
 
 def tables(found: dict[str, Any]) -> list[Table]:
@@ -117,7 +114,7 @@ def tables(found: dict[str, Any]) -> list[Table]:
             time, cpu = (spread_of(one[key][label], ".2f") for key in ("time", "cpu"))
             table.add_row(name, label, time, cpu, f"{one['peak_bytes'][label] / 1e6:,.0f}")
         table.add_section()
-    many = Table(title=f"{MANY:,} trained tokens, width {WIDTHS[0]}", title_justify="left")
+    many = Table(title=f"{MANY:,} trained tokens, width {CASES[0][0]}", title_justify="left")
     for heading in ("read", "logits held", "peak MB beyond weights"):
         many.add_column(heading, justify="right")
     for name, peak in found["many"].items():

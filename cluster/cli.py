@@ -243,7 +243,10 @@ def report(asked: argparse.Namespace) -> None:
 def doctor(asked: argparse.Namespace) -> int:
     from cluster.doctor import examine
 
-    return examine()
+    recipe, overrides = asked.recipe, asked.overrides
+    if recipe and "=" in recipe:
+        recipe, overrides = None, [recipe, *overrides]
+    return examine(load_recipe(recipe, overrides))
 
 
 def show_config(asked: argparse.Namespace) -> None:
@@ -339,7 +342,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("runs", nargs="+", metavar="RUN", help="run folders; seeds of the same recipe are taken together")
     made.add_argument("--output", type=Path, metavar="FILE", help="default: report.html in the first run's folder")
 
-    command("doctor", doctor, "check this machine and say how to mend what is wrong")
+    made = command("doctor", doctor, "check this machine, say how to mend what is wrong, and plan a run on it")
+    made.add_argument("recipe", nargs="?", metavar="RECIPE", help="the run to plan; default: that of all defaults")
+    made.add_argument("overrides", **overrides)
     made = command("games", game_commands.games, "list the games, or everything about one")
     made.add_argument(
         "game", nargs="?", default="", metavar="GAME", help="only this one: rules, options, players, trials"

@@ -19,6 +19,11 @@ from reward_service.settings import RewardSettings
 class ModelSettings(Settings):
     path: str = Field("embedded", description="'embedded', a Hugging Face name, or a local folder")
     revision: str | None = Field(None, description="revision of a Hugging Face model")
+    download_seconds: float = Field(
+        7200.0,
+        gt=0,
+        description="time limit for every node to fetch a model of the Hugging Face hub, before all others",
+    )
     trust_remote_code: bool = Field(False, description="run code that comes with the model")
     embedded: EmbeddedSettings = Field(default_factory=EmbeddedSettings)
 
@@ -135,9 +140,10 @@ class RunConfig(Settings):
                 "learner.credit.method=twosome trains a choice among listed actions, which rollout.choose_listed=true "
                 "makes; learner.credit.method=gae is the same credit for free text"
             )
-        if self.rollout.choose_listed and self.learner.attention not in ("auto", "sdpa"):
+        if self.rollout.choose_listed and self.learner.attention not in ("auto", "sdpa", "eager"):
             raise ValueError(
-                "rollout.choose_listed=true needs learner.attention=sdpa: no other kernel keeps listed actions apart"
+                f"rollout.choose_listed=true needs learner.attention=sdpa: {self.learner.attention} does not keep "
+                "listed actions apart"
             )
         return self
 

@@ -34,6 +34,7 @@ from cluster.evaluate import Evaluation, evaluate
 from cluster.ledger import Ledger
 from cluster.metrics import Metrics
 from cluster.play_through import Playing
+from cluster.probe_texts import ProbeTexts
 from cluster.report.samples import Samples
 from cluster.run_folder import RunFolder
 from cluster.sync import SyncReport, WeightSync
@@ -57,10 +58,11 @@ class TrainingLoop:
         sync: WeightSync,
         metrics: Metrics,
         checkpoints: CheckpointStore,
+        texts: ProbeTexts,
     ):
         self.config, self.folder, self.fleet, self.learners = config, folder, fleet, learners
         self.ledger, self.rewards, self.sync = ledger, rewards, sync
-        self.metrics, self.checkpoints = metrics, checkpoints
+        self.metrics, self.checkpoints, self.texts = metrics, checkpoints, texts
         self.playing = Playing(fleet, ledger, self.welcome, rewards.receive, config.rollout.batch_seconds)
         self.update = 0  # also the version of the weights
         self.evaluations: list[Evaluation] = []
@@ -84,6 +86,7 @@ class TrainingLoop:
                     learned = self.learn(episodes, rewards)
                 self.samples.keep(self.update + 1, episodes, rewards)
                 self.update += 1
+                self.texts.heard(episodes)
                 with self.stage("sync"):
                     synced = self.sync.publish(self.update)
             self.ledger.consume()

@@ -65,6 +65,7 @@ class Metrics:
         self.in_ray = RayMetrics.if_running(folder.name)
         self.job = JobMessage()
         self.credit = config.learner.credit
+        self.said_nothing_to_learn = False
         self.pending: dict[str, float] = {}  # of an evaluation whose update is not recorded yet
 
     def evaluated(self, update: int, values: Mapping[str, float]) -> None:
@@ -80,12 +81,21 @@ class Metrics:
         self._write(update, {**values, **self.pending})
         self.pending = {}
         self.job.say(f"update {update}/{self.updates}: outcome {values.get('rollout/outcome', float('nan')):.3f}")
-        for warning in _warnings(update, values, self.credit):
+        for warning in self._warnings(update, values):
             log.warning("update %d: %s", update, warning)
             if self.show is not None:
                 self.show.warning(f"update {update}: {warning}")
         if self.show is not None:
             self.show.updated(update, values)
+
+    def _warnings(self, update: int, values: Mapping[str, float]) -> Iterator[str]:
+        yield from _warnings(update, values, self.credit)
+        if values.get("learner/nothing_to_learn") and not self.said_nothing_to_learn:
+            self.said_nothing_to_learn = True
+            yield (
+                "nothing to learn from: all returns are equal, so the policy stays; said once, counted in "
+                "learner/nothing_to_learn"
+            )
 
     def _write(self, update: int, values: Mapping[str, float]) -> None:
         values = {name: float(value) for name, value in values.items()}

@@ -57,8 +57,10 @@ def resume(config: RunConfig, folder: RunFolder) -> dict:
 
 
 def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
+    from actors.transport.digest import digest
     from cluster.loop import TrainingLoop
     from cluster.places import shared_cards
+    from cluster.probe_texts import ProbeTexts
     from cluster.sync import WeightSync
     from learners.group import LearnerGroup
     from reward_service.remote import RewardService
@@ -75,7 +77,7 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
         show.line(escape("; ".join([plan_summary(plan), *plan.notes])))
         with named_failures():
             model = policy_folder(config, folder, show)
-            vocabulary = check_model(model, config)
+            check_model(model, config, trained=True)
         metrics = house.enter_context(Metrics(folder, config, show, resume_at=_update_of(checkpoint)))
         show.stage("starting learners and rollout workers")
         with named_failures():
@@ -88,25 +90,26 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
             name=folder.path.name,
             ranks_per_worker=config.rollout.engine.tensor_parallel,
             trust_remote_code=config.model.trust_remote_code,
+            digest=digest,
             places=places,
         )
         house.callback(learners.close)
         games = {config.game.name: config.game}
-        fleet = start_fleet(config, str(model), folder.path.name, house, games, learners, places)
+        transport = config.learner.sync.transport
+        fleet = start_fleet(config, str(model), transport, folder.path.name, house, games, learners, places)
         rewards = RewardService(config.reward, config.game, folder.path.name, steady=config.max_staleness == 0)
         house.callback(rewards.close)
         ledger = _ledger(config, folder.path.name, players)
+        texts = ProbeTexts(config, str(model))
         sync = WeightSync(
             fleet,
             learners,
             config.learner.sync,
-            vocabulary=vocabulary,
-            max_context=config.rollout.engine.max_context,
-            dtype=plan.dtype,
-            seed=config.seed,
+            sequences=texts.sequences,
+            half=plan.dtype != "float32",
         )
         checkpoints = CheckpointStore(folder.checkpoints, config.checkpoint.keep)
-        loop = TrainingLoop(config, folder, fleet, learners, ledger, rewards, sync, metrics, checkpoints)
+        loop = TrainingLoop(config, folder, fleet, learners, ledger, rewards, sync, metrics, checkpoints, texts)
         loop.playing.on_poll = show.playing
         if checkpoint is not None:
             loop.restore(checkpoint)
@@ -161,7 +164,7 @@ def _evaluating(config: RunConfig, model: str, folder: RunFolder, games: dict[st
             check_model(path, config)
         config = plan_run(config, machine, "play", path).config
         show.stage("starting rollout workers")
-        fleet = start_fleet(config, str(path), folder.path.name, house, games)
+        fleet = start_fleet(config, str(path), None, folder.path.name, house, games)
 
         def seat_with_own_weights() -> None:  # the model's folder holds the weights that are measured
             for worker in fleet.joining():
@@ -178,6 +181,7 @@ def _evaluating(config: RunConfig, model: str, folder: RunFolder, games: dict[st
 def start_fleet(
     config: RunConfig,
     model: str,
+    transport: str | None,
     run: str,
     house: ExitStack,
     games: dict[str, GameSettings],
@@ -195,7 +199,7 @@ def start_fleet(
         model_path=model,
         games=games,
         rollout=config.rollout,
-        transport=config.learner.sync.transport,
+        transport=transport,
         lora_rank=config.learner.lora.rank,
         seed=config.seed,
         trust_remote_code=config.model.trust_remote_code,

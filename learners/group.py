@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import ray
@@ -25,6 +25,9 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from learners.rendezvous import meeting_point
 from learners.settings import LearnerSettings
 from reward_service.shaper import ShapedRewards
+
+if TYPE_CHECKING:
+    from learners.transport.proved import Digest
 
 GRACE_SECONDS = 15.0  # a rank reports its own time limit before the group reports the rank's
 
@@ -71,11 +74,12 @@ class LearnerGroup:
         ranks_per_worker: int = 1,
         revision: str | None = None,
         trust_remote_code: bool = False,
+        digest: Digest | None = None,
         places: Sequence[PlacementGroupSchedulingStrategy] | None = None,
     ):
         """`transport` instead of `settings.sync.transport`; `ranks_per_worker` is the number of processes
-        of one engine (NCCL needs to know). `places`: each rank's, where somebody else has made them and
-        will give them back."""
+        of one engine (NCCL needs to know). `digest` is what the engines take of each tensor too.
+        `places`: each rank's, where somebody else has made them and will give them back."""
         self.settings, self.name = settings, name
         self.transport = transport
         self.arguments = {
@@ -86,6 +90,7 @@ class LearnerGroup:
             "ranks_per_worker": ranks_per_worker,
             "revision": revision,
             "trust_remote_code": trust_remote_code,
+            "digest": digest,
         }
         self.actors: list[ActorHandle] = []
         self.given = self.places = places
@@ -164,10 +169,10 @@ class LearnerGroup:
         arguments = list(episodes), ray.put(list(rewards))
         return self._all("update", self.settings.update_seconds, *arguments, meanwhile=meanwhile)
 
-    def send_weights(self, workers: Sequence[ActorHandle], version: int) -> None:
-        """All workers get the weights as `version`. After an error the same or other workers
-        may be sent to again."""
-        self._all("send_weights", self.settings.sync.timeout_seconds, list(workers), version)
+    def send_weights(self, workers: Sequence[ActorHandle], version: int) -> dict[str, int]:
+        """All workers get the weights as `version`; returns the digest of each tensor sent. After
+        an error the same or other workers may be sent to again."""
+        return self._all("send_weights", self.settings.sync.timeout_seconds, list(workers), version)
 
     def score(self, sequences: Sequence[Sequence[int]]) -> list[np.ndarray]:
         """Log-prob at temperature 1 of each token after the first, by the weights that would
@@ -253,6 +258,7 @@ def environment(settings: LearnerSettings) -> dict[str, str]:
         "TOKENIZERS_PARALLELISM": "false",
     }
     if settings.gpus_per_rank:
-        return variables | {"DS_ACCELERATOR": "cuda"}
+        # DeepSpeed asks, when it is imported, for the toolkit of ops that nobody uses
+        return variables | {"DS_ACCELERATOR": "cuda", "DS_IGNORE_CUDA_DETECTION": "1"}
     threads = str(max(1, int(settings.cpus_per_rank)))
     return variables | {"DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": threads, "CUDA_VISIBLE_DEVICES": ""}

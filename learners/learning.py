@@ -31,6 +31,8 @@ from learners.settings import LearnerSettings
 from learners.transitions import Played
 from learners.turn_critics import AnyCritic, TurnCritics
 
+EQUAL = 1e-6  # apart, returns are the same: rewards come in float32
+
 
 @dataclass(slots=True)
 class Judged:
@@ -72,11 +74,13 @@ class Learning:
         self.bad_updates = 0  # skipped
         self.credit_state: dict[str, float] = {}
 
-    def judge(self, trajectories: list[Trajectory]) -> Judged:
+    def judge(self, trajectories: list[Trajectory], version: int | None = None) -> Judged:
         mine = plan(trajectories, self.settings.ranks, self.settings.tokens_per_micro_batch)[self.rank]
         readings, states = self.reader.read(trajectories, mine)
         if self.settings.credit.anchor == "labels":
             readings["anchor"] = label_anchors(trajectories)
+        if "behaviour" in needs(self.settings.credit):
+            readings["behaviour"] = sampled_by(trajectories, readings["logprobs"], version, self.settings)
         credit = assign_credit(trajectories, self.settings.credit, self.credit_state, **readings)
         return Judged(trajectories, mine, readings, states, credit)
 
@@ -84,16 +88,18 @@ class Learning:
         """`version`: of the weights held now. A step whose gradient is not finite is left out:
         weights and optimiser stay as they were, bit for bit."""
         began = device_time(self.device)
-        judged = self.judge(trajectories)
+        judged = self.judge(trajectories, version)
         batch = self.batch(judged, version)
         prepare = device_time(self.device) - began
         torch.manual_seed(hash((self.seed, self.updates, self.bad_updates, self.rank)) & 0x7FFF_FFFF)
-        still = self.critic is not None and self.updates < self.settings.critic.warmup_updates
+        nothing = nothing_to_learn(judged, self.settings)
+        still = nothing or (self.critic is not None and self.updates < self.settings.critic.warmup_updates)
         rate = 0.0 if still else learning_rate(self.settings, self.updates)
         steps = shares(len(trajectories), self.settings, self.seed, self.updates + self.bad_updates)
         taken = self.steps.take(batch, steps, rate, still)
-        criticised = self.criticise(judged) if taken.applied else {}
-        if taken.applied:
+        applied = still or taken.applied > 0
+        criticised = self.criticise(judged) if applied else {}
+        if applied:
             self.updates += 1
             self.credit_state = judged.credit.state
         if taken.bad:
@@ -105,7 +111,8 @@ class Learning:
             | _figures(trajectories, judged.credit)
             | {
                 "learning_rate": rate,
-                "applied": float(taken.applied > 0),
+                "applied": float(applied),
+                "nothing_to_learn": float(nothing),
                 "bad_updates": float(self.bad_updates),
                 "tokens": float(tokens),
                 "tokens_per_second": tokens / max(sum(taken.seconds), 1e-9),
@@ -160,6 +167,31 @@ class Learning:
     def restore(self, counters: dict[str, Any]) -> None:
         self.updates, self.bad_updates = counters["updates"], counters["bad_updates"]
         self.credit_state = counters["credit_state"]
+
+
+def sampled_by(
+    trajectories: Sequence[Trajectory], start: np.ndarray, version: int | None, settings: LearnerSettings
+) -> np.ndarray:
+    """Log-probs by the weights that sampled each trained token, for credit: as the loss has them."""
+    masks = [trajectory.sequence.mask for trajectory in trajectories]
+    stored, versions = (
+        np.concatenate([getattr(t.sequence, name)[mask] for t, mask in zip(trajectories, masks, strict=True)])
+        for name in ("logprobs", "versions")
+    )
+    return stored if version is None or settings.corrects_fresh else np.where(versions == version, start, stored)
+
+
+def nothing_to_learn(judged: Judged, settings: LearnerSettings) -> bool:
+    """Whether no game of the batch went better than another. What is left of the gradient is then
+    the critic's error or the momentum of old steps, and AdamW moves the weights by it as by any other."""
+    if settings.loss.kl or settings.loss.entropy or settings.credit.kl_penalty:
+        return False  # they move the policy however games go
+    trajectories = judged.trajectories
+    if trajectories[0].kind == "reward" and trajectories[0].foreseen is None and len(trajectories) > 1:
+        first = np.cumsum([0, *(len(trajectory.rewards) for trajectory in trajectories)])[:-1]
+        if np.ptp(judged.credit.returns[first]) <= EQUAL:
+            return True
+    return not judged.credit.advantages.any()
 
 
 def _figures(trajectories: Sequence[Trajectory], credit: Credit) -> dict[str, float]:

@@ -10,14 +10,19 @@ Three log-probs of a token are told apart: `logprobs` by the weights being train
 one with a gradient; `start` by the weights at the start of the update; `behaviour` by those
 that sampled it. A token is `fresh` if the last two are the same weights. Engine and trainer
 round differently, and an on-policy update must not depend on that: on fresh tokens `start`
-stands for `behaviour`, so at the first step every ratio of theirs is exactly 1.
+stands for `behaviour`, so at the first step every ratio of theirs is exactly 1. With
+`loss.correct_fresh` it does not: what the engine sampled is then corrected like what is old.
 
     policy_gradient   - w A log pi                               w = min(pi / behaviour, cap)
-    ppo               - min(r A, clip(r, 1 - low, 1 + high) A)   r = pi / start
-    decoupled         - w min(r A, clip(r, 1 - low, 1 + high) A) w = min(start / behaviour, cap)
+    ppo               - min(r A, clip(r, 1 - low, 1 + high) A)   r = pi / behaviour
+    decoupled         - w min(r A, clip(r, 1 - low, 1 + high) A) r = pi / start, w = min(start / behaviour, cap)
 
 w is a constant of the gradient (truncated importance sampling, Espeholt et al. 2018;
-decoupled: Hilton et al. 2022). A mask is a w of 0; `scale` does not change with it.
+decoupled: Hilton et al. 2022). What a mask drops is 0 in value and gradient, whatever its
+numbers are; `scale` does not change with it.
+
+A ratio is e to the power of at most `FAR` either way: further out it has no gradient, so no loss
+of a finite log-prob overflows. What is not a number goes through, for the guard of the step to find.
 """
 
 from __future__ import annotations
@@ -31,6 +36,8 @@ import torch.nn.functional as F
 
 from learners.batch import Trajectory
 from learners.settings import LearnerSettings
+
+FAR = 20.0  # log of a ratio beyond which it is taken as this far; e to it is 4.9e8
 
 
 def batch_scale(trajectories: Sequence[Trajectory], aggregation: str) -> float:
@@ -66,6 +73,10 @@ def _tempered(logits: torch.Tensor, temperature: float) -> torch.Tensor:
 # weights of old tokens: constants of the gradient
 
 
+def log_ratios(logprobs: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
+    return (logprobs - others).clamp(-FAR, FAR)
+
+
 def sampled_at(start: torch.Tensor, behaviour: torch.Tensor, fresh: torch.Tensor) -> torch.Tensor:
     """Log-probs by the weights that sampled, in the trainer's own rounding where it has them."""
     return torch.where(fresh, start, behaviour)
@@ -76,8 +87,11 @@ def importance_weights(
 ) -> torch.Tensor:
     """min(pi / behaviour, cap). Without `start` the log-probs are those of the update's start."""
     logprobs = logprobs.detach()
-    sampled = sampled_at(logprobs if start is None else start, behaviour, fresh)
-    return (logprobs - sampled).clamp(max=math.log(cap)).exp()
+    return truncated(logprobs, sampled_at(logprobs if start is None else start, behaviour, fresh), cap)
+
+
+def truncated(logprobs: torch.Tensor, sampled: torch.Tensor, cap: float) -> torch.Tensor:
+    return log_ratios(logprobs, sampled).clamp(max=math.log(cap)).exp()
 
 
 def token_mask(log_ratios: torch.Tensor, low: float, high: float) -> torch.Tensor:
@@ -114,7 +128,7 @@ def ppo_loss(
     dual_clip: float | None = None,
 ) -> torch.Tensor:
     """With `dual_clip` c a token of negative advantage costs at most c times that (Ye et al. 2020)."""
-    ratios = (logprobs - start).exp()
+    ratios = log_ratios(logprobs, start).exp()
     gains = torch.minimum(ratios * advantages, ratios.clamp(1 - low, 1 + high) * advantages)
     if dual_clip is not None:
         gains = torch.where(advantages < 0, torch.maximum(gains, dual_clip * advantages), gains)
@@ -130,7 +144,7 @@ def clipped(
     dual_clip: float | None = None,
 ) -> torch.Tensor:
     """True on the tokens that ppo_loss gives no gradient because of a clip."""
-    ratios = (logprobs.detach() - start).exp()
+    ratios = log_ratios(logprobs.detach(), start).exp()
     held = ((advantages > 0) & (ratios > 1 + high)) | ((advantages < 0) & (ratios < 1 - low))
     return held if dual_clip is None else held | ((advantages < 0) & (ratios > dual_clip))
 
@@ -141,13 +155,12 @@ def clipped(
 def kl_estimates(logprobs: torch.Tensor, reference: torch.Tensor, estimator: str) -> torch.Tensor:
     """Of KL(pi | reference) at tokens sampled by pi. All three have its mean (k2 nearly so), but
     as losses not its gradient: that of k2 is the KL's, that of k3 is KL(reference | pi)'s, and
-    that of k1 is 0 on average (docs/learner.md)."""
+    that of k1 is 0 on average (docs/learner.md). k3 is at most that of a ratio of e^FAR."""
+    if estimator == "k3":
+        gap = log_ratios(logprobs, reference)
+        return torch.expm1(-gap) + gap
     gap = logprobs - reference
-    if estimator == "k1":
-        return gap
-    if estimator == "k2":
-        return gap.square() / 2
-    return torch.expm1(-gap) + gap
+    return gap if estimator == "k1" else gap.square() / 2
 
 
 # all of it
@@ -187,31 +200,41 @@ def token_losses(
     chosen = settings.loss
     start = logprobs.detach() if tokens.start is None else tokens.start
     kept = kept_tokens(start, tokens, settings)
-    weights = kept.to(start.dtype)
+    found = torch.where(kept, logprobs, 0.0)  # so nothing of what is dropped reaches a gradient
+    own, sampled = torch.where(kept, start, 0.0), torch.where(kept, sampled_by(start, tokens, settings), 0.0)
+    advantages, weights = torch.where(kept, tokens.advantages, 0.0), kept.to(start.dtype)
     if chosen.kind != "ppo":
-        moved = logprobs if chosen.kind == "policy_gradient" else start
-        weights = weights * importance_weights(moved, tokens.behaviour, tokens.fresh, settings.importance_cap, start)
+        moved = found.detach() if chosen.kind == "policy_gradient" else own
+        weights = weights * truncated(moved, sampled, settings.importance_cap)
     if chosen.kind == "policy_gradient":
-        loss = policy_loss(logprobs, tokens.advantages, weights, scale)
+        loss = policy_loss(found, advantages, weights, scale)
         held = torch.zeros_like(kept)
     else:
+        anchor = sampled if chosen.kind == "ppo" else own
         clips = chosen.clip_low, chosen.clip_high, chosen.dual_clip
-        loss = ppo_loss(logprobs, start, tokens.advantages, weights, scale, *clips)
-        held = clipped(logprobs, start, tokens.advantages, *clips)
+        loss = ppo_loss(found, anchor, advantages, weights, scale, *clips)
+        held = clipped(found, anchor, advantages, *clips)
     if chosen.kl:
-        distance = kl_estimates(logprobs, tokens.reference, chosen.kl_estimator)
-        loss = loss + chosen.kl * scale * (distance * kept).sum()
+        distance = kl_estimates(found, torch.where(kept, tokens.reference, 0.0), chosen.kl_estimator)
+        loss = loss + chosen.kl * scale * distance.sum()
     if chosen.entropy:
-        loss = loss - chosen.entropy * scale * (entropy * kept).sum()
+        loss = loss - chosen.entropy * scale * torch.where(kept, entropy, 0.0).sum()
     return Outcome(loss, logprobs.detach(), start, held, entropy)
+
+
+def sampled_by(start: torch.Tensor, tokens: Tokens, settings: LearnerSettings) -> torch.Tensor:
+    """`sampled_at`, with what was stored of fresh tokens too where they are to be corrected."""
+    return tokens.behaviour if settings.corrects_fresh else sampled_at(start, tokens.behaviour, tokens.fresh)
 
 
 def kept_tokens(start: torch.Tensor, tokens: Tokens, settings: LearnerSettings) -> torch.Tensor:
     """bool: which tokens pass the masks."""
-    log_ratios = start - sampled_at(start, tokens.behaviour, tokens.fresh)
     kept = torch.ones_like(tokens.fresh)
+    if settings.loss.token_mask is None and settings.loss.sequence_mask is None:
+        return kept
+    moved = start - sampled_by(start, tokens, settings)
     if settings.loss.token_mask is not None:
-        kept &= token_mask(log_ratios, *settings.loss.token_mask)
+        kept &= token_mask(moved, *settings.loss.token_mask)
     if settings.loss.sequence_mask is not None:
-        kept &= sequence_mask(log_ratios, tokens.rows, *settings.loss.sequence_mask)
+        kept &= sequence_mask(moved, tokens.rows, *settings.loss.sequence_mask)
     return kept

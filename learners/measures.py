@@ -70,7 +70,7 @@ class Consistency:
             start.sum(),
             tokens.fresh.sum(),
             gap.sum(),
-            (difference.exp() - 1 - difference).sum(),
+            kl_estimates(-difference, torch.zeros_like(difference), "k3").sum(),
             importance[stale].double().sum(),
             stale.sum(),
             (~kept).sum(),

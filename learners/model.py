@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,8 @@ def load_model(
                 dtype=compute_dtype(settings),
                 attn_implementation=attention_kernel(settings),
             )
+        if sharded:
+            restore_buffers(model, trust_remote_code)
     except (OSError, ValueError, ImportError) as error:
         raise ValueError(f"model {path!r} cannot be loaded: {str(error).strip().splitlines()[0]}") from error
     model.config.use_cache = False
@@ -81,28 +84,37 @@ def in_shards(settings: LearnerSettings) -> Iterator[None]:
         del kept
 
 
+def restore_buffers(model: PreTrainedModel, trust_remote_code: bool) -> None:
+    """What is computed and not loaded, as rotary frequencies: DeepSpeed made it in the type of the weights."""
+    from accelerate import init_empty_weights
+
+    with init_empty_weights(include_buffers=False):
+        plain = AutoModelForCausalLM.from_config(model.config, dtype=model.dtype, trust_remote_code=trust_remote_code)
+    loaded = model.state_dict().keys()
+    for (name, own), (_, exact) in zip(model.named_buffers(), plain.named_buffers(), strict=True):
+        if name not in loaded:
+            own.data = exact.to(own.device)
+
+
 def compile_feed_forward(model: torch.nn.Module) -> None:
     """Of each layer: its work depends on the number of tokens alone, so one dynamic shape serves
     all packs. Attention is fused already, and its shapes change with every pack."""
+    for part in feed_forward(model):
+        part.compile(dynamic=True)
+
+
+def feed_forward(model: torch.nn.Module) -> list[torch.nn.Module]:
     parts = [module for name, module in model.named_modules() if name.rpartition(".")[2] == "mlp"]
     if not parts:
         raise ValueError(f"learner.compile: the layers of {type(model).__name__} have no part named mlp")
-    for part in parts:
-        part.compile(dynamic=True)
+    return parts
 
 
 def _with_adapter(model: PreTrainedModel, settings: LearnerSettings, seed: int) -> torch.nn.Module:
     from peft import LoraConfig, get_peft_model
 
     lora = settings.lora
-    kinds = torch.nn.Linear, torch.nn.Embedding, Conv1D
-    able = {name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, kinds)}
-    missing = sorted(set(lora.targets) - able)
-    if missing:
-        raise ValueError(
-            f"learner.lora.targets: the model has no layer named {', '.join(missing)}; those that can have an "
-            f"adapter: {', '.join(sorted(able))}"
-        )
+    adapter_layers(model, lora.targets)
     if settings.gradient_checkpointing:
         model.enable_input_require_grads()
     torch.manual_seed(seed)
@@ -110,6 +122,18 @@ def _with_adapter(model: PreTrainedModel, settings: LearnerSettings, seed: int) 
         model,
         LoraConfig(r=lora.rank, lora_alpha=lora.alpha, target_modules=sorted(lora.targets), task_type="CAUSAL_LM"),
     )
+
+
+def adapter_layers(model: torch.nn.Module, targets: Sequence[str]) -> None:
+    """Refuse targets that the model does not have."""
+    kinds = torch.nn.Linear, torch.nn.Embedding, Conv1D
+    able = {name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, kinds)}
+    missing = sorted(set(targets) - able)
+    if missing:
+        raise ValueError(
+            f"learner.lora.targets: the model has no layer named {', '.join(missing)}; those that can have an "
+            f"adapter: {', '.join(sorted(able))}"
+        )
 
 
 def fingerprint(module: torch.nn.Module) -> str:
@@ -191,9 +215,13 @@ def _forward(model: torch.nn.Module, pack: Pack, device: torch.device) -> Any:
 
 
 def adapter_config(module: torch.nn.Module) -> dict[str, Any]:
-    """What PEFT writes to adapter_config.json, as plain JSON values."""
+    """What PEFT writes to adapter_config.json, as plain JSON values. A base model in a node's cache of the
+    hub goes by the name and the commit that it has there, which hold everywhere."""
     config = module.peft_config["default"].to_dict()
     config["inference_mode"] = True
+    cached = re.fullmatch(r".*/models--([^/]+)/snapshots/([0-9a-f]{40})", config["base_model_name_or_path"] or "")
+    if cached:
+        config |= {"base_model_name_or_path": cached[1].replace("--", "/"), "revision": cached[2]}
     return json.loads(json.dumps(config, default=lambda value: sorted(value) if isinstance(value, set) else str(value)))
 
 

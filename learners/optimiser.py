@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
-from learners.settings import LearnerSettings
+from learners.settings import REDUCE_BUCKET, LearnerSettings
 
 
 class GuardedAdamW(torch.optim.AdamW):
@@ -16,17 +17,48 @@ class GuardedAdamW(torch.optim.AdamW):
     every rank holds the same gradient, so all of them decide alike.
 
     With `clip` it also clips, and keeps the `norm` from before: DeepSpeed clips a plain
-    optimiser's gradients without telling their norm."""
+    optimiser's gradients without telling their norm.
+
+    With `keeps` the weights from before a step are kept: one more copy of those that this rank
+    steps. While `shorten_to` is set a step looks at no gradient, but leaves of the way that the
+    weights have gone since then this share: with 0 they are what they were, bit for bit. DeepSpeed
+    does with it as with any step, so copies in half precision and on other ranks follow under
+    every ZeRO stage. The moments stay: what the gradient was is remembered, however far it led."""
 
     overflow = False
 
-    def __init__(self, parameters, clip: float | None = None, **options: Any):
+    def __init__(self, parameters, clip: float | None = None, keeps: bool = False, **options: Any):
         super().__init__(parameters, **options)
-        self.clip = clip
+        self.clip, self.keeps = clip, keeps
         self.norm: float | None = None
+        self.shorten_to: float | None = None
+        self.before: dict[torch.Tensor, torch.Tensor] = {}
+
+    def _stepped(self) -> Iterator[torch.Tensor]:
+        return (parameter for group in self.param_groups for parameter in group["params"])
+
+    @torch.no_grad()
+    def _keep(self) -> None:
+        for parameter in self._stepped():
+            if parameter in self.before:
+                self.before[parameter].copy_(parameter)
+            else:
+                self.before[parameter] = parameter.detach().clone()
+
+    @torch.no_grad()
+    def _shorten(self, share: float) -> None:
+        for parameter in self._stepped():
+            before = self.before[parameter]
+            if share:
+                parameter.sub_(before).mul_(share).add_(before)
+            else:
+                parameter.copy_(before)
 
     def step(self, closure=None):
-        gradients = [p.grad for group in self.param_groups for p in group["params"] if p.grad is not None]
+        if self.shorten_to is not None:
+            self.overflow = False
+            return self._shorten(self.shorten_to)
+        gradients = [parameter.grad for parameter in self._stepped() if parameter.grad is not None]
         self.overflow = any(not torch.isfinite(gradient).all() for gradient in gradients)
         if self.overflow:
             return None
@@ -34,6 +66,8 @@ class GuardedAdamW(torch.optim.AdamW):
             norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in gradients]))
             torch._foreach_mul_(gradients, (self.clip / (norm + 1e-6)).clamp(max=1.0))
             self.norm = float(norm)
+        if self.keeps:
+            self._keep()
         return super().step(closure)
 
 
@@ -41,6 +75,7 @@ def make_optimiser(parameters: list[torch.nn.Parameter], settings: LearnerSettin
     return GuardedAdamW(
         parameters,
         clip=None if _deepspeed_clips(settings) else settings.gradient_clip,
+        keeps=settings.loss.kl_guard is not None,
         lr=settings.learning_rate,
         betas=settings.betas,
         eps=settings.eps,
@@ -59,7 +94,7 @@ def _deepspeed_clips(settings: LearnerSettings) -> bool:
 def deepspeed_config(settings: LearnerSettings) -> dict[str, Any]:
     """An update ends when `step` is called, however many micro-batches it had: DeepSpeed
     is told not to count them."""
-    zero: dict[str, Any] = {"stage": settings.zero}
+    zero: dict[str, Any] = {"stage": settings.zero, "reduce_bucket_size": REDUCE_BUCKET}
     if settings.zero == 3:
         zero["stage3_param_persistence_threshold"] = 10_000
     if settings.offload_optimizer and settings.zero and settings.gpus_per_rank:  # on CPU it is there already

@@ -4,12 +4,17 @@
         for each micro-batch        forward, loss, backward
         step                        unless it is not finite, or the policy has gone far enough
 
-All ranks take the same decisions, from sums over all of them. Two things leave a step out:
-a gradient that is not finite, which is counted and touches neither weights nor moments; and
-the KL guard, once the weights are further from those of the start than `loss.kl_guard`, which
-ends the steps of this update. The distance is known when the last micro-batch has been
-forwarded. Its loss is then made not-a-number: so the step is left out in the one way that
-every ZeRO stage knows, and costs no pass of its own.
+All ranks take the same decisions, from sums over all of them. A gradient that is not finite is
+counted and touches neither weights nor moments.
+
+No update ends further from its start than `loss.kl_guard`. The distance after a step is known
+when the next one's last micro-batch has been forwarded; the loss of that one is then made
+not-a-number, so that its step is left out in the one way that every ZeRO stage knows, and costs
+no pass of its own. After the last step the distance takes a forward pass over its share. The
+step that went too far is shortened until it did not, and the rest of the update's are left out:
+
+    step          weights before  ------------------------------->  too far
+    shortened     weights before  ----------->  near enough         or all the way back, after TRIES
 """
 
 from __future__ import annotations
@@ -24,13 +29,18 @@ import torch
 
 from learners.batch import Trajectory
 from learners.clock import device_time
-from learners.loss import Outcome, Tokens, batch_scale, token_losses
-from learners.measures import Consistency, Progress, watch_gap
+from learners.loss import Outcome, Tokens, batch_scale, kl_estimates, token_losses
+from learners.measures import Consistency, Progress, Sums, watch_gap
 from learners.minibatches import plan_share
 from learners.model import pack_logprobs, pack_logprobs_and_entropies
 from learners.optimiser import GuardedAdamW
 from learners.packing import Pack, by_trajectory, pack_trajectories
+from learners.routers import RouterLoad
 from learners.settings import LearnerSettings
+
+TRIES = 3  # to shorten a step, each measured; then it is taken back
+AIM = 0.8  # of the guard; the distance grows as the square of the way, or slower
+LEAST = 0.01  # of a step; with less it is taken back
 
 
 @dataclass
@@ -60,11 +70,14 @@ class Batch:
 
 @dataclass
 class Taken:
-    """Steps that moved the weights, that were not finite, that the KL guard left out."""
+    """Steps that moved the weights, that were not finite, that the KL guard left out; and how much
+    of the last one's way was left."""
 
     applied: int = 0
     bad: int = 0
     guarded: int = 0
+    step_left: float = 1.0
+    distances: list[float] = field(default_factory=list)  # from the update's start, each time it was measured
     micro_batches: int = 0
     seconds: list[float] = field(default_factory=lambda: [0.0, 0.0])  # forward and backward; step
     norms: list[float] = field(default_factory=list)  # of the gradients of steps that were applied
@@ -76,20 +89,25 @@ class Taken:
         moved = [each for each in self.progress if each["applied"]] or self.progress
         found = {
             "loss": float(np.mean([each["loss"] for each in moved])),
-            "grad_norm": float(np.mean(self.norms)) if self.norms else math.nan,
+            "grad_norm": float(np.mean(self.norms)) if self.norms else (math.nan if self.bad else 0.0),
             "steps": float(self.applied),
             "bad_steps": float(self.bad),
             "micro_batches": float(self.micro_batches),
             "forward_backward_seconds": self.seconds[0],
             "step_seconds": self.seconds[1],
         }
-        if settings.steps > 1:
-            found["update_kl"] = max(each["kl"] for each in self.progress)
+        if settings.steps > 1 or settings.loss.kl_guard is not None:
+            found["update_kl"] = max([each["kl"] for each in self.progress] + self.distances)
             found["guarded_steps"] = float(self.guarded)
+        if settings.loss.kl_guard is not None:
+            found["kept_kl"] = self.distances[-1] if self.distances else 0.0
+            found["step_left"] = self.step_left
         if settings.loss.kind != "policy_gradient":
             found["clipped_share"] = float(np.mean([each["clipped"] for each in moved]))
         if settings.loss.entropy:
             found["policy_entropy"] = float(np.mean([each["entropy"] for each in moved]))
+        if settings.loss.router_aux:
+            found["router_load"] = float(np.mean([each["router_load"] for each in moved]))
         return self.consistency | found
 
 
@@ -127,9 +145,11 @@ class PolicySteps:
     ):
         self.engine, self.optimiser, self.settings = engine, optimiser, settings
         self.temperature, self.device, self.rank = temperature, device, rank
+        aux = settings.loss.router_aux
+        self.routers = RouterLoad(engine.module, aux, device) if aux else None
 
     def take(self, batch: Batch, steps: list[list[int]], rate: float, still: bool = False) -> Taken:
-        """`steps`: the trajectories of each. `still`: measure, and move nothing."""
+        """`steps`: the trajectories of each. `still`: measure on those of the first, and move nothing."""
         taken, consistency = Taken(), Consistency(self.device)
         for group in self.engine.optimizer.param_groups:
             group["lr"] = rate
@@ -139,20 +159,21 @@ class PolicySteps:
                     tokens = tokens_of(batch.pack(indices), self.device)
                     consistency.add(tokens.start, tokens, self.settings)
             self._check(consistency, taken)
-        self.engine.train()
-        for number, share in enumerate(steps):
+        self.engine.train(not still)
+        for number, share in enumerate(steps[:1] if still else steps):
             began = device_time(self.device)
-            scale = 0.0 if still else self._scale(batch, share)
-            found, far = self._accumulate(batch, share, scale, None if taken.consistency else consistency, number > 0)
+            unread = None if taken.consistency else consistency
+            found, far = self._accumulate(batch, share, unread, guarded=number > 0, still=still)
             stepped = device_time(self.device)
             if not taken.consistency:
                 self._check(consistency, taken)
-            self.engine.step()
-            found["applied"] = self.engine.was_step_applied()
             taken.progress.append(found)
+            taken.micro_batches += found.pop("micro_batches")
+            if not still:
+                self.engine.step()
+            found["applied"] = not still and self.engine.was_step_applied()
             taken.seconds[0] += stepped - began
             taken.seconds[1] += device_time(self.device) - stepped
-            taken.micro_batches += found.pop("micro_batches")
             if far:
                 taken.guarded = len(steps) - number
                 break
@@ -160,35 +181,96 @@ class PolicySteps:
                 taken.applied += 1
                 norm = self.optimiser.norm if self.optimiser.clip else self.engine.get_global_grad_norm()
                 taken.norms.append(math.nan if norm is None else float(norm))
-            else:
+            elif not still:
                 taken.bad += 1
+        if self.settings.loss.kl_guard is not None and taken.applied:
+            began = device_time(self.device)
+            taken.distances = [found["kl"] if far else self._distance(batch, share)]
+            taken.step_left = self._come_near(batch, share, taken.distances)
+            taken.seconds[1] += device_time(self.device) - began
         return taken
 
     def _accumulate(
-        self, batch: Batch, share: list[int], scale: float, consistency: Consistency | None, guarded: bool
+        self, batch: Batch, share: list[int], consistency: Consistency | None, guarded: bool, still: bool
     ) -> tuple[dict[str, float], bool]:
         """The gradient of one step, and whether the policy is too far for it to be taken.
         `consistency` is handed in where the weights are still those of the start."""
         progress, far = Progress(self.device), False
-        micro_batches = self._mine(batch, share)
+        scale, micro_batches = self._scale(batch, share), self._mine(batch, share)
         for place, indices in enumerate(micro_batches, start=1):
             pack = batch.pack(indices or share[:1])  # a rank without work runs some sequence, for the lockstep
-            outcome, tokens = pack_outcome(self.engine, pack, self.settings, self.temperature, scale, self.device)
-            weight = 1.0 if indices else 0.0
+            with torch.set_grad_enabled(not still):
+                outcome, tokens = pack_outcome(self.engine, pack, self.settings, self.temperature, scale, self.device)
+                loss, weight = outcome.loss, 1.0 if indices else 0.0
+                if self.routers is not None and not still:
+                    loss = loss + self.routers.loss(self._tokens(batch, indices) / self._tokens(batch, share))
             if indices:
                 progress.add(outcome)
                 if consistency is not None:
                     consistency.add(outcome.start, tokens, self.settings)
                     batch.keep(indices, outcome.start)
             if guarded and self.settings.loss.kl_guard is not None and place == len(micro_batches):
-                far = progress.over_ranks()["kl"] > self.settings.loss.kl_guard
+                far = self._too_far(progress.over_ranks()["kl"])
                 weight = math.nan if far else weight
-            # DeepSpeed takes the mean over ranks; the loss is a sum over them
-            self.engine.backward(weight * outcome.loss * self.settings.ranks)
-        return progress.over_ranks() | {"micro_batches": len(micro_batches)}, far
+            if not still:  # DeepSpeed takes the mean over ranks; the loss is a sum over them
+                self.engine.backward(weight * loss * self.settings.ranks)
+        load = {} if self.routers is None else {"router_load": self.routers.over_ranks()}
+        return progress.over_ranks() | {"micro_batches": len(micro_batches)} | load, far
+
+    # the guard
+
+    def _too_far(self, distance: float) -> bool:
+        return not distance <= self.settings.loss.kl_guard  # nor is it near if it is not a number
+
+    def _distance(self, batch: Batch, share: list[int]) -> float:
+        """From the update's start, on the tokens of the share: a forward pass over it."""
+        sums = Sums(self.device, "tokens", "kl")
+        self.engine.eval()
+        with torch.no_grad():
+            for indices in self._mine(batch, share):
+                pack = batch.pack(indices or share[:1])
+                logprobs = pack_logprobs(self.engine, pack, self.temperature, self.device)
+                if indices:
+                    start = torch.from_numpy(pack.start).to(self.device)
+                    sums.add(
+                        torch.tensor(float(len(start))), kl_estimates(start.double(), logprobs.double(), "k3").sum()
+                    )
+        found = sums.over_ranks()
+        return found["kl"] / max(found["tokens"], 1.0)
+
+    def _come_near(self, batch: Batch, share: list[int], distances: list[float]) -> float:
+        """Shorten the last step until it ends near enough. `distances` has the one after it, and is told the
+        others. Which share of the step is left."""
+        left = 1.0
+        while self._too_far(distances[-1]):
+            asked = math.sqrt(AIM * self.settings.loss.kl_guard / distances[-1]) if distances[-1] > 0 else 0.0
+            part = asked if len(distances) <= TRIES and left * asked >= LEAST else 0.0
+            self._leave(batch, share, part)
+            left *= part
+            distances.append(self._distance(batch, share) if part else 0.0)
+        return left
+
+    def _leave(self, batch: Batch, share: list[int], part: float) -> None:
+        """That part of the last step's way, by a step of the engine that looks at no gradient. ZeRO wants
+        one to have been there all the same: of the shortest game, and of nothing."""
+        shortest = min(share, key=lambda index: len(batch.trajectories[index]))
+        self.engine.train()
+        nothing = 0.0 * pack_logprobs(self.engine, batch.pack([shortest]), self.temperature, self.device).sum()
+        self.engine.backward(nothing)
+        self.optimiser.shorten_to = part
+        self.engine.step()
+        self.optimiser.shorten_to = None
+        if not self.engine.was_step_applied():
+            raise FloatingPointError(
+                "a step of the policy went so far that the model computes no numbers any more, and could not be taken "
+                "back: lower learner.learning_rate, and go on from the last checkpoint with parley resume"
+            )
 
     def _mine(self, batch: Batch, share: Sequence[int]) -> list[list[int]]:
         return plan_share(batch.trajectories, share, self.settings)[self.rank]
+
+    def _tokens(self, batch: Batch, indices: Sequence[int]) -> int:
+        return sum(len(batch.trajectories[index]) for index in indices)
 
     def _scale(self, batch: Batch, share: list[int]) -> float:
         return batch_scale([batch.trajectories[index] for index in share], self.settings.loss_aggregation)

@@ -8,6 +8,7 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from envs.settings import Settings
 
+REDUCE_BUCKET = 50_000_000  # weights whose gradients DeepSpeed reduces at once; on a card it holds room for them
 Schedule = Literal["constant", "linear", "cosine"]
 
 
@@ -96,7 +97,7 @@ class LossSettings(Settings):
     kind: Literal["policy_gradient", "ppo", "decoupled"] = Field(
         "policy_gradient",
         description="policy_gradient: old tokens weighted by truncated pi/pi_behaviour; ppo: clipped against the "
-        "weights at the start of the update; decoupled: ppo, old tokens weighted too",
+        "weights that sampled; decoupled: clipped against the weights at the start of the update, old tokens weighted",
     )
     clip_low: float = Field(0.2, gt=0, lt=1, description="ppo, decoupled: the ratio counts down to 1 - clip_low")
     clip_high: float = Field(0.2, gt=0, description="ppo, decoupled: the ratio counts up to 1 + clip_high")
@@ -109,14 +110,22 @@ class LossSettings(Settings):
     sequence_mask: tuple[float, float] | None = Field(
         None, description="[low, high]: so are games of one seat by the geometric mean of that ratio over their tokens"
     )
+    correct_fresh: bool = Field(
+        False,
+        description="tokens of the present weights are weighted and masked too, by the log-probs that the engine "
+        "stored: corrects for an engine that rounds differently from the trainer",
+    )
     kl: float = Field(0.0, ge=0, description="coefficient of the distance to the policy that the run started from")
     kl_estimator: Literal["k1", "k2", "k3"] = Field("k3", description="how that distance is estimated at a token")
     entropy: float = Field(0.0, ge=0, description="coefficient of the entropy bonus")
+    router_aux: float = Field(
+        0.0, ge=0, description="models of experts: coefficient of the loss that keeps the routers' load even"
+    )
     kl_guard: float | None = Field(
         None,
         gt=0,
-        description="distance from the weights at the start of the update past which the rest of its steps are "
-        "left out; POAD's authors ran 0.02; default: none",
+        description="distance from the weights at the start of the update that its steps do not go past: the one that "
+        "would is shortened, the rest are left out; POAD's authors ran 0.02; default: none",
     )
 
     @model_validator(mode="after")
@@ -165,15 +174,28 @@ class CriticSettings(Settings):
 
 
 class SyncSettings(Settings):
-    transport: Literal["auto", "shared_memory", "object_store", "nccl", "ipc", "adapter"] = Field(
+    transport: Literal["auto", "shared_memory", "object_store", "nccl", "gloo", "ipc", "adapter"] = Field(
         "auto",
         description="how weights reach the engines; auto: adapter for LoRA, ipc on shared cards, nccl between cards, "
-        "else shared_memory on one node, object_store across nodes",
+        "else shared_memory on one node, object_store across nodes; gloo is nccl's broadcast between CPUs",
     )
     timeout_seconds: float = Field(300.0, gt=0, description="time limit of one sync")
-    probe: bool = Field(True, description="after every sync compare the engines' log-probs with the trainer's")
+    silence_seconds: float = Field(
+        30.0, gt=0, description="a rollout worker that shows no sign of life for so long in a sync is given up"
+    )
+    probe: bool = Field(
+        True, description="compare the engines' log-probs with the trainer's; digests of the weights always are"
+    )
+    probe_every: int = Field(
+        10,
+        ge=0,
+        description="updates from one such comparison to the next; 0: only at the first sync and when a worker joins",
+    )
     tolerance: float | None = Field(
-        None, gt=0, description="largest gap allowed; default: 1e-4 in float32, 0.15 in half precision"
+        None,
+        gt=0,
+        description="largest gap allowed: in float32 of any log-prob, default 1e-4; in half precision of the mean, as "
+        "a share of the log-probs' spread, default 0.1",
     )
     bucket_mib: int = Field(256, ge=1, description="memory for weights in transit at a time, MiB")
 
@@ -243,9 +265,6 @@ class LearnerSettings(Settings):
 
     @model_validator(mode="after")
     def settings_fit_together(self) -> LearnerSettings:
-        steps = f"epochs={self.epochs} and minibatches={self.minibatches}"
-        if self.loss.kl_guard is not None and self.steps == 1:
-            raise ValueError(f"loss.kl_guard={self.loss.kl_guard} has no later steps to leave out with {steps}")
         if self.loss.kind == "ppo" and self.importance_cap != type(self).model_fields["importance_cap"].default:
             raise ValueError(f"loss.kind=ppo does not read importance_cap={self.importance_cap}; decoupled does")
         for name, part, first in (("", self, self.warmup_updates), ("critic.", self.critic, 0)):
@@ -276,6 +295,10 @@ class LearnerSettings(Settings):
         for name, instead in (("epochs", "critic.replay.steps"), ("value_clip", "slow copies (credit.tau)")):
             if (found := getattr(critic, name)) != getattr(plain, name):
                 raise ValueError(f"credit.method=archer does not read critic.{name}={found}; it has {instead}")
+
+    @property
+    def corrects_fresh(self) -> bool:
+        return self.loss.correct_fresh
 
     @property
     def steps(self) -> int:

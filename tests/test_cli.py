@@ -69,7 +69,7 @@ def test_a_dry_run_prints_a_recipe_and_the_placement_and_makes_no_folder(tmp_pat
         "learner": "2 ranks on 1 GPU and 1.5 CPU, bfloat16, sdpa, ZeRO-3, all weights",
         "engine": "2 workers on 1 GPU and 1 CPU, bfloat16, vllm",
         "weights go by": "nccl",
-        "cards": "0: rank 0   1: rank 1   6: worker 1   7: worker 0",
+        "cards": "0: rank 0   1: rank 1   6: worker 0   7: worker 1",
     }
     assert list(tmp_path.iterdir()) == []
 

@@ -246,6 +246,28 @@ def test_sampler_and_learner_share_the_weights():
     assert before[0].turns[0].tokens.versions[0] == 1
 
 
+def test_batches_are_played_as_many_updates_ago_as_is_asked_for():
+    """The first ones by the first weights; then each that many updates before it is learned from."""
+    made = trial()
+    trainee = Trainee(made.config, warm_start(made), staleness=2)
+    found, batches = [], []
+    for _ in range(5):
+        (batch, *_) = trainee.waiting or [None]
+        found.append(trainee.update()["stale_share"])
+        batches.append(batch)
+    versions = [batch[0].turns[0].tokens.versions[0] for batch in batches[1:]]
+    assert versions == [0, 0, 1, 2] and found == [0, 1, 1, 1, 1]
+    numbers = [batch[0].ticket.number for batch in batches[1:]]
+    assert numbers == [number * made.sizes.batch for number in range(1, 5)], "none twice, none left out"
+
+
+def test_a_step_of_the_lab_is_held_by_the_guard_as_the_learners_is():
+    made = trial(method=Method("held", ("learner.loss.kl_guard=1e-5",)), rate=3e-3)
+    trainee = Trainee(made.config, warm_start(made))
+    figures = [trainee.update() for _ in range(3)]
+    assert all(each["kept_kl"] <= 1e-5 < each["update_kl"] and 0 < each["step_left"] < 1 for each in figures)
+
+
 def test_groups_play_one_task_in_different_ways():
     made = trial(method=Method("grpo", ("learner.credit.method=grpo", "group_size=4"), 4))
     trainee = Trainee(made.config, warm_start(made), 4)

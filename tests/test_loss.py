@@ -8,6 +8,7 @@ import torch
 
 from learners.batch import Trajectory, collect
 from learners.credit import assign_credit
+from learners.learning import sampled_by
 from learners.loss import batch_scale, importance_weights, target_logprobs
 from learners.model import load_model
 from learners.packing import by_trajectory, pack_trajectories, plan
@@ -118,6 +119,22 @@ def test_importance_weights():
     assert weights.tolist() == pytest.approx([1.0, 2.0, np.exp(0.2), np.exp(-1.0), 2.0], rel=1e-6)
     assert weights[0] == 1.0, "exactly: rounding differences of the engine must not reach an on-policy update"
     assert not weights.requires_grad
+
+
+def test_credit_knows_fresh_tokens_by_the_trainers_own_log_probs():
+    """So V-trace's ratios of theirs are exactly 1, however the engine rounds; unless that is to be corrected."""
+    trajectories = mixed_batch(seed=14)
+    masks = [trajectory.sequence.mask for trajectory in trajectories]
+    stored, versions = (
+        np.concatenate([getattr(t.sequence, name)[mask] for t, mask in zip(trajectories, masks, strict=True)])
+        for name in ("logprobs", "versions")
+    )
+    start = np.linspace(-3, -1, len(stored))
+    found = sampled_by(trajectories, start, 1, LearnerSettings())
+    assert np.array_equal(found[versions == 1], start[versions == 1]) and 0 < (versions == 1).sum() < len(versions)
+    assert np.array_equal(found[versions == 0], stored[versions == 0])
+    assert np.array_equal(sampled_by(trajectories, start, None, LearnerSettings()), stored)
+    assert np.array_equal(sampled_by(trajectories, start, 1, LearnerSettings(loss={"correct_fresh": True})), stored)
 
 
 def test_temperature_is_in_the_distribution():

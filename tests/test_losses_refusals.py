@@ -26,10 +26,6 @@ from learners.settings import LearnerSettings
             "critic.value_clip=0.2 is of a critic, and learner.credit.method=reinforce",
         ),
         (["learner.critic.states=base"], "critic.states=base is of a critic, and learner.credit.method=reinforce"),
-        (
-            ["learner.loss.kl_guard=0.02"],
-            "kl_guard=0.02 has no later steps to leave out with epochs=1 and minibatches=1",
-        ),
         (["learner.loss.kind=ppo", "learner.importance_cap=3"], "kind=ppo does not read importance_cap=3.0; decoupled"),
         (["learner.loss.clip_low=0.1"], "kind=policy_gradient does not read clip_low=0.1"),
         (["learner.loss.dual_clip=3"], "kind=policy_gradient does not read dual_clip=3.0"),

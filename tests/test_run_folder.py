@@ -218,6 +218,14 @@ def test_what_goes_wrong_in_an_update_is_told_in_the_terminal_and_in_the_log(fol
     assert all(line.removeprefix("warning: ") in logged for line in told)
 
 
+def test_a_batch_that_taught_nothing_is_told_once(folder, config, capsys):
+    with Show(config, folder) as show, Metrics(folder, config, show) as metrics:
+        for update, nothing in enumerate([0.0, 1.0, 1.0], start=1):
+            metrics.updated(update, {"learner/nothing_to_learn": nothing, "learner/applied": 1.0})
+    (told,) = warnings_in(capsys.readouterr().out)
+    assert told.startswith("warning: update 2: nothing to learn from: all returns are equal")
+
+
 def test_resume_continues_the_numbers_without_doubles(folder, config):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 

@@ -23,7 +23,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.lab.trial import Record, Trial, cloned_from, run, told, warm_start
+from benchmarks.lab.trial import Record, Started, run, told, warm_start
 
 TRIAL_SECONDS = 1800
 DIGITS = 4
@@ -34,7 +34,7 @@ Say = Callable[[str], None]
 class Store:
     """`job` makes a trial's record, in a process of the pool; `tell` says what came of it."""
 
-    def __init__(self, path: Path, job: Callable[[Trial], Record] = run, tell: Callable[[Record], str] = told):
+    def __init__(self, path: Path, job: Callable[[Started], Record] = run, tell: Callable[[Record], str] = told):
         self.path, self.job, self.tell = path, job, tell
         self.records: dict[str, Record] = {}
         if path.is_file():
@@ -49,10 +49,10 @@ class Store:
                     continue
                 self.records[_key(found.trial)] = found
 
-    def get(self, trial: Trial) -> Record | None:
+    def get(self, trial: Started) -> Record | None:
         return self.records.get(_key(asdict(trial)))
 
-    def put(self, trial: Trial, record: Record) -> None:
+    def put(self, trial: Started, record: Record) -> None:
         self.records[_key(asdict(trial))] = record
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a") as file:
@@ -60,10 +60,10 @@ class Store:
             file.flush()
             os.fsync(file.fileno())
 
-    def missing(self, trials: Iterable[Trial]) -> list[Trial]:
+    def missing(self, trials: Iterable[Started]) -> list[Started]:
         return [trial for trial in trials if self.get(trial) is None]
 
-    def complete(self, trials: Sequence[Trial], processes: int, say: Say) -> None:
+    def complete(self, trials: Sequence[Started], processes: int, say: Say) -> None:
         """Run what is missing. Warm starts are made first, each by one process."""
         missing = self.missing(trials)
         if not missing:
@@ -71,7 +71,7 @@ class Store:
         limit = TRIAL_SECONDS * (1 + len(missing) // processes)
         failed = []
         with _pool(processes) as pool:
-            starts = {str(cloned_from(trial)): trial for trial in missing}
+            starts = {str(trial.cloning): trial for trial in missing}
             for made in as_completed([pool.submit(_warm, trial) for trial in starts.values()], timeout=limit):
                 say(f"warm start {made.result()}")
             started = time.monotonic()
@@ -128,7 +128,7 @@ def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
                 process.kill()
 
 
-def _warm(trial: Trial) -> str:
+def _warm(trial: Started) -> str:
     return warm_start(trial).name
 
 

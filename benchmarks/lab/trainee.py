@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -71,8 +72,8 @@ class Driver:
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         return self.module(*arguments, **named)
 
-    def train(self) -> None:
-        self.module.train()
+    def train(self, mode: bool = True) -> None:
+        self.module.train(mode)
 
     def eval(self) -> None:
         self.module.eval()
@@ -90,7 +91,14 @@ class Driver:
 
 
 class Trainee:
-    def __init__(self, config: RunConfig, model: Path, group_size: int = 1, discount: float | None = None):
+    def __init__(
+        self,
+        config: RunConfig,
+        model: Path,
+        group_size: int = 1,
+        discount: float | None = None,
+        staleness: int = 0,  # updates behind the learner at which every batch is played
+    ):
         alone()
         torch.set_num_threads(1)
         torch.manual_seed(config.seed)
@@ -112,7 +120,8 @@ class Trainee:
         made = self.driver, optimiser, learner, config.rollout.temperature, DEVICE, config.seed, 0
         self.learning = Learning(*made, critic, reference)
         self.desk = RewardDesk(make_shaper(config.reward, config.game), steady=True)
-        self.version = self.batches = 0
+        self.version = self.batches = self.played = 0
+        self.staleness, self.waiting = staleness, deque()
         self.clock = Clock()
 
     def tickets(self, count: int, first: int, held_out: bool = False) -> list[Ticket]:
@@ -138,12 +147,19 @@ class Trainee:
 
     def next_batch(self) -> list[Episode]:
         size = self.config.batch_episodes
-        return self.play(self.tickets(size, self.batches * size))
+        while len(self.waiting) <= self.staleness:
+            self.waiting.append(self.play(self.tickets(size, self.played * size)))
+            self.played += 1
+        return self.waiting.popleft()
 
     def held_out(self, count: int, config: RunConfig | None = None) -> float:
         """By sampling, as it was trained. `config`: of another game."""
         games = self.games if config is None else new_play(config, self.model_path, self.sampler)
         return self.score(play_out(games, self.tickets(count, 0, held_out=True)))
+
+    def outcomes(self, count: int) -> np.ndarray:
+        """float64 [count]: of each held-out game, the mean over seats of the policy."""
+        return np.array([self.score([episode]) for episode in self.play(self.tickets(count, 0, held_out=True))])
 
     def update(self) -> dict[str, float]:
         self.clock.start()

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -75,6 +75,11 @@ class Trial:
         return load_recipe(RECIPES / f"{self.game.recipe}.yaml", [*self.overrides, *more])
 
     @property
+    def cloning(self) -> tuple[GameSettings, EmbeddedSettings]:
+        config = self.config_with(*self.game.cloned)
+        return config.game, config.model.embedded
+
+    @property
     def overrides(self) -> list[str]:
         cloning = [] if self.sizes.cloning_steps is None else [f"model.embedded.steps={self.sizes.cloning_steps}"]
         return [
@@ -123,18 +128,23 @@ class Destroyed(RuntimeError):
     """The policy, by its step size."""
 
 
-def cloned_from(trial: Trial) -> tuple[GameSettings, EmbeddedSettings]:
-    config = trial.config_with(*trial.game.cloned)
-    return config.game, config.model.embedded
+class Started(Protocol):
+    """Something to run from a policy that is cloned for it: `cloning` says what is cloned."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def cloning(self) -> tuple[GameSettings, EmbeddedSettings]: ...
 
 
-def warm_start(trial: Trial) -> Path:
+def warm_start(trial: Started) -> Path:
     """Made once, whoever asks first; deterministic."""
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
     logging.getLogger("DeepSpeed").setLevel(logging.ERROR)
-    return build_policy(*cloned_from(trial))
+    return build_policy(*trial.cloning)
 
 
 def destroyed(outcomes: Sequence[float], batches: int = 3) -> bool:

@@ -16,6 +16,7 @@ it the same run is accepted.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -29,6 +30,7 @@ from cluster.plan.machine import Machine
 from cluster.plan.refusal import Refusal
 from cluster.plan.shape import ModelShape
 
+MOST_TRIED = 400  # changes of a refused config
 Side = Literal["both", "play", "learn"]
 
 
@@ -69,16 +71,30 @@ def plan(
 ) -> Plan:
     """The plan, or PlanError. `side`: whether the engines play, the learners learn, or both at once.
     `frozen`: shapes of the frozen players whose memory is to be counted."""
+    told = machine, shape, side, frozen or {}
     try:
-        return _decide(config, machine, shape, side, frozen or {})
+        return _decide(config, *told)
     except Refusal as no:
-        for change in no.changes:
-            try:
-                _decide(changed(config, change), machine, shape, side, frozen or {})
-            except (Refusal, ValidationError):
-                continue
-            raise PlanError(f"{no}: {no.before}{in_words(change)}{no.after}", change) from None
-        raise PlanError(f"{no}{no.otherwise}", {}) from None
+        change = _accepted(config, no, told)
+        raise PlanError(
+            f"{no}{no.otherwise}" if change is None else no.with_change(in_words(change)), change or {}
+        ) from None
+
+
+def _accepted(config: RunConfig, no: Refusal, told: tuple) -> dict[str, Any] | None:
+    """The first change that leads to a plan: one that a refusal proposes, or that with what is proposed
+    where it is refused in its turn, and so on."""
+    waiting, tried = deque(no.changes), 0
+    while waiting and tried < MOST_TRIED:
+        change, tried = waiting.popleft(), tried + 1
+        try:
+            _decide(changed(config, change), *told)
+            return change
+        except ValidationError:
+            continue
+        except Refusal as again:
+            waiting.extend(change | further for further in again.changes if not further.keys() <= change.keys())
+    return None
 
 
 def changed(config: RunConfig, change: Mapping[str, Any]) -> RunConfig:
@@ -221,7 +237,7 @@ def _transport(config: RunConfig, machine: Machine, found: seating.Seating, send
     asked, parallel = config.learner.sync.transport, config.rollout.engine.tensor_parallel
     through_memory = "shared_memory" if len(machine.nodes) == 1 or parallel > 1 else "object_store"
     if not sends:
-        return through_memory
+        return "adapter" if config.learner.lora.rank else through_memory
     beside = found.shared and config.rollout.workers <= config.learner.ranks  # every worker has a rank on its card
     between = bool(found.gpus_per_rank and found.gpus_per_worker) and not found.shared
     of_vllm = config.rollout.engine.kind == "vllm"

@@ -58,16 +58,16 @@ def fit(
     worker = memory.engine(config, shape, beside) if plays else None
     on_cards = bool(config.learner.gpus_per_rank and learns), bool(config.rollout.gpus_per_worker and plays)
     engine = config.rollout.engine
-    if engine.sleep and engine.kind == "vllm" and not config.rollout.share_cards:
+    if plays and learns and engine.sleep and engine.kind == "vllm" and not config.rollout.share_cards:
         raise Refusal(
             "rollout.engine.sleep=true is for a vLLM engine that shares its card with a learner rank",
             {"rollout.engine.sleep": None},
         )
     limit = memory.usable(machine.smallest_card)
-    settings: dict[str, Any] = {"rollout.engine.sleep": bool(engine.sleep)}
+    settings: dict[str, Any] = {"rollout.engine.sleep": bool(engine.sleep and learns)}
     peak = 0.0
     if config.rollout.share_cards:
-        worker, peak, settings = _on_one_card(config, shape, rank, worker, limit, machine.smallest_card)
+        worker, peak, settings = _on_one_card(config, shape, rank, worker, beside, limit, machine)
     else:
         if on_cards[0]:
             peak = rank.total
@@ -104,9 +104,9 @@ def _caches(config: RunConfig, shape: ModelShape) -> tuple[float, float, float]:
 
 
 def _on_one_card(
-    config: RunConfig, shape: ModelShape, rank: Need, worker: Need, limit: float, card: float
+    config: RunConfig, shape: ModelShape, rank: Need, worker: Need, beside: float, limit: float, machine: Machine
 ) -> tuple[Need, float, dict[str, Any]]:
-    engine = config.rollout.engine
+    engine, card = config.rollout.engine, machine.smallest_card
     least, comfortable, most = _caches(config, shape)
     if not limit:  # nobody knows how large the card is
         sleep = engine.sleep if engine.sleep is not None else engine.kind == "vllm"
@@ -114,12 +114,12 @@ def _on_one_card(
         return replace(worker, cache=least), 0.0, settings
     awake, asleep = limit - rank.total - worker.total, limit - rank.at_rest - worker.total
     sleep = engine.sleep if engine.sleep is not None else engine.kind == "vllm" and awake < comfortable
-    kept = worker.runtime
+    kept = worker.runtime + beside  # frozen players stay awake
     if sleep and rank.total + kept > limit:
-        _refuse_beyond(limit, rank.total + kept, f"a learner rank needs {_gib(rank.total + kept)}", config, None)
+        _refuse_beyond(limit, rank.total + kept, f"a learner rank needs {_gib(rank.total + kept)}", config, machine)
     room = asleep if sleep else awake
     needs = (rank.at_rest if sleep else rank.total) + worker.total + least
-    _refuse_beyond(limit, needs, f"a learner rank and its engine need {_gib(needs)} together", config, None)
+    _refuse_beyond(limit, needs, f"a learner rank and its engine need {_gib(needs)} together", config, machine)
     cache = min(most, room)
     if engine.gpu_memory_share is not None:
         given = engine.gpu_memory_share * card * GIB - worker.total
@@ -129,7 +129,7 @@ def _on_one_card(
             f"of rollout.engine.gpu_memory_share={engine.gpu_memory_share:g} an engine needs "
             f"{_gib(least)} for its cache",
             config,
-            None,
+            machine,
         )
         cache = min(cache, given)
     worker = replace(worker, cache=cache)
@@ -178,7 +178,7 @@ def _gib(size: float) -> str:
     return f"{size / GIB:.1f} GiB"
 
 
-def _refuse_beyond(limit: float, needs: float, reason: str, config: RunConfig, machine: Machine | None) -> None:
+def _refuse_beyond(limit: float, needs: float, reason: str, config: RunConfig, machine: Machine) -> None:
     if limit and needs > limit:
         raise Refusal(
             f"{reason}, but {_gib(limit)} can be had",
@@ -188,7 +188,7 @@ def _refuse_beyond(limit: float, needs: float, reason: str, config: RunConfig, m
         )
 
 
-def _smaller(config: RunConfig, machine: Machine | None) -> Iterator[dict[str, Any]]:
+def _smaller(config: RunConfig, machine: Machine) -> Iterator[dict[str, Any]]:
     """Settings that make a run smaller: each alone, then more and more of them together."""
     singles = list(_single(config))
     yield from singles
@@ -196,9 +196,13 @@ def _smaller(config: RunConfig, machine: Machine | None) -> Iterator[dict[str, A
     for change in singles:
         together = together | change
         yield dict(together)
-    if machine is not None and len(machine.cards) > config.learner.ranks:
-        for ranks in range(config.learner.ranks + 1, len(machine.cards) + 1):
-            yield together | {"learner.ranks": ranks}
+    cards = len(machine.cards)
+    if config.rollout.share_cards and cards > 1:
+        apart = {"learner.ranks": max(1, cards // 2), "rollout.workers": max(1, cards - cards // 2)}
+        yield apart
+        yield together | apart
+    for ranks in range(config.learner.ranks + 1, cards + 1):
+        yield together | {"learner.ranks": ranks}
 
 
 def _single(config: RunConfig) -> Iterator[dict[str, Any]]:

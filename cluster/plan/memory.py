@@ -23,16 +23,15 @@ from dataclasses import dataclass, fields
 from cluster.config import RunConfig
 from cluster.plan.machine import GIB
 from cluster.plan.shape import ModelShape
-from learners.settings import LearnerSettings
+from learners.credit import wants_critic
+from learners.settings import REDUCE_BUCKET, LearnerSettings
+from learners.slices import head_bytes
 
 MIB = 2**20
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 CUDA_CONTEXT = 600 * MIB  # of each process on a card: CUDA itself, its kernels, cuBLAS
 CUDA_GRAPHS = 1024 * MIB  # of an engine: what its captured graphs keep
 HELD_BACK = 0.05  # of a card: what the allocator cannot use, and what arithmetic does not know
-LOGIT_TOKENS = 1024  # of which logits exist at once in the learner
-LOGIT_COPIES = 3  # of these, in float32: logits, their softmax, the gradient
-REDUCE_BUCKET = 500_000_000  # weights whose gradients DeepSpeed reduces at once
 GATHERED = 1_000_000_000  # weights that ZeRO-3 holds gathered at once
 LORA_SLOT_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # that vLLM reserves room for
 
@@ -69,24 +68,41 @@ def learner(config: RunConfig, shape: ModelShape) -> Need:
     held = shape.parameters + adapter
     weights = size * held
     if settings.zero == 3:
-        weights = size * (held / ranks + (min(held, GATHERED) if ranks > 1 else 0))
-    if settings.loss.kl or settings.critic.states == "base":
-        weights += 0 if adapter else size * shape.parameters  # the reference, whole on every rank
+        own = 0 if settings.offload_parameters and on_gpu else held / ranks
+        weights = size * (own + (min(held, GATHERED) if own < held else 0))
+    if reads_base(settings) and not adapter:  # the reference, whole on every rank unless ZeRO-3 cuts it up
+        weights += size * (own if settings.zero == 3 else shape.parameters)
     gradients, optimiser = _training(trained, settings, size)
     if settings.offload_optimizer and on_gpu:
-        optimiser, gradients = 0.0, size * min(trained, REDUCE_BUCKET)
+        gradients = optimiser = 0.0
+    if settings.zero and on_gpu:  # where there is no card, what is not used of it is never there
+        gradients += (4 if settings.zero == 1 else size) * REDUCE_BUCKET
     return Need(
         weights=weights,
         gradients=gradients,
         optimiser=optimiser,
         activations=activations(shape, settings, size),
-        logits=LOGIT_COPIES * 4 * min(LOGIT_TOKENS, settings.tokens_per_micro_batch) * shape.vocabulary,
-        transit=settings.sync.bucket_mib * MIB if not settings.lora.rank else 0.0,
+        logits=head_bytes(settings.tokens_per_micro_batch, shape.vocabulary, shape.hidden),
+        transit=transit(config, shape, size),
         runtime=CUDA_CONTEXT if on_gpu else 0.0,
     )
 
 
+def reads_base(settings: LearnerSettings) -> bool:
+    """Whether a rank holds the weights that the run started from, beside those it trains."""
+    penalty = settings.loss.kl or settings.credit.kl_penalty
+    return bool(penalty) or (wants_critic(settings.credit) and settings.critic.states == "base")
+
+
+def transit(config: RunConfig, shape: ModelShape, size: int) -> float:
+    """A bucket of weights on its way; one that is larger travels alone."""
+    if config.learner.lora.rank:
+        return 0.0
+    return max(config.learner.sync.bucket_mib * MIB, size * shape.largest_tensor)
+
+
 def _training(trained: float, settings: LearnerSettings, size: int) -> tuple[float, float]:
+    """Gradients, and the optimiser's states."""
     ranks = settings.ranks
     if settings.zero == 0:
         return size * trained, (12 if size == 2 else 8) * trained
@@ -103,11 +119,15 @@ def activations(shape: ModelShape, settings: LearnerSettings, size: int) -> floa
 
 
 def layer_activations(shape: ModelShape, size: int) -> float:
-    """Bytes that one token leaves behind in one layer."""
-    norms = 2 * shape.hidden * (4 + 2 * size)
-    attention = size * (3 * shape.query_width + 3 * shape.key_width)
-    inner = size * shape.inner_width * (4 if shape.gated else 2)
-    return norms + attention + inner
+    """Bytes that one token leaves behind in one layer, with every weight trained: norms keep what goes in, in float32,
+    and what comes out; products keep what goes in."""
+    norms = 2 * shape.hidden * (4 + size)
+    products = size * (2 * shape.hidden + shape.query_width + (2 if shape.gated else 1) * shape.inner_width)
+    activation = size * shape.inner_width * (2 if shape.gated else 1)
+    attention = size * (2 * shape.query_width + 2 * shape.key_width)
+    if shape.query_norms:
+        norms += (4 + size) * (shape.query_width + shape.key_width)
+    return norms + products + activation + attention
 
 
 def engine(config: RunConfig, shape: ModelShape, frozen: float = 0.0) -> Need:
@@ -127,7 +147,7 @@ def engine(config: RunConfig, shape: ModelShape, frozen: float = 0.0) -> Need:
         weights=weights + frozen,
         activations=size * step * (3 * shape.hidden + 2 * widest / parallel),
         logits=4 * 3 * settings.max_sequences * shape.vocabulary,
-        transit=config.learner.sync.bucket_mib * MIB if not rank else 0.0,
+        transit=transit(config, shape, size),
         runtime=(CUDA_CONTEXT if on_gpu else 0.0) + graphs,
     )
 

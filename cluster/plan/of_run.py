@@ -19,10 +19,10 @@ def plan_run(config: RunConfig, machine: Machine, side: Side = "both", model: Pa
     try:
         shape = shape_of_run(config, model)
     except ShapeUnknown as unknown:
-        notes.append(f"the model's memory is not planned: {unknown}")
+        notes.append(f"memory is not planned: {unknown}")
     for name, folder in config.rollout.frozen.items() if side != "learn" else ():
         try:
             frozen[name] = model_shape(folder)
         except ShapeUnknown as unknown:
-            notes.append(f"memory of rollout.frozen.{name} is not planned: {unknown}")
+            notes.append(f"rollout.frozen.{name} is left out of the memory: {unknown}")
     return replace(plan(config, machine, shape, side, frozen), notes=tuple(notes))

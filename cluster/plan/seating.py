@@ -105,7 +105,7 @@ def _apart(machine: Machine, ranks: int, workers: int, parallel: int) -> tuple[S
     """A card or more for each; None if there are too few."""
     free = [list(range(len(node.cards))) for node in machine.nodes]
     seats = []
-    for worker in range(workers):
+    for worker in reversed(range(workers)):
         node = next((node for node in reversed(range(len(free))) if len(free[node]) >= parallel), None)
         if node is None:
             return None
@@ -114,7 +114,7 @@ def _apart(machine: Machine, ranks: int, workers: int, parallel: int) -> tuple[S
     left = [(node, card) for node, cards in enumerate(free) for card in cards]
     if len(left) < ranks:
         return None
-    return (*(Seat(f"learner rank {i}", left[i][0], (left[i][1],)) for i in range(ranks)), *seats)
+    return (*(Seat(f"learner rank {i}", left[i][0], (left[i][1],)) for i in range(ranks)), *reversed(seats))
 
 
 def _too_few(config: RunConfig, machine: Machine, ranks: int, workers: int, needed: str) -> Refusal:
@@ -151,4 +151,8 @@ def _too_few(config: RunConfig, machine: Machine, ranks: int, workers: int, need
     if parallel > 1:
         changes += [{"rollout.engine.tensor_parallel": width} for width in range(parallel - 1, 0, -1)]
     changes.append({"learner.ranks": 1, "rollout.workers": 1, "rollout.engine.tensor_parallel": 1} | open_seats)
-    return Refusal(f"{' and '.join(what)} need {needed} cards{own}, but there are {have}", *changes)
+    return Refusal(
+        f"{' and '.join(what)} need {needed} cards{own}, but there {'is' if have == 1 else 'are'} {have}",
+        *changes,
+        otherwise="; no smaller run fits either: it takes a smaller model.path or larger cards",
+    )

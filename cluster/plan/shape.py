@@ -13,6 +13,7 @@ from envs.registry import make_game
 
 TIED_UNLESS_SAID = {"bloom", "cohere", "cohere2", "falcon", "gemma", "gemma2", "gemma3", "gemma3_text", "gpt2", "opt"}
 PLAIN_FEED_FORWARD = {"bloom", "falcon", "gpt2", "gpt_bigcode", "gpt_neox", "gptj", "opt", "phi", "starcoder2"}
+QUERY_NORMS = ("qwen3", "gemma3", "olmo2")  # beginnings of model types
 LEARNED_POSITIONS = {"gpt2", "gpt_bigcode", "opt"}
 HEAD_WIDTH = 32  # of the embedded policy
 SPECIAL_WORDS = 4  # of its tokenizer, beside the game's own
@@ -38,6 +39,7 @@ class ModelShape:
     experts_per_token: int = 0
     shared_width: int = 0  # of the expert that every token takes, if there is one
     positions: int = 0  # learned position embeddings
+    query_norms: bool = False  # queries and keys are normed head by head
 
     @property
     def query_width(self) -> int:
@@ -66,6 +68,12 @@ class ModelShape:
     def parameters(self) -> int:
         tables = self.head_parameters * (1 if self.tied else 2) + self.hidden * self.positions
         return self.layers * self.layer_parameters + tables + self.hidden
+
+    @property
+    def largest_tensor(self) -> int:
+        """Weights in it."""
+        experts = max(self.experts, 1) * (2 if self.gated else 1) * self.hidden * self.feed_forward
+        return max(self.head_parameters, experts)
 
     @property
     def inner_width(self) -> int:
@@ -117,6 +125,7 @@ def shape_of(content: Mapping[str, Any]) -> ModelShape:
         experts=experts,
         experts_per_token=first("num_experts_per_tok", default=2) if experts else 0,
         shared_width=first("shared_expert_intermediate_size", default=0),
+        query_norms=kind.startswith(QUERY_NORMS),
         positions=first("max_position_embeddings", "n_positions") if kind in LEARNED_POSITIONS else 0,
     )
 
@@ -136,6 +145,7 @@ def shape_of_run(config: RunConfig, folder: Path | str | None = None) -> ModelSh
             key_heads=embedded.heads,
             head_width=HEAD_WIDTH,
             vocabulary=len(words) + SPECIAL_WORDS,
+            query_norms=True,
         )
     return model_shape(path, config.model.revision)
 
@@ -158,12 +168,20 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _from_hub(name: str, revision: str | None) -> dict[str, Any]:
+    """From what was downloaded before, else asked for once: nobody should wait here for a hub that is out of reach."""
     try:
-        from huggingface_hub import hf_hub_download
-        from huggingface_hub.errors import HfHubHTTPError
+        from huggingface_hub import get_session, hf_hub_url, try_to_load_from_cache
+        from huggingface_hub.utils import build_hf_headers
     except ImportError:
         raise ShapeUnknown("huggingface_hub is not installed") from None
+    cached = try_to_load_from_cache(name, "config.json", revision=revision)
+    if isinstance(cached, str):
+        return _read(Path(cached))
     try:
-        return _read(Path(hf_hub_download(name, "config.json", revision=revision, etag_timeout=FETCH_SECONDS)))
-    except (OSError, ValueError, HfHubHTTPError) as error:
-        raise ShapeUnknown(f"{name} is out of reach: {str(error).strip().splitlines()[0]}") from error
+        url = hf_hub_url(name, "config.json", revision=revision)
+        answer = get_session().get(url, headers=build_hf_headers(), timeout=FETCH_SECONDS, follow_redirects=True)
+    except Exception as error:  # of whichever web client it has
+        raise ShapeUnknown(f"the hub, asked for {name}, is out of reach ({type(error).__name__})") from error
+    if answer.status_code != 200:
+        raise ShapeUnknown(f"the hub, asked for {name}, says {answer.status_code}")
+    return answer.json()

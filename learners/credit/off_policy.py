@@ -2,7 +2,8 @@
 
 Every function takes log pi - log mu of the trained tokens, pi the weights being updated and mu
 those that sampled, and returns float64 [trained tokens]. Rows are turns, or whole trajectories:
-how many trained tokens each has, in batch order. Bounds are ratios, 1 inside them.
+how many trained tokens each has, in batch order. Bounds are ratios, 1 inside them. No ratio is
+taken for more than e^FAR, so none overflows.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import numpy as np
 
 from learners.credit.ragged import segment_sums
 
+FAR = 20.0  # that of learners/loss.py
+
 
 def truncated_weights(log_ratios: np.ndarray, cap: float) -> np.ndarray:
     """min(pi / mu, cap): biased towards mu by what is cut off, variance bounded by cap."""
-    return np.exp(np.minimum(log_ratios, math.log(cap)))
+    return np.exp(np.minimum(log_ratios, min(math.log(cap), FAR)))
 
 
 def row_weights(log_ratios: np.ndarray, rows: np.ndarray, cap: float) -> np.ndarray:
@@ -48,7 +51,7 @@ def decoupled(
     `proximal` is the log-prob by the weights at the start of the update, so that the clip limits
     how far this update goes, not how old the data is. proximal = behaviour is ordinary PPO.
     """
-    return np.exp(logprobs - proximal), truncated_weights(proximal - behaviour, cap)
+    return np.exp(np.clip(logprobs - proximal, -FAR, FAR)), truncated_weights(proximal - behaviour, cap)
 
 
 def _inside(log_ratios: np.ndarray, low: float, high: float) -> np.ndarray:

@@ -16,11 +16,10 @@ they are the same weights, hand in the same numbers, for two engines round diffe
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from learners.credit import Credit, Turns
+from learners.credit.off_policy import truncated_weights
 from learners.credit.ragged import backward_sums, segment_sums
 from learners.credit.steps import rewards_to_go, token_steps, turn_steps
 from learners.settings import CreditSettings
@@ -34,7 +33,7 @@ def vtrace(turns: Turns, settings: CreditSettings, state: dict[str, float]) -> C
     else:
         steps = turn_steps(turns, settings.gamma, settings.lambda_a)
         log_ratios = segment_sums(log_ratios, steps.tokens)
-    ratios = np.exp(np.minimum(log_ratios, math.log(max(settings.rho_cap, settings.trace_cap))))
+    ratios = truncated_weights(log_ratios, max(settings.rho_cap, settings.trace_cap))
     rho, reach = np.minimum(ratios, settings.rho_cap), np.minimum(ratios, settings.trace_cap)
     delta, decay = steps.backups() - steps.values, steps.discounts * steps.traces
     correction = backward_sums(rho * delta, decay * reach)

@@ -1,9 +1,5 @@
 """The trained weights as vLLM wants them: named tensors in checkpoint form, gathered in lockstep.
 
-transformers may hold weights in another form than checkpoints do: all experts of a layer as
-one tensor, heads under other names. What it did on loading is undone here by its own code,
-one parameter at a time, so that engines and exported folders get what a checkpoint has.
-
 Under ZeRO-3 each rank holds a slice of every parameter, and gathering is a collective:
 all ranks iterate, in the same order. A sender that fails half-way owes the others the
 rest of the pass (`finish_pass`), or they would meet its next collective in the middle of
@@ -18,9 +14,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
-from transformers import PreTrainedModel
-from transformers.core_model_loading import revert_weight_conversion
 from vllm.distributed.weight_transfer.base import ParamMeta, WeightSource
+
+from learners.checkpoint_form import checkpoint_forms, in_checkpoint
 
 
 def buckets(sizes: Iterable[int], limit: int) -> list[slice]:
@@ -59,7 +55,10 @@ class ModuleWeights(WeightSource):
             if parameter.requires_grad or not adapter
         }
         forms = checkpoint_forms(module, named)
-        self.weights = [Weight(name, parameter, forms[name]) for name, parameter in named.items()]
+        self.weights = [
+            Weight(name, parameter, [ParamMeta(part, of.dtype, tuple(of.shape)) for part, of in forms[name].items()])
+            for name, parameter in named.items()
+        ]
         self.cuts = buckets([sum(map(size_of, weight.parts)) for weight in self.weights], bucket_bytes)
         self.begun = 0  # buckets of the present pass that this rank has gathered
         self.running: Generator[tuple[str, torch.Tensor], None, None] | None = None
@@ -91,7 +90,7 @@ class ModuleWeights(WeightSource):
                     if weight.as_it_is:
                         yield weight.name, tensor
                     else:
-                        yield from revert_weight_conversion(self.module, {weight.name: tensor}).items()
+                        yield from in_checkpoint(self.module, weight.name, tensor).items()
 
     def begin_pass(self) -> None:
         self.begun = 0
@@ -104,31 +103,6 @@ class ModuleWeights(WeightSource):
             with gathered([weight.parameter for weight in self.weights[cut]]):
                 pass
         self.begun = len(self.cuts)
-
-
-def checkpoint_forms(module: torch.nn.Module, named: dict[str, torch.nn.Parameter]) -> dict[str, list[ParamMeta]]:
-    """What a checkpoint has of each parameter. Nothing is computed: tensors without content go through
-    transformers' code."""
-    empty = {
-        name: torch.empty(getattr(parameter, "ds_shape", parameter.shape), dtype=parameter.dtype, device="meta")
-        for name, parameter in named.items()
-    }
-    if not isinstance(module, PreTrainedModel):  # an adapter, or a part of a model
-        return {name: described({name: tensor}) for name, tensor in empty.items()}
-    forms = {name: described(revert_weight_conversion(module, {name: tensor})) for name, tensor in empty.items()}
-    apart = {part.name: part for parts in forms.values() for part in parts}
-    together = {part.name: part for part in described(revert_weight_conversion(module, empty))}
-    joined = sorted(name for name, part in together.items() if apart.get(name) != part)
-    if joined:
-        raise ValueError(
-            f"{type(module).__name__} cannot be trained whole: a checkpoint has in one tensor what it holds in several "
-            f"(such as {joined[0]}); set learner.lora.rank to train an adapter"
-        )
-    return forms
-
-
-def described(tensors: dict[str, torch.Tensor]) -> list[ParamMeta]:
-    return [ParamMeta(name, tensor.dtype, tuple(tensor.shape)) for name, tensor in tensors.items()]
 
 
 def size_of(meta: ParamMeta) -> int:

@@ -1,0 +1,187 @@
+"""Does any recipe, with any layer over it, unlearn its game? Every shipped combination, a few updates, three seeds.
+
+    python -m benchmarks.safety                      everything; goes on where it was stopped
+    python -m benchmarks.safety --only demo parrot   combinations whose name has one of these in it
+    python -m benchmarks.safety --tables             only what has been recorded
+
+A combination is a recipe that needs no GPU and no model from a hub, alone, with each layer of recipes/credit that
+the config takes with it, and each recipe of recipes/shapers. Each run plays and learns in one process (benchmarks/lab),
+every batch as many updates old as the recipe's max_staleness allows: the worst that may happen in a real run.
+
+Held-out games are played before and after, the same tasks, by sampling. RULE, fixed before anything was run: a
+combination ends below its start if the 95 % interval of (end - start) lies wholly below 0: of the three seeds
+together, or of any one of them. Of runs that change nothing one in forty is below by chance.
+
+Records: benchmarks/records/safety.jsonl, one line a run. One answers for the very settings it was run with; not for
+other defaults.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from math import sqrt
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.lab.pages import table
+from benchmarks.lab.store import Store
+from benchmarks.lab.trainee import Trainee
+from benchmarks.lab.trial import Record, warm_start
+from benchmarks.report import quiet
+from cluster.config import RunConfig
+from cluster.errors import ConfigError
+from cluster.recipe import load_recipe
+from envs.settings import GameSettings
+from learners.settings import EmbeddedSettings
+
+ROOT = Path(__file__).parents[1]
+RECORDS = ROOT / "benchmarks" / "records" / "safety.jsonl"
+UPDATES, SEEDS, GAMES = 15, 3, 256
+# The cheap ones first. Left out are parrot and twenty_questions of games/, which are others under a second name,
+# two_workers, which is the demo elsewhere, and tiny_lora, whose adapter the sampler of one process does not hold.
+RECIPES = (
+    "demo",
+    "debug_transformers",
+    "parrot",
+    "games/case_study",
+    "games/bargaining",
+    "games/negotiation",
+    "games/guess_my_city",
+    "deterministic",
+    "games/twenty_questions_full",
+    "games/virtualhome",
+    "games/data_science",
+    "games/overcooked",
+)
+SHAPERS = ("aria", "aria_rm", "regressed", "spa", "oni")
+LAYERS = ("grpo", "rloo", "gigpo", "poad", "gae", "ntpo", "vtrace", "reinforce", "twosome", "archer")
+LAYERS += ("intentions", "gigpo_intentions")
+TOLD_APART = 1.96  # standard errors
+
+
+@dataclass(frozen=True)
+class Combination:
+    recipe: str
+    layer: str | None
+    seed: int
+    settings: str  # digest of the whole resolved config
+    updates: int = UPDATES
+    games: int = GAMES
+
+    @property
+    def name(self) -> str:
+        return f"{shown(self.recipe, self.layer)}, seed {self.seed}"
+
+    @property
+    def config(self) -> RunConfig:
+        return resolved(self.recipe, self.layer, self.seed)
+
+    @property
+    def cloning(self) -> tuple[GameSettings, EmbeddedSettings]:
+        return self.config.game, self.config.model.embedded
+
+
+def shown(recipe: str, layer: str | None) -> str:
+    return recipe if layer is None else f"{recipe} + {layer}"
+
+
+def resolved(recipe: str, layer: str | None, seed: int) -> RunConfig:
+    over = [] if layer is None else [str(ROOT / "recipes" / "credit" / f"{layer}.yaml")]
+    here = ["rollout.engine.kind=transformers", "rollout.episode_seconds=1e6", "learner.zero=0", "learner.ranks=1"]
+    return load_recipe(ROOT / "recipes" / f"{recipe}.yaml", [*over, *here, f"seed={seed}"])
+
+
+def combinations(seeds: int, only: Sequence[str] = ("",)) -> list[list[Combination]]:
+    """The seeds of each that the config takes: recipes alone, then with every layer. `only`: that have one of
+    these in their name."""
+    alone = [(recipe, None) for recipe in (*RECIPES, *(f"shapers/{name}" for name in SHAPERS))]
+    found = []
+    for recipe, layer in [*alone, *((recipe, layer) for recipe in RECIPES for layer in LAYERS)]:
+        if not any(part in shown(recipe, layer) for part in only):
+            continue
+        try:
+            config = resolved(recipe, layer, 0)
+        except ConfigError:
+            continue
+        made = [config.model_copy(update={"seed": seed}) for seed in range(seeds)]
+        found.append([Combination(recipe, layer, seed, digest(each)) for seed, each in enumerate(made)])
+    return found
+
+
+def digest(config: RunConfig) -> str:
+    """Of all that is set."""
+    told = json.dumps(config.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()[:12]
+
+
+def run(trial: Combination) -> Record:
+    config, record = trial.config, Record(asdict(trial))
+    trainee = Trainee(config, warm_start(trial), config.group_size, staleness=config.max_staleness)
+    before = trainee.outcomes(trial.games)
+    for _ in range(trial.updates):
+        figures = trainee.update()
+        record.steps.append(int(figures["turns"]))
+        record.outcomes.append(figures["score"])
+    after = trainee.outcomes(trial.games)
+    change = after - before
+    record.untrained, record.final = {"score": float(before.mean())}, float(after.mean())
+    record.figures = {"change": float(change.mean()), "error": float(change.std(ddof=1) / sqrt(len(change)))}
+    record.seconds = {stage: spent / trial.updates for stage, spent in trainee.clock.seconds.items()}
+    return record
+
+
+def below(change: float, error: float) -> bool:
+    return change + TOLD_APART * error < 0
+
+
+def told(record: Record) -> str:
+    found = record.figures
+    mark = " BELOW" if below(found["change"], found["error"]) else ""
+    return f"{record.untrained['score']:.3f} -> {record.final:.3f}{mark}"
+
+
+def pooled(records: Sequence[Record]) -> tuple[float, float]:
+    """The mean change, and its standard error: of the games' luck alone, as of one seed."""
+    changes, errors = ([record.figures[name] for record in records] for name in ("change", "error"))
+    return float(np.mean(changes)), sqrt(sum(error**2 for error in errors)) / len(errors)
+
+
+def page(store: Store, every: Sequence[Sequence[Combination]]) -> str:
+    rows = []
+    for trials in every:
+        records = [record for trial in trials if (record := store.get(trial))]
+        name = shown(trials[0].recipe, trials[0].layer)
+        if not records:
+            rows.append([name, "not run", "", "", ""])
+            continue
+        change, error = pooled(records)
+        start = np.mean([record.untrained["score"] for record in records])
+        low = below(change, error) or any(below(r.figures["change"], r.figures["error"]) for r in records)
+        ends = ", ".join(f"{100 * record.final:.0f}" for record in records)
+        gained = f"{100 * change:+.1f} ± {100 * TOLD_APART * error:.1f}"
+        rows.append([name, f"{100 * start:.0f}", ends, gained, "**below**" if low else ""])
+    return table(["recipe + layer", "start", "end, by seed", "change", ""], rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.safety", description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--processes", type=int, default=1, help="runs at once, a thread each")
+    parser.add_argument("--only", nargs="*", default=[""], help="combinations whose name has one of these in it")
+    parser.add_argument("--tables", action="store_true", help="run nothing, show what has been recorded")
+    asked = parser.parse_args()
+    quiet()
+    store, every = Store(RECORDS, run, told), combinations(asked.seeds, asked.only)
+    if not asked.tables:
+        wanted = [trial for seed in zip(*every, strict=True) for trial in seed]  # if stopped, all have as many seeds
+        store.complete(wanted, asked.processes, lambda text: print(text, flush=True))
+    print(page(store, every))
+
+
+if __name__ == "__main__":
+    main()
