@@ -383,7 +383,7 @@ class TransformersEngine:
             base = self.base_weights.setdefault(name, own[name].clone())
             down, up = tensors[key].float(), tensors[key.replace("lora_A", "lora_B")].float()
             merged = base.float() + scale * (up @ down).to(base.device)
-            self.tally.expect(key, name, merged, merged, own[name].dtype)
+            self.tally.expect(key, name, merged, tensors[key], own[name].dtype)
             own[name].copy_(merged)
             self.tally.find(key, name, own[name])
 

@@ -358,8 +358,8 @@ class VllmEngine:
         if self.adapter is None:
             if self.updating or self.unusable:
                 self.engine.collective_rpc("drop_weight_update")
-            self.engine.collective_rpc("start_weight_update")
-            self.engine.collective_rpc("watch_weights")
+            for step in ("watch_weights", "start_weight_update", "note_weights"):
+                self.engine.collective_rpc(step)
         else:
             self.adapter.start()
         self.updating = True

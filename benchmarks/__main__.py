@@ -18,6 +18,7 @@ NAMES = (
     "turns",
     "rollout",
     "learner",
+    "memory",
     "losses",
     "credit_speed",
     "intentions",

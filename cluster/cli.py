@@ -243,7 +243,10 @@ def report(asked: argparse.Namespace) -> None:
 def doctor(asked: argparse.Namespace) -> int:
     from cluster.doctor import examine
 
-    return examine(load_recipe(asked.recipe, asked.overrides))
+    recipe, overrides = asked.recipe, asked.overrides
+    if recipe and "=" in recipe:
+        recipe, overrides = None, [recipe, *overrides]
+    return examine(load_recipe(recipe, overrides))
 
 
 def show_config(asked: argparse.Namespace) -> None:

@@ -140,9 +140,10 @@ class RunConfig(Settings):
                 "learner.credit.method=twosome trains a choice among listed actions, which rollout.choose_listed=true "
                 "makes; learner.credit.method=gae is the same credit for free text"
             )
-        if self.rollout.choose_listed and self.learner.attention not in ("auto", "sdpa"):
+        if self.rollout.choose_listed and self.learner.attention not in ("auto", "sdpa", "eager"):
             raise ValueError(
-                "rollout.choose_listed=true needs learner.attention=sdpa: no other kernel keeps listed actions apart"
+                f"rollout.choose_listed=true needs learner.attention=sdpa: {self.learner.attention} does not keep "
+                "listed actions apart"
             )
         return self
 

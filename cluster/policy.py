@@ -96,6 +96,8 @@ def _check_kind(loaded: PretrainedConfig, config: RunConfig, trained: bool) -> N
     from learners.architecture import check_architecture, class_of, tried
     from learners.routers import router_modules
 
+    if trained and config.rollout.choose_listed:
+        _check_window(loaded.get_text_config(), config.rollout.engine.max_context)
     if trained:
         model, engine = check_architecture(loaded, config.learner, config.model.trust_remote_code), config.rollout
         adapts, on_cpu = config.learner.lora.rank > 0, engine.gpus_per_worker == 0
@@ -109,6 +111,16 @@ def _check_kind(loaded: PretrainedConfig, config: RunConfig, trained: bool) -> N
 
         made_by = class_of(loaded)
         check_vllm_plays(loaded.architectures or [], made_by is not None and made_by.is_backend_compatible())
+
+
+def _check_window(text: PretrainedConfig, max_context: int) -> None:
+    window = getattr(text, "sliding_window", None)
+    kinds = getattr(text, "layer_types", None) or ["sliding_attention"]  # none named: every layer has the window
+    if window is not None and window < max_context and "sliding_attention" in kinds:
+        raise ValueError(
+            f"choices among listed actions do not fit a sliding window of {window} tokens: set rollout.choose_listed="
+            f"false, or rollout.engine.max_context to at most {window}"
+        )
 
 
 def first_line(error: Exception) -> str:

@@ -174,6 +174,16 @@ def test_what_cannot_be_trained_is_refused_by_its_configuration_alone(case, tmp_
     assert "\n" not in str(refused.value)
 
 
+def test_listed_actions_and_a_window_shorter_than_a_game_are_refused(folder_of):
+    run = load_recipe("recipes/games/virtualhome.yaml", [f"model.path={folder_of('mistral', False)}"])
+    run.rollout.choose_listed, run.rollout.engine.max_context = True, 2 * WINDOW
+    with pytest.raises(ConfigError, match="a sliding window of 16 tokens: set rollout.choose_listed=false"):
+        check_model(folder_of("mistral", False), run, trained=True)
+    for family, context in (("mistral", WINDOW), ("qwen3", 2 * WINDOW)):
+        run.rollout.engine.max_context = context
+        check_model(folder_of(family, False), run, trained=True)
+
+
 def test_a_family_without_code_in_the_engine_is_refused(tmp_path):
     """Asked of vLLM's own registry; transformers' code serves where it leaves attention to its caller."""
     BloomConfig(architectures=["BloomForCausalLM"]).save_pretrained(tmp_path)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 
 from learners.batch import collect
+from learners.model import adapter_config, load_model
+from learners.settings import LearnerSettings
 from tests.learner_batches import make_batch
 
 BATCH = make_batch(10, seed=21)
@@ -32,7 +36,17 @@ def test_a_rank_comes_to_hold_its_part_alone(learners, larger_model):
     assert all(peak < 0.75 * 2 * elements for peak, _ in sharded), "its half, and one layer's tensor"
 
 
-@pytest.mark.parametrize("family", ["llama", "gemma2", "gemma3", "gpt_neox", "qwen3_moe"])
+def test_an_adapter_names_its_base_as_the_hub_does(tiny_model, tmp_path):
+    """And not the folder of one node's cache."""
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    cached = tmp_path / "models--someone--small-model" / "snapshots" / commit
+    shutil.copytree(tiny_model, cached)
+    for folder, expected in ((cached, ("someone/small-model", commit)), (tiny_model, (str(tiny_model), None))):
+        said = adapter_config(load_model(str(folder), LearnerSettings(lora={"rank": 2}), 0))
+        assert (said["base_model_name_or_path"], said["revision"]) == expected
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2", "gemma3_text", "gpt_neox", "qwen3_moe"])
 def test_in_shards_comes_the_same_model(learners, folder_of, family):
     """Also experts that a checkpoint holds apart, and what is computed in float32 beside weights in bfloat16."""
     learners.become(zero=3)

@@ -26,7 +26,7 @@ from learners.settings import LearnerSettings
 from tests.engines import engine_settings
 from tests.learner_batches import MADE_UP, make_batch
 
-SILENCE = 6.0  # seconds, of this configuration
+SILENCE = 8.0  # seconds, of this configuration
 
 
 class Worker(RolloutWorker):
@@ -125,7 +125,7 @@ def test_a_worker_that_drops_out_is_noticed_and_the_others_go_on(ray_cluster, gr
     started = time.monotonic()
     with pytest.raises(LearnerError, match=f"weight sync 2: rollout worker 0 {seen}"):
         group.send_weights([victim, survivor], version=2)
-    assert time.monotonic() - started < SILENCE + 5
+    assert time.monotonic() - started < 2 * SILENCE
     ray_cluster.kill(victim)
     with pytest.raises(RuntimeError, match="a weight update (broke off|is under way)"):
         ray_cluster.get(survivor.score.remote([[5, 9]]), timeout=30)
@@ -150,20 +150,19 @@ def test_a_circle_that_is_left_leaves_nothing_open(ray_cluster, group, recruit):
     assert counts[-1] == counts[1], counts
 
 
-@pytest.mark.parametrize("rank", [0, 1])
-def test_a_rank_that_dies_lets_the_workers_go(ray_cluster, model, group, recruit, rank):
+def test_a_sender_that_dies_lets_the_workers_go(ray_cluster, model, group, recruit):
     (worker,) = recruit(1)
-    doomed = learners(model, f"test-doomed-{rank}")
+    doomed = learners(model, "test-doomed")
     try:
-        process = ray_cluster.get(doomed.actors[rank].process.remote(), timeout=30)
+        process = ray_cluster.get(doomed.actors[0].process.remote(), timeout=30)
         ray_cluster.get(worker.at_bucket.remote(3, "kill", process, signal.SIGKILL), timeout=30)
         started = time.monotonic()
-        with pytest.raises(LearnerError, match=f"rank {rank} died"):
+        with pytest.raises(LearnerError, match="rank 0 died"):
             doomed.send_weights([worker], version=1)
     finally:
         doomed.close()
     group.send_weights([worker], version=2)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 20
     assert holds(ray_cluster, worker, group)
 
 
@@ -221,6 +220,12 @@ def test_ranks_that_share_memory_with_the_workers_stay_in_step(ray_cluster, mode
         group.send_weights([replacement, steady], version=3)
         assert holds(ray_cluster, replacement, group) and holds(ray_cluster, steady, group)
         assert set(Path("/dev/shm").glob("psm_*")) <= segments
+        process = ray_cluster.get(group.actors[1].process.remote(), timeout=30)
+        ray_cluster.get(steady.at_bucket.remote(3, "kill", process, signal.SIGKILL), timeout=30)
+        started = time.monotonic()
+        with pytest.raises(LearnerError, match="rank [01]"):
+            group.send_weights([steady], version=4)
+        assert time.monotonic() - started < 20
     finally:
         group.close()
 

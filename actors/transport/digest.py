@@ -22,7 +22,7 @@ import torch
 
 WIDTH = 4096  # words in a row
 ROWS = 64  # rows at a time: their numbers fit a CPU's cache, and bound the memory on a GPU
-GPU_ROWS = 8192
+GPU_ROWS = 1024
 SEED = 20_260_101
 ODD = -7046029254386353131  # 2^64 divided by the golden ratio, made odd
 
@@ -33,10 +33,10 @@ def digest(tensor: torch.Tensor) -> torch.Tensor:
     numbers = words(tensor)
     full, step = numbers.numel() // WIDTH, GPU_ROWS if tensor.is_cuda else ROWS
     blocks = numbers[: full * WIDTH].view(full, WIDTH).split(step) if full else ()
-    rows = [(block.to(torch.int64) * keys).sum(-1) for block in blocks]
+    rows = [(block * keys).sum(-1) for block in blocks]
     rest = numbers[full * WIDTH :]
     if rest.numel():
-        rows.append((rest.to(torch.int64) * keys[: rest.numel()]).sum(-1, keepdim=True))
+        rows.append((rest * keys[: rest.numel()]).sum(-1, keepdim=True))
     total = torch.full((), tensor.numel() * tensor.element_size(), dtype=torch.int64, device=tensor.device) * ODD
     if not rows:
         return total

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -39,7 +39,7 @@ Home = tuple[str, str]  # a module's name and its parameter's; the first one of 
 class Part:
     """A run of one parameter that belongs to one arrived tensor."""
 
-    tensor: str
+    tensor: str = field(compare=False)
     home: Home
     size: tuple[int, ...]
     stride: tuple[int, ...]
@@ -82,7 +82,8 @@ class Copies(TorchDispatchMode):
 
 
 class Watch:
-    """Stands beside one process's model for good; `begin` and `end` enclose an update."""
+    """Stands beside one process's model for good; `begin` and `end` enclose an update. Made while
+    the model is whole."""
 
     def __init__(self, model: torch.nn.Module):
         self.model = model
@@ -104,7 +105,8 @@ class Watch:
     def begin(self) -> None:
         """Right after the reload has begun: every loader is vLLM's layerwise one now."""
         self.places.begin()
-        self.now: tuple[str, torch.Tensor] | None = None
+        self.now = ""  # the tensor that arrived last
+        self.here: dict[str, torch.Tensor] = {}  # those of the present call
         self.sizes: dict[str, int] = {}
         self.parts: dict[Home, dict[Part, None]] = {}
         self.filled: dict[Home, set[tuple[int, int]]] = {}  # padding: offset and elements
@@ -169,13 +171,20 @@ class Watch:
         return faults
 
     def _load_weights(self, weights: Iterable[tuple[str, torch.Tensor]], *others: Any, **named: Any) -> Any:
-        return self.load(self._arriving(weights) if self.begun else weights, *others, **named)
+        if not self.begun:
+            return self.load(weights, *others, **named)
+        self.here = {}
+        try:
+            return self.load(self._arriving(weights), *others, **named)
+        finally:
+            self.here = {}
 
     def _arriving(self, weights: Iterable[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, torch.Tensor]]:
         for name, tensor in weights:
             self.places.arrives(name, tensor)
             self.sizes[name] = tensor.numel()
-            self.now = name, tensor
+            self.now = name
+            self.here[name] = tensor
             yield name, tensor
 
     def _loading(self, layer: torch.nn.Module, own: str, loader: Any) -> Any:
@@ -193,7 +202,8 @@ class Watch:
         return watched
 
     def _copied(self, key: Home, start: int, target: torch.Tensor, source: torch.Tensor | float) -> None:
-        (name, whole), offset = self.now, target.storage_offset() - start
+        name, offset = self._origin(source), target.storage_offset() - start
+        whole = self.here[name]
         if not isinstance(source, torch.Tensor) or source.numel() != target.numel():
             if whole.numel() != 1:
                 self.filled.setdefault(key, set()).add((offset, target.numel()))
@@ -201,8 +211,21 @@ class Watch:
             source = whole.reshape(target.shape)  # a single number is filled in
         home = self.homes.get(key, key)
         part = Part(name, home, tuple(target.shape), tuple(target.stride()), offset)
-        self.parts.setdefault(home, {})[part] = None
+        parts = self.parts.setdefault(home, {})
+        if part in parts:
+            return  # vLLM loads once to count and once to keep; biases are there both times
+        parts[part] = None
         self.places.expect(name, part.place(home), source, whole, target.dtype)
+
+    def _origin(self, source: torch.Tensor | float) -> str:
+        """Whose values these are: a part of the tensor that a model asked for last, or of an earlier
+        one if it asked for several first."""
+        if isinstance(source, torch.Tensor):
+            for name in (self.now, *self.here):
+                first = self.here[name].data_ptr()
+                if first <= source.data_ptr() < first + self.here[name].nbytes:
+                    return name
+        return self.now
 
     def _packing(self, process: Any) -> Any:
         @functools.wraps(process)

@@ -126,9 +126,12 @@ class KnowsTransports:
         self._weight_update_active = False
 
     def watch_weights(self) -> None:
-        """After `start_weight_update`."""
+        """Before `start_weight_update`: a reload takes apart what shares one weight."""
         if not hasattr(self, "weight_watch"):
             self.weight_watch = Watch(self.weight_transfer_engine.model)
+
+    def note_weights(self) -> None:
+        """After `start_weight_update`."""
         self.weight_watch.begin()
 
     def held_weights(self) -> Held:

@@ -70,8 +70,8 @@ def learner(config: RunConfig, shape: ModelShape) -> Need:
     if settings.zero == 3:
         own = 0 if settings.offload_parameters and on_gpu else held / ranks
         weights = size * (own + (min(held, GATHERED) if own < held else 0))
-    if reads_base(settings):
-        weights += 0 if adapter else size * shape.parameters  # the reference, whole on every rank
+    if reads_base(settings) and not adapter:  # the reference, whole on every rank unless ZeRO-3 cuts it up
+        weights += size * (own if settings.zero == 3 else shape.parameters)
     gradients, optimiser = _training(trained, settings, size)
     if settings.offload_optimizer and on_gpu:
         gradients = optimiser = 0.0
