@@ -152,12 +152,12 @@ def pooled(records: Sequence[Record]) -> tuple[float, float]:
 
 
 def page(store: Store, every: Sequence[Sequence[Combination]]) -> str:
-    rows = []
+    rows, not_run = [], []
     for trials in every:
         records = [record for trial in trials if (record := store.get(trial))]
         name = shown(trials[0].recipe, trials[0].layer)
         if not records:
-            rows.append([name, "not run", "", "", ""])
+            not_run.append(name)
             continue
         change, error = pooled(records)
         start = np.mean([record.untrained["score"] for record in records])
@@ -165,7 +165,8 @@ def page(store: Store, every: Sequence[Sequence[Combination]]) -> str:
         ends = ", ".join(f"{100 * record.final:.0f}" for record in records)
         gained = f"{100 * change:+.1f} ± {100 * TOLD_APART * error:.1f}"
         rows.append([name, f"{100 * start:.0f}", ends, gained, "**below**" if low else ""])
-    return table(["recipe + layer", "start", "end, by seed", "change", ""], rows)
+    ran = table(["recipe + layer", "start", "end, by seed", "change", ""], rows)
+    return f"{ran}\n\nnot run: {', '.join(not_run) or 'none'}"
 
 
 def main() -> None:
