@@ -100,7 +100,7 @@ def _check_kind(loaded: PretrainedConfig, config: RunConfig, trained: bool) -> N
         _check_window(loaded.get_text_config(), config.rollout.engine.max_context)
     if trained:
         model, engine = check_architecture(loaded, config.learner, config.model.trust_remote_code), config.rollout
-        adapts, on_cpu = config.learner.lora.rank > 0, engine.gpus_per_worker == 0
+        adapts, on_cpu = config.learner.lora.rank > 0, not engine.gpus_per_worker
         if adapts and on_cpu and engine.engine.kind == "vllm" and router_modules(model):
             raise ValueError(
                 f"learner.lora.rank={config.learner.lora.rank}: vLLM has no kernel on CPU for experts where adapters "
