@@ -109,7 +109,7 @@ def start(config: RunConfig, house: ExitStack, run: str) -> tuple[LearnerGroup, 
     places = house.enter_context(shared_cards(config))
     learners = learners_of(config, run, places)
     house.callback(learners.close)
-    return learners, start_fleet(config, "", run, house, {}, learners, places)
+    return learners, start_fleet(config, "", "object_store", run, house, {}, learners, places)
 
 
 def where(ray, learners: LearnerGroup, fleet: Fleet) -> tuple[list, list]:

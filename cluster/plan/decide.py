@@ -186,9 +186,10 @@ def _devices(config: RunConfig, machine: Machine, learns: bool, plays: bool) -> 
             all_open(config) | {"rollout.engine.kind": "transformers"},
             before="make setup DEVICE=cpu, or ",
         )
-    if plays and config.rollout.engine.tensor_parallel > 1:
+    if plays and config.rollout.engine.tensor_parallel > 1 and not of_vllm:
         raise Refusal(
-            f"rollout.engine.tensor_parallel={config.rollout.engine.tensor_parallel} is a number of cards, but {there}",
+            "rollout.engine.kind=transformers is one process, not rollout.engine.tensor_parallel="
+            f"{config.rollout.engine.tensor_parallel}",
             {"rollout.engine.tensor_parallel": 1},
         )
     return False, False
@@ -235,7 +236,8 @@ def _attention(config: RunConfig, machine: Machine, on_gpu: bool, dtype: str) ->
 def _transport(config: RunConfig, machine: Machine, found: seating.Seating, sends: bool) -> str:
     """How weights travel. Where nothing is sent (`sends`), what any engine starts with."""
     asked, parallel = config.learner.sync.transport, config.rollout.engine.tensor_parallel
-    through_memory = "shared_memory" if len(machine.nodes) == 1 or parallel > 1 else "object_store"
+    across = "gloo" if parallel > 1 else "object_store"  # which does not reach the processes behind an engine's
+    through_memory = "shared_memory" if len(machine.nodes) == 1 or not sends else across
     if not sends:
         return "adapter" if config.learner.lora.rank else through_memory
     beside = found.shared and config.rollout.workers <= config.learner.ranks  # every worker has a rank on its card
