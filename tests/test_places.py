@@ -168,8 +168,6 @@ def test_whole_cards_are_nobody_elses(light, workers, parallel):
         assert [len(cards) for _, cards in ranks + playing] == [1, 1] + [parallel] * workers
         assert len({(node, card) for node, cards in ranks + playing for card in cards}) == 2 * CARDS
         assert len({node for node, _ in ranks}) == 1
-        # engines load while the learners start: they do not wait for them
-        assert not any(light.get([handle.after_the_learners.remote() for handle in fleet.handles], timeout=WAIT))
     until_free(light, 2 * CARDS)
 
 
