@@ -1,10 +1,10 @@
-# Every target sets itself up: .venv is made from the lock when it is missing or older than it.
+# Every target but gpu-check sets itself up: .venv is made from the lock when it is missing or older than it.
 #   PYTHON=...   interpreter that makes .venv      DEVICE=cpu|gpu   which lock
 #   ARGS="..."   passed on to the command: make demo ARGS="seed=1", make test ARGS="-k ledger"
 
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench lock clean
+.PHONY: help setup demo test lint format bench gpu-check lock clean
 
 DEVICE ?= $(if $(wildcard .venv/.ready-gpu),gpu,cpu)
 $(if $(wildcard requirements/$(DEVICE).lock),,$(error DEVICE is cpu or gpu, not '$(DEVICE)'))
@@ -14,7 +14,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export PYTHON
 
 help: ## what there is
-	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
 
 setup: $(READY) ## make .venv: pinned packages and the `parley` command
 	@:
@@ -39,6 +39,10 @@ format: $(READY) ## let ruff fix and format what it can
 
 bench: $(READY) ## measure rollout, learner and weight sync against their bare loops
 	@python -m benchmarks $(ARGS)
+
+# Sets nothing up: where .venv is not made, with PYTHON or python3 and what that has.
+gpu-check: ## prove the GPU path on a card, in under 8 minutes; the report goes to docs/
+	@$(if $(wildcard $(READY)),python,$(or $(PYTHON),python3)) -m benchmarks.gpu $(ARGS)
 
 lock: $(READY) ## write requirements/cpu.lock from what .venv holds
 	@[[ $(DEVICE) == cpu ]] || { echo "lock: .venv holds the gpu packages; requirements/gpu.lock is pip's own resolution"; exit 1; }

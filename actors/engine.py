@@ -13,9 +13,11 @@ token of each request is made wholly by the new weights.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
+
+from actors.receipt import Receipt
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,15 @@ class Scored:
     version: int
 
 
+Part = Literal["weights", "cache"]  # of what an engine keeps on its card
+
+
 class Engine(Protocol):
     version: int  # of the weights that will make the next token
+    receipt: Receipt  # for the last whole weight update
     updating: bool  # a weight update has begun and is not finished: no step may be taken
+    unusable: str  # why no token may be made until a whole update has gone through: one broke off
+    asleep: set[Part]  # what is not on the card now; no step may be taken before all of it is back
 
     def submit(self, request: Request) -> None: ...
 
@@ -77,6 +85,14 @@ class Engine(Protocol):
         """Drop every cached key and value, so that what follows does not depend on what was
         played before. Requests in flight are computed again from their tokens."""
 
+    def sleep(self) -> None:
+        """Give the card's memory back. Requests in flight stay and are computed again from their
+        tokens once everything has been woken; the weights come back as they were."""
+
+    def wake(self, part: Part) -> None:
+        """Take this part's memory again; nothing where it is there. A weight update needs only
+        the weights."""
+
     # vLLM's weight-sync surface; the learner's side drives it.
     def init_weight_transfer_engine(self, init_info: dict[str, Any]) -> None: ...
 
@@ -86,4 +102,19 @@ class Engine(Protocol):
 
     def finish_weight_update(self, weight_version: str | None = None) -> None: ...
 
+    def broken(self) -> str:
+        """Why it will never compute again; empty while it can. Asked from any thread."""
+
     def close(self) -> None: ...
+
+
+def refuse_while_resting(engine: Engine) -> None:
+    """For whatever computes with the weights and the cache."""
+    why = engine.unusable or (engine.updating and "a weight update is under way") or (engine.asleep and "it is asleep")
+    if why:
+        raise RuntimeError(f"the engine computes nothing now: {why}")
+
+
+def refuse_without_weights(engine: Engine) -> None:
+    if "weights" in engine.asleep:
+        raise RuntimeError("the engine's weights are asleep: they have to be woken before they can be updated")

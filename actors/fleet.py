@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +30,7 @@ from ray.util.placement_group import PlacementGroup, placement_group, remove_pla
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from actors.fleet_health import FleetHealth, State
+from actors.receipt import Receipt
 from actors.settings import RolloutSettings
 from actors.worker import Report, RolloutWorker, Summary, WorkerSpec
 from envs.episode import Episode, Ticket
@@ -56,12 +59,20 @@ class FleetError(RuntimeError):
 
 
 class Fleet:
-    def __init__(self, settings: RolloutSettings, spec: WorkerSpec):
+    def __init__(
+        self,
+        settings: RolloutSettings,
+        spec: WorkerSpec,
+        places: Sequence[PlacementGroupSchedulingStrategy] | None = None,
+    ):
+        """`places`: each worker's, where somebody else has made them and will give them back."""
         self.settings, self.spec = settings, spec
+        self.places: list[PlacementGroupSchedulingStrategy | None] = list(places or [])
         self.health: FleetHealth | None = None
         self.handles: list[ActorHandle] = []
-        self.groups: list[PlacementGroup | None] = []
+        self.groups: list[PlacementGroup] = []  # made here
         self.starting: dict[int, ray.ObjectRef] = {}  # worker -> its `ready` call
+        self.put_off: dict[int, int] | None = None  # worker -> incarnation to start later; None: starts at once
         self.listening: dict[int, ray.ObjectRefGenerator] = {}  # worker -> its `finished` call
         self.with_worker: list[dict[Ticket, None]] = []
         self.waiting: list[tuple[Ticket, float | None]] = []
@@ -72,7 +83,9 @@ class Fleet:
 
     def launch(self) -> None:
         """Begin to start every worker; `start` waits for them."""
-        self._check_resources()
+        if not self.places:
+            self._check_resources()
+            self.places = [self._place(index) for index in range(self.settings.workers)]
         self.health = FleetHealth(
             self.settings.workers,
             start_seconds=self.settings.engine.start_seconds,
@@ -80,9 +93,7 @@ class Fleet:
             max_restarts=self.settings.max_worker_restarts,
             now=time.monotonic(),
         )
-        for index in range(self.settings.workers):
-            self.groups.append(self._place(index))
-            self.with_worker.append({})
+        self.with_worker = [{} for _ in range(self.settings.workers)]
         for index in range(self.settings.workers):
             self.handles.append(self._create(index, incarnation=0))
             self.starting[index] = self.handles[index].ready.remote()
@@ -109,48 +120,42 @@ class Fleet:
 
     def _check_resources(self) -> None:
         settings = self.settings
-        parallel = settings.engine.tensor_parallel
-        if settings.gpus_per_worker and parallel > 1 and settings.gpus_per_worker != parallel:
-            raise FleetError(
-                f"rollout.engine.tensor_parallel={parallel} needs rollout.gpus_per_worker={parallel}, "
-                f"not {settings.gpus_per_worker:g}"
-            )
         have = ray.cluster_resources()
-        for name, each in (("CPU", settings.cpus_per_worker), ("GPU", settings.gpus_per_worker)):
+        for name, each in (("CPU", settings.cpus_per_worker), ("GPU", settings.gpus_per_worker or 0.0)):
             if settings.workers * each > have.get(name, 0.0):
                 raise FleetError(
                     f"rollout.workers={settings.workers} with {each:g} {name}s each need {settings.workers * each:g} "
                     f"{name}s, but the Ray cluster has {have.get(name, 0.0):g}"
                 )
 
-    def _place(self, index: int) -> PlacementGroup | None:
+    def _place(self, index: int) -> PlacementGroupSchedulingStrategy | None:
         bundle = {"CPU": self.settings.cpus_per_worker, "GPU": self.settings.gpus_per_worker}
         bundle = {name: amount for name, amount in bundle.items() if amount}
         if not bundle:
             return None
         group = placement_group([bundle], strategy="STRICT_PACK")
+        self.groups.append(group)
         if not group.wait(PLACE_SECONDS):
-            remove_placement_group(group)
             wanted = ", ".join(f"{amount:g} {name}s" for name, amount in bundle.items())
             raise FleetError(
                 f"no room for rollout worker {index}: no node of the Ray cluster had {wanted} free "
                 f"within {PLACE_SECONDS:.0f} s"
             )
-        return group
+        return PlacementGroupSchedulingStrategy(group, 0)
 
     def _create(self, index: int, incarnation: int) -> ActorHandle:
-        settings, group = self.settings, self.groups[index]
+        settings, place = self.settings, self.places[index]
         name = f"parley-{self.spec.run}-rollout-{index}" + (f"-r{incarnation}" if incarnation else "")
         options: dict[str, Any] = {
             "name": name,
             "num_cpus": settings.cpus_per_worker,
-            "num_gpus": settings.gpus_per_worker,
+            "num_gpus": settings.gpus_per_worker or 0.0,
             "max_restarts": 0,
             "max_concurrency": RPC_THREADS,
-            "runtime_env": {"env_vars": {"OMP_NUM_THREADS": str(max(1, int(settings.cpus_per_worker)))}},
+            "runtime_env": {"env_vars": environment(settings)},
         }
-        if group is not None:
-            options["scheduling_strategy"] = PlacementGroupSchedulingStrategy(group)
+        if place is not None:
+            options["scheduling_strategy"] = place
         return ray.remote(RolloutWorker).options(**options).remote(self.spec, index)
 
     def _lose(self, index: int, reason: str) -> None:
@@ -163,8 +168,29 @@ class Fleet:
             self._return(Finished(ticket, None, reason, None))
         self.with_worker[index] = {}
         incarnation = self.health.lost(index, reason, time.monotonic())
+        if self.put_off is None:
+            self._replace(index, incarnation)
+        else:
+            self.put_off[index] = incarnation
+
+    def _replace(self, index: int, incarnation: int) -> None:
         self.handles[index] = self._create(index, incarnation)
         self.starting[index] = self.handles[index].ready.remote()
+
+    @contextmanager
+    def no_starts(self) -> Iterator[None]:
+        """Time in which no engine starts: one that does measures what is free of its card, and takes
+        more than it keeps. Those that are starting are waited for; who is lost is replaced after it."""
+        while self.starting:
+            self._look(LISTEN_SECONDS)
+        self.put_off = {}
+        try:
+            yield
+        finally:
+            put_off, self.put_off = self.put_off, None
+            for index, incarnation in put_off.items():
+                self.health.put_off(index, time.monotonic())
+                self._replace(index, incarnation)
 
     def workers(self) -> list[ActorHandle]:
         """Every worker that can take weights: the live ones and those about to join."""
@@ -219,12 +245,16 @@ class Fleet:
         deadline = time.monotonic() + timeout
         while True:
             self._hand_out()
-            self._listen(max(0.0, deadline - time.monotonic()))
-            for index, reason in self.health.overdue(time.monotonic()):
-                self._lose(index, reason)
+            self._look(max(0.0, deadline - time.monotonic()))
             if self.returned or time.monotonic() >= deadline:
                 returned, self.returned = self.returned, []
                 return returned
+
+    def _look(self, timeout: float) -> None:
+        self._listen(timeout)
+        for index, reason in self.health.overdue(time.monotonic()):
+            if index not in (self.put_off or ()):
+                self._lose(index, reason)
 
     def _listen(self, timeout: float) -> None:
         for index in self.health.those(State.LIVE, State.JOINING):
@@ -307,9 +337,18 @@ class Fleet:
     def resume(self) -> None:
         self._everyone("resume", self.settings.worker_silence_seconds)
 
+    def sleep(self) -> None:
+        """Returns once every engine has given its card's memory back; each wakes with its next
+        weight update."""
+        self._everyone("sleep", self.settings.worker_silence_seconds)
+
     def score(self, sequences: list[list[int]]) -> list[list[np.ndarray]]:
         """Each worker's log-probs of these token ids, from its engine's current weights."""
         return self._everyone("score", self.settings.worker_silence_seconds, sequences)
+
+    def receipts(self) -> list[Receipt]:
+        """What each worker says about the last weights it was sent, in the order of `workers`."""
+        return self._everyone("receipt", self.settings.worker_silence_seconds)
 
     def status(self) -> list[dict[str, float]]:
         return self._everyone("status", PING_SECONDS)
@@ -338,9 +377,14 @@ class Fleet:
         for handle in self.handles:
             ray.kill(handle)
         for group in self.groups:
-            if group is not None:
-                remove_placement_group(group)
+            remove_placement_group(group)
         self.handles, self.groups = [], []
+
+
+def environment(settings: RolloutSettings) -> dict[str, str]:
+    """Of a worker's process. Ray does not hide GPUs from one that asked for none."""
+    variables = {"OMP_NUM_THREADS": str(max(1, int(settings.cpus_per_worker)))}
+    return variables if settings.gpus_per_worker else variables | {"CUDA_VISIBLE_DEVICES": ""}
 
 
 SUMMED = ("queued", "live", "prompt_tokens", "cached_tokens", "generated_tokens", "busy_seconds")

@@ -86,6 +86,11 @@ class FleetHealth:
         self.members[index] = Member(State.STARTING, now, self.members[index].incarnation + 1)
         return self.members[index].incarnation
 
+    def put_off(self, index: int, now: float) -> None:
+        """Its replacement has begun to start only now."""
+        self._expect(index, State.STARTING)
+        self.members[index].since = now
+
     def _expect(self, index: int, *states: State) -> None:
         if self.members[index].state not in states:
             raise ValueError(f"rollout worker {index} is {self.members[index].state.value}, not {states[0].value}")

@@ -20,11 +20,14 @@ from envs.dialogue import Dialogue
 class LonePlayer:
     """`briefing` is what its seat is told of the rules before the first observation."""
 
-    def __init__(self, model: str | Path, max_context: int = 4096, max_utterance_tokens: int = 256):
+    def __init__(
+        self, model: str | Path, max_context: int = 4096, max_utterance_tokens: int = 256, on_gpu: bool = False
+    ):
         path = str(model)
-        settings = EngineSettings(kind="transformers", max_context=max_context, max_sequences=1)
+        dtype = "bfloat16" if on_gpu else "float32"
+        settings = EngineSettings(kind="transformers", dtype=dtype, max_context=max_context, max_sequences=1)
         dialogue = Dialogue(AutoTokenizer.from_pretrained(path))
-        self.policy = Policy(TransformersEngine(settings, path), dialogue, trained=False)
+        self.policy = Policy(TransformersEngine(settings, path, on_gpu=on_gpu), dialogue, trained=False)
         self.max_context, self.max_utterance_tokens = max_context, max_utterance_tokens
         self.briefing = ""
 

@@ -105,6 +105,11 @@ class Play:
     def busy(self) -> bool:
         return bool(self.queue or self.live or self.finished)
 
+    def rested(self, seconds: float) -> None:
+        """Time in which nothing could move counts for no episode."""
+        for live in self.live.values():
+            live.started += seconds
+
     def step(self) -> list[tuple[Ticket, Episode | Failure]]:
         """Advance every episode as far as it goes without waiting for more than one engine step."""
         while self.queue and len(self.live) < self.settings.episodes_in_flight:

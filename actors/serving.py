@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from actors.settings import EngineSettings
-from actors.vllm_engine import CPU_BLOCK, prepare_environment
+from actors.vllm_engine import CPU_BLOCK, card_memory, prepare_environment
 
 STOP_SECONDS = 20.0  # for the server to end when asked
 POLL_SECONDS = 0.25
@@ -50,16 +50,15 @@ class Serving:
     key: str = ""  # that clients must send; empty: none
     seed: int = 0
     trust_remote_code: bool = False
+    on_gpu: bool = False
 
     @property
     def url(self) -> str:
         return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
     def command(self) -> list[str]:
-        import torch
-
-        on_gpu, engine = torch.cuda.is_available(), self.engine
-        dtype = ("bfloat16" if on_gpu else "float32") if engine.dtype == "auto" else engine.dtype
+        on_gpu, engine = self.on_gpu, self.engine
+        dtype = "float32" if engine.dtype == "auto" else engine.dtype
         least = engine.max_sequences if on_gpu else engine.max_context  # on CPU a prompt is computed whole
         words = [
             *(sys.executable, "-m", "vllm.entrypoints.openai.api_server"),
@@ -72,7 +71,11 @@ class Serving:
             "--enable-prefix-caching" if engine.prefix_caching else "--no-enable-prefix-caching",
         ]
         if on_gpu:
-            words += ["--gpu-memory-utilization", str(engine.gpu_memory_share)]
+            words += [
+                word
+                for name, value in card_memory(engine).items()
+                for word in (f"--{name.replace('_', '-')}", str(value))
+            ]
         else:
             words += ["--kv-cache-memory-bytes", str(int(engine.cpu_cache_gib * 2**30))]
             words += ["--block-size", str(CPU_BLOCK), "--no-enable-chunked-prefill"]

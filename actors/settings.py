@@ -16,7 +16,7 @@ class EngineSettings(Settings):
         "vllm", description="vllm, or transformers: a plain batched sampler for debugging and tiny models"
     )
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
-        "auto", description="weights' type; auto: float32 on CPU, bfloat16 on GPU"
+        "auto", description="weights' type; auto: bfloat16 if learner and engine are on GPUs, else float32"
     )
     tensor_parallel: int = Field(1, ge=1, description="GPUs that share one engine")
     max_context: int = Field(1024, ge=16, description="longest prompt plus answer of one seat, in tokens")
@@ -29,7 +29,18 @@ class EngineSettings(Settings):
         description="give the card's memory back while the learners update; default: where engine and learner share "
         "a card that cannot hold both",
     )
-    gpu_memory_share: float = Field(0.85, gt=0, le=1, description="share of a GPU's memory that the engine may take")
+    gpu_memory_share: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="share of a GPU's memory that the engine may take; default: what the plan gives it",
+    )
+    gpu_cache_gib: float | None = Field(
+        None,
+        gt=0,
+        description="key-value cache on a GPU, GiB; default: on a shared card what the learner leaves, else "
+        "what gpu_memory_share leaves",
+    )
     cpu_cache_gib: float = Field(1.0, gt=0, description="key-value cache on CPU, GiB")
     enforce_eager: bool | None = Field(
         None, description="no CUDA graphs or compilation; default: true on CPU, false on GPU"
@@ -41,8 +52,11 @@ class EngineSettings(Settings):
 class RolloutSettings(Settings):
     workers: int = Field(1, ge=1, description="rollout workers, each with an engine of its own")
     cpus_per_worker: float = Field(1.0, ge=0, description="CPUs each worker reserves from Ray")
-    gpus_per_worker: float = Field(
-        0.0, ge=0, description="GPUs each worker reserves from Ray (tensor_parallel of them, or a fraction)"
+    gpus_per_worker: float | None = Field(
+        None,
+        ge=0,
+        description="GPUs each worker reserves from Ray; default: tensor_parallel of them where there are GPUs, or its "
+        "share of one",
     )
     share_cards: bool | None = Field(
         None,
@@ -74,6 +88,9 @@ class RolloutSettings(Settings):
     )
     frozen: dict[str, str] = Field(
         default_factory=dict, description="frozen policies by name -> model folder, for players 'frozen:NAME'"
+    )
+    frozen_sequences: int = Field(
+        32, ge=1, description="sequences that a frozen policy decodes at once; its cache has a row for each"
     )
 
     @model_validator(mode="after")

@@ -33,6 +33,11 @@ class SlotLayer(CacheLayerMixin):
         self.values = value_states.new_zeros(self.rows + 1, self.positions, heads, value_states.shape[-1])
         self.is_initialized = True
 
+    def free(self) -> None:
+        """Give the memory back; the next forward pass takes it again, empty."""
+        self.keys = self.values = None
+        self.is_initialized = False
+
     def update(self, key_states, value_states, *args, **kwargs):
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
@@ -58,3 +63,7 @@ class SlotCache(Cache):
         self.aim = Aim()
         self.rows, self.positions = rows, positions
         super().__init__(layers=[SlotLayer(self.aim, rows, positions) for _ in range(layers)])
+
+    def free(self) -> None:
+        for layer in self.layers:
+            layer.free()

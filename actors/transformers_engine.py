@@ -24,13 +24,19 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from actors.branches import Feed, feed, passes
-from actors.engine import Completion, Request, Scored
+from actors.engine import Completion, Part, Request, Scored, refuse_while_resting, refuse_without_weights
+from actors.receipt import Receipt
+from actors.rows import Rows
 from actors.settings import EngineSettings
 from actors.slot_cache import SlotCache
-from actors.transport.adapter import AdapterReceiver
+from actors.transport.adapter import AdapterReceiver, scale_of
+from actors.transport.broadcast import BROADCASTS, BroadcastReceiver
 from actors.transport.bucket import BadBucket, tensors_of
 from actors.transport.object_store import read_object_store
+from actors.transport.parts import CheckpointWeights
+from actors.transport.same_memory import SameMemoryReceiver
 from actors.transport.shared_memory import read_shared_memory
+from actors.transport.tally import Tally
 
 READERS = {"shared_memory": read_shared_memory, "object_store": read_object_store}
 STOP_IDS = 8  # most stop ids of one request
@@ -42,23 +48,20 @@ class TransformersEngine:
         settings: EngineSettings,
         model_path: str,
         *,
-        transport: str = "shared_memory",
+        transport: str | None = "shared_memory",
         lora_rank: int = 0,
         version: int = 0,
         trust_remote_code: bool = False,
+        on_gpu: bool = False,
     ):
-        if not lora_rank and transport not in READERS:
-            raise ValueError(
-                f"rollout.engine.kind=transformers cannot sync over {transport}: "
-                f"set learner.sync.transport to {' or '.join(READERS)}"
-            )
         if settings.tensor_parallel > 1:
             raise ValueError(
                 f"rollout.engine.kind=transformers runs on one device, not tensor_parallel={settings.tensor_parallel}"
             )
         config = AutoConfig.from_pretrained(model_path, trust_remote_code=trust_remote_code)
-        window = getattr(config, "sliding_window", None)
-        if "sliding_attention" in (getattr(config, "layer_types", None) or ()) and window < settings.max_context:
+        window = getattr(config, "sliding_window", None) or settings.max_context
+        kinds = getattr(config, "layer_types", None) or ("sliding_attention",)  # without: every layer has it
+        if "sliding_attention" in kinds and window < settings.max_context:
             raise ValueError(
                 f"{model_path}: layers with a sliding window of {window} need rollout.engine.kind=vllm, "
                 f"or rollout.engine.max_context of at most {window}"
@@ -68,19 +71,28 @@ class TransformersEngine:
             raise ValueError(
                 f"rollout.engine.max_context={settings.max_context}, but {model_path} reaches only {limit} positions"
             )
-        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        dtype = {"auto": "bfloat16" if self.device.type == "cuda" else "float32"}.get(settings.dtype, settings.dtype)
+        self.device = torch.device("cuda" if on_gpu else "cpu")
+        dtype = "float32" if settings.dtype == "auto" else settings.dtype
+        self.capped = getattr(config, "attn_logit_softcapping", None) is not None  # which sdpa would leave out
         self.model = AutoModelForCausalLM.from_pretrained(
-            model_path, dtype=getattr(torch, dtype), attn_implementation="sdpa", trust_remote_code=trust_remote_code
+            model_path,
+            dtype=getattr(torch, dtype),
+            attn_implementation="eager" if self.capped else "sdpa",
+            trust_remote_code=trust_remote_code,
         )
         self.model = self.model.to(self.device).eval().requires_grad_(False)
+        self.tally = Tally()
+        self.weights = CheckpointWeights(self.model, self.tally)
         self.settings = settings
         self.version = version
-        self.read = READERS.get(transport)
+        self.receiver = BroadcastReceiver() if transport in BROADCASTS else SameMemoryReceiver(self.device)
+        self.read = READERS.get(transport, self.receiver.read)
         self.adapter = AdapterReceiver(lora_rank, model_path, trust_remote_code) if lora_rank else None
         self.base_weights: dict[str, torch.Tensor] = {}  # of modules that carry an adapter
+        self.receipt = Receipt()
         self.updating = False
         self.unusable = ""
+        self.asleep: set[Part] = set()
 
         rows, width = settings.max_sequences, settings.max_context
         self.cache = SlotCache(config.num_hidden_layers, rows, width)
@@ -98,9 +110,7 @@ class TransformersEngine:
         self.temperature = np.ones(rows, np.float32)
         self.draws = np.zeros((rows, width))  # uniform numbers, by position
         self.stops = np.full((rows, STOP_IDS), -1, np.int64)
-        self.cold = list(range(rows - 1, -1, -1))  # unused rows; the lowest number is last
-        self.warm: dict[bytes, int] = {}  # computed tokens of a finished row -> the row; oldest first
-        self.warm_lengths: dict[int, int] = {}  # how many warm rows have each length
+        self.rows = Rows(rows)
         self.counters = {"prompt_tokens": 0, "cached_tokens": 0, "generated_tokens": 0, "requests": 0, "steps": 0}
 
     def submit(self, request: Request) -> None:
@@ -124,10 +134,9 @@ class TransformersEngine:
             self._release(self.row_of[name], keep=False)
 
     def step(self) -> list[Completion | Scored]:
-        if self.updating or self.unusable:
-            raise RuntimeError(f"no token can be made: {self.unusable or 'a weight update is under way'}")
+        refuse_while_resting(self)
         admitted = []
-        while self.waiting and (self.cold or self.warm):
+        while self.waiting and self.rows.any_free():
             admitted.append(self._admit(self.waiting.popleft()))
         scored = self._score_listed([row for row in admitted if self.requests[row].listed])
         rows = np.flatnonzero(self.playing)
@@ -154,7 +163,7 @@ class TransformersEngine:
 
     def _admit(self, request: Request) -> int:
         prompt = np.asarray(request.prompt_ids, np.int64)
-        row, computed = self._row_for(prompt)
+        row, computed = self.rows.take(prompt)
         name = len(prompt)
         self.requests[row], self.row_of[request.id] = request, row
         self.tokens[row, :name] = prompt
@@ -171,37 +180,11 @@ class TransformersEngine:
         self.counters["cached_tokens"] += computed
         return row
 
-    def _row_for(self, prompt: np.ndarray) -> tuple[int, int]:
-        """A row for a prompt and how much of it the row holds already: the warm row with the
-        longest beginning of the prompt, else a cold row, else the row that has been warm longest."""
-        for length in sorted(self.warm_lengths, reverse=True):
-            if length < len(prompt):
-                row = self._cool(prompt[:length].tobytes())
-                if row is not None:
-                    return row, length
-        if self.cold:
-            return self.cold.pop(), 0
-        return self._cool(next(iter(self.warm))), 0
-
-    def _cool(self, key: bytes) -> int | None:
-        row = self.warm.pop(key, None)
-        if row is not None:
-            length = len(key) // self.tokens.itemsize
-            self.warm_lengths[length] -= 1
-            if not self.warm_lengths[length]:
-                del self.warm_lengths[length]
-        return row
-
     def _release(self, row: int, keep: bool) -> None:
         self.row_of.pop(self.requests[row].id)
         self.requests[row], self.playing[row] = None, False
-        length = int(self.computed[row])
-        key = self.tokens[row, :length].tobytes()
-        if keep and self.settings.prefix_caching and length and key not in self.warm:
-            self.warm[key] = row
-            self.warm_lengths[length] = self.warm_lengths.get(length, 0) + 1
-        else:
-            self.cold.append(row)
+        keep = keep and self.settings.prefix_caching
+        self.rows.give_back(row, self.tokens[row, : self.computed[row] if keep else 0])
 
     @torch.inference_mode()
     def _advance(self, rows: np.ndarray) -> None:
@@ -230,6 +213,8 @@ class TransformersEngine:
 
     def _logits(self, ids: np.ndarray, position: torch.Tensor, visible: torch.Tensor, last: int) -> torch.Tensor:
         """float32 [rows, last, vocabulary]: of the last queries, which the cache's aim says how to place."""
+        if self.capped:  # eager adds the mask to the scores
+            visible = torch.zeros(visible.shape, device=self.device).masked_fill(~visible, -torch.inf)
         return self.model(
             input_ids=self._tensor(ids),
             attention_mask=visible,
@@ -306,8 +291,7 @@ class TransformersEngine:
 
     @torch.inference_mode()
     def score(self, sequences: list[list[int]]) -> list[np.ndarray]:
-        if self.updating or self.unusable:
-            raise RuntimeError(f"nothing can be scored: {self.unusable or 'a weight update is under way'}")
+        refuse_while_resting(self)
         scores = []
         for sequence in sequences:
             ids = torch.tensor([sequence], device=self.device)
@@ -323,18 +307,29 @@ class TransformersEngine:
     def forget(self) -> None:
         """Drop every key and value; rows in play are computed again before their next token."""
         self.computed[:] = 0
-        self.cold += self.warm.values()
-        self.cold.sort(reverse=True)
-        self.warm.clear()
-        self.warm_lengths.clear()
+        self.rows.forget()
+
+    def sleep(self) -> None:
+        self.forget()
+        self.cache.free()
+        self.model.to("cpu")  # on a CPU they stay where they are
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        self.asleep = {"weights", "cache"}
+
+    def wake(self, part: Part) -> None:
+        if part == "weights":
+            self.model.to(self.device)
+        self.asleep.discard(part)
 
     def init_weight_transfer_engine(self, init_info: dict[str, Any]) -> None:
-        if init_info:
-            raise ValueError(f"the transformers engine needs nothing to start a transfer, but got {sorted(init_info)}")
+        self.receiver.meet(init_info)
 
     def start_weight_update(self) -> None:
+        refuse_without_weights(self)
         if self.adapter:
             self.adapter.start()
+        self.tally.begin()
         self.updating = True
 
     def update_weights(self, update_info: dict[str, Any]) -> None:
@@ -343,7 +338,7 @@ class TransformersEngine:
             if self.adapter:
                 self.adapter.receive(update_info)
             else:
-                self._load(tensors_of(update_info, self.read(update_info)))
+                self.weights.load(tensors_of(update_info, self.read(update_info)))
         except BaseException as error:
             self._broke_off(error)
             raise
@@ -354,11 +349,14 @@ class TransformersEngine:
             if self.adapter:
                 self.adapter.finish()
                 self._merge_adapter()
+            self.receiver.finish()
+            faults = self.tally.faults() if self.adapter else self.weights.faults()
         except BaseException as error:
             self._broke_off(error)
             raise
         self.forget()
         self.version = self.version + 1 if weight_version is None else int(weight_version)
+        self.receipt = Receipt(self.version, self.tally.arrived_numbers(), faults)
         self.updating, self.unusable = False, ""
 
     def _only_updating(self) -> None:
@@ -369,19 +367,12 @@ class TransformersEngine:
         """A mixture of weights makes no token until a whole update has gone through."""
         self.updating, self.unusable = False, f"a weight update broke off: {type(error).__name__}: {error}"
 
-    def _load(self, named: list[tuple[str, torch.Tensor]]) -> None:
-        own = self.model.state_dict()
-        for name, tensor in named:
-            if name not in own:
-                raise BadBucket(f"the model has no weight named {name!r}")
-            if own[name].shape != tensor.shape:
-                raise BadBucket(f"weight {name}: {list(tensor.shape)} arrived, the model has {list(own[name].shape)}")
-            own[name].copy_(tensor)
-
     def _merge_adapter(self) -> None:
         """W = base + scale * B A, from the untouched base weights each time."""
         config, tensors = self.adapter.config, self.adapter.tensors
-        scale = config["lora_alpha"] / (config["r"] ** 0.5 if config.get("use_rslora") else config["r"])
+        scale = scale_of(config)
+        for key, tensor in tensors.items():
+            self.tally.arrives(key, tensor)
         own = self.model.state_dict()
         for name, weight in self.base_weights.items():
             own[name].copy_(weight)
@@ -391,8 +382,15 @@ class TransformersEngine:
                 raise BadBucket(f"the adapter changes {name!r}, which the model does not have")
             base = self.base_weights.setdefault(name, own[name].clone())
             down, up = tensors[key].float(), tensors[key.replace("lora_A", "lora_B")].float()
-            own[name].copy_(base.float() + scale * (up @ down).to(base.device))
+            merged = base.float() + scale * (up @ down).to(base.device)
+            self.tally.expect(key, name, merged, tensors[key], own[name].dtype)
+            own[name].copy_(merged)
+            self.tally.find(key, name, own[name])
+
+    def broken(self) -> str:
+        return ""  # it is this process alone
 
     def close(self) -> None:
+        self.receiver.leave()
         if self.adapter:
             self.adapter.close()

@@ -20,13 +20,18 @@ from typing import Any
 
 import numpy as np
 
-from actors.engine import Completion, Request, Scored
+from actors.engine import Completion, Part, Request, Scored, refuse_while_resting, refuse_without_weights
+from actors.receipt import Fault, Receipt
 from actors.settings import EngineSettings
-from actors.transport.adapter import AdapterReceiver
+from actors.transport.adapter import AdapterReceiver, scale_of
+from actors.transport.tally import Tally
 
+BACKENDS = {"nccl": "broadcast", "gloo": "broadcast", "ipc": "same_memory"}  # vLLM has engines of its own of such names
 ADAPTER = ("policy", 1)  # name and id of the one adapter slot
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # the capacities vLLM offers
 CPU_BLOCK = 32  # tokens; the smallest its kernels like: prefixes are cached by whole blocks, and games are short
+TAGS: dict[Part, str] = {"weights": "weights", "cache": "kv_cache"}  # vLLM's names of what sleeps
+WHOLE_CARD_SHARE = 0.85  # of a card that nobody else uses
 SCORE_FIRST = -1  # vLLM's priority of scoring requests; play has 0, lower goes first
 
 
@@ -36,6 +41,27 @@ def prepare_environment() -> None:
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # its warnings are the same thirty lines at every start
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")  # workers share cores: the scheduler places them
+
+
+def check_platform(on_gpu: bool) -> None:
+    """vLLM's CPU and CUDA builds play on nothing else."""
+    from vllm.platforms import current_platform
+
+    if current_platform.is_cpu() == on_gpu:
+        planned, there = ("GPUs", "the CPU") if on_gpu else ("the CPU", "GPUs")
+        raise ValueError(
+            f"this engine was planned for {planned}, but the vLLM of this node plays on {there}: all nodes need the "
+            "installation of the one that starts the run"
+        )
+
+
+def card_memory(settings: EngineSettings) -> dict[str, Any]:
+    """vLLM starts only if its share of the card is free. A cache of a given size is then taken as it is: vLLM's
+    own profile, which else finds the size, would count what others do on the card meanwhile."""
+    arguments: dict[str, Any] = {"gpu_memory_utilization": settings.gpu_memory_share or WHOLE_CARD_SHARE}
+    if settings.gpu_cache_gib is not None:
+        arguments["kv_cache_memory_bytes"] = int(settings.gpu_cache_gib * 2**30)
+    return arguments
 
 
 def prompt_logprobs(output, first: int = 1) -> np.ndarray:
@@ -62,15 +88,15 @@ class VllmEngine:
         settings: EngineSettings,
         model_path: str,
         *,
-        transport: str = "shared_memory",
+        transport: str | None = "shared_memory",
         lora_rank: int = 0,
         seed: int = 0,
         version: int = 0,
         ray_metrics: bool = False,
         trust_remote_code: bool = False,
+        on_gpu: bool = False,
     ):
         prepare_environment()
-        import torch
         from vllm import EngineArgs
         from vllm.config import WeightTransferConfig
         from vllm.lora.request import LoRARequest
@@ -78,11 +104,11 @@ class VllmEngine:
 
         import actors.transport.vllm_receiver  # noqa: F401  (registers the transports)
 
-        on_gpu = torch.cuda.is_available()
+        check_platform(on_gpu)
         if settings.tensor_parallel > 1 and transport == "object_store":
             raise ValueError(
                 f"rollout.engine.tensor_parallel={settings.tensor_parallel} cannot sync over the object store: "
-                "set learner.sync.transport to nccl or shared_memory"
+                "set learner.sync.transport to nccl or gloo, or to shared_memory on one node"
             )
         self.adapter = AdapterReceiver(lora_rank, model_path, trust_remote_code) if lora_rank else None
         self.lora = LoRARequest(*ADAPTER, str(self.adapter.folder)) if self.adapter else None
@@ -94,10 +120,12 @@ class VllmEngine:
             arguments |= {"enable_lora": True, "max_loras": 1, "max_cpu_loras": 1, "max_lora_rank": fitting[0]}
             # vLLM would wrap the output head too, and its wrapper there cannot compute prompt log-probs.
             arguments["lora_target_modules"] = self.adapter.projections
-        else:
-            arguments["weight_transfer_config"] = WeightTransferConfig(backend=transport)
+        elif transport is not None:
+            arguments["weight_transfer_config"] = WeightTransferConfig(backend=BACKENDS.get(transport, transport))
+        if settings.sleep and not on_gpu:
+            raise ValueError("rollout.engine.sleep=true needs a GPU, or rollout.engine.kind=transformers")
         if on_gpu:
-            arguments["gpu_memory_utilization"] = settings.gpu_memory_share
+            arguments |= card_memory(settings) | {"enable_sleep_mode": bool(settings.sleep)}
         else:
             arguments["kv_cache_memory_bytes"] = int(settings.cpu_cache_gib * 2**30)
             arguments["block_size"] = CPU_BLOCK
@@ -106,7 +134,7 @@ class VllmEngine:
         whole_prompts = not on_gpu
         least = settings.max_context if whole_prompts else settings.max_sequences
         step_tokens = max(settings.max_batched_tokens, least)
-        dtype = ("bfloat16" if on_gpu else "float32") if settings.dtype == "auto" else settings.dtype
+        dtype = "float32" if settings.dtype == "auto" else settings.dtype
         eager = not on_gpu if settings.enforce_eager is None else settings.enforce_eager
         stat_loggers = None
         if ray_metrics:
@@ -139,12 +167,15 @@ class VllmEngine:
             ),
             stat_loggers=stat_loggers,
         )
+        self.parallel = settings.tensor_parallel > 1  # its computing is done by processes of their own
         self.version = version
         self.engine.set_weight_version(str(version))
         if self.lora:
             self.load_adapter()
+        self.receipt = Receipt()
         self.updating = False
-        self.unusable = ""  # why no token may be made: an update broke off half-way
+        self.unusable = ""
+        self.asleep: set[Part] = set()
         self.live: set[str] = set()
         self.held: list[Completion] = []  # finished while scoring
         self.scored: dict[str, np.ndarray] = {}
@@ -188,8 +219,7 @@ class VllmEngine:
         self.live.add(request.id)
 
     def step(self) -> list[Completion]:
-        if self.updating or self.unusable:
-            raise RuntimeError(f"no token can be made: {self.unusable or 'a weight update is under way'}")
+        refuse_while_resting(self)
         done, self.held = self.held, []
         if self.engine.has_unfinished_requests():
             done += self.advance()
@@ -269,8 +299,7 @@ class VllmEngine:
     def score(self, sequences: list[list[int]]) -> list[np.ndarray]:
         """Prompt log-probs are never read from the prefix cache. Requests in flight share the
         steps this takes; what finishes meanwhile is returned by the next `step`."""
-        if self.updating or self.unusable:
-            raise RuntimeError(f"nothing can be scored: {self.unusable or 'a weight update is under way'}")
+        refuse_while_resting(self)
         names = [self._add_score(ids, SCORE_FIRST, read_cache=False) for ids in sequences]
         while not all(name in self.scored for name in names):
             self.held += self.advance()
@@ -311,9 +340,26 @@ class VllmEngine:
         if self.adapter is None:
             self.engine.collective_rpc("init_weight_transfer_engine", args=(init_info,))
 
+    def sleep(self) -> None:
+        """vLLM's level 1: the weights wait in the host's memory, whatever a weight update would
+        not bring (LoRA's base, buffers, scales) with them; keys and values are dropped. `keep`
+        leaves requests with the scheduler, which preempts them."""
+        if not self.asleep:
+            self.engine.sleep(level=1, mode="keep")
+            self.asleep = {"weights", "cache"}
+
+    def wake(self, part: Part) -> None:
+        if part in self.asleep:
+            self.engine.wake_up([TAGS[part]])
+            self.asleep.discard(part)
+
     def start_weight_update(self) -> None:
+        refuse_without_weights(self)
         if self.adapter is None:
-            self.engine.collective_rpc("start_weight_update")
+            if self.updating or self.unusable:
+                self.engine.collective_rpc("drop_weight_update")
+            for step in ("watch_weights", "start_weight_update", "note_weights"):
+                self.engine.collective_rpc(step)
         else:
             self.adapter.start()
         self.updating = True
@@ -332,10 +378,25 @@ class VllmEngine:
             else:
                 self.adapter.finish()
                 self.load_adapter()
+            arrived, faults = self.held_adapter() if self.adapter else self.held_weights()
         self.forget()
         self.version = self.version + 1 if weight_version is None else int(weight_version)
+        self.receipt = Receipt(self.version, arrived, faults)
         self.engine.set_weight_version(str(self.version))
         self.updating, self.unusable = False, ""
+
+    def held_weights(self) -> tuple[dict[str, int], list[Fault]]:
+        from actors.transport.vllm_held import together
+
+        return together(self.engine.collective_rpc("held_weights"))
+
+    def held_adapter(self) -> tuple[dict[str, int], list[Fault]]:
+        arrived = Tally()
+        for name, tensor in self.adapter.tensors.items():
+            arrived.arrives(name, tensor)
+        arguments = ADAPTER[1], self.adapter.tensors, scale_of(self.adapter.config)
+        ranks = self.engine.collective_rpc("held_adapter", args=arguments)
+        return arrived.arrived_numbers(), [fault for faults in ranks for fault in faults]
 
     @contextmanager
     def one_update_step(self) -> Iterator[None]:
@@ -348,6 +409,10 @@ class VllmEngine:
         except BaseException as error:
             self.updating, self.unusable = False, f"a weight update broke off: {type(error).__name__}: {error}"
             raise
+
+    def broken(self) -> str:
+        executor = self.engine.engine_core.engine_core.model_executor
+        return "a process of the engine died" if self.parallel and executor.is_failed else ""
 
     def close(self) -> None:
         if self.adapter:

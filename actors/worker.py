@@ -5,7 +5,8 @@
 
 One thread steps the engine and nobody else touches it. Every call posts a command to it
 and waits for the answer under a time limit; commands run between two steps. While paused,
-or between the start and the end of a weight update, no step is taken and nothing is lost.
+asleep, or between the start and the end of a weight update, no step is taken and nothing is
+lost. A sleep ends with the next weight update: it wakes the weights first and the cache last.
 
 If the engine thread dies, every call from then on raises what killed it.
 """
@@ -27,6 +28,7 @@ import numpy as np
 from actors.engine import Engine
 from actors.play import Failure, Play
 from actors.players import Cast, Endpoint, Policy
+from actors.receipt import Receipt
 from actors.settings import RolloutSettings
 from envs.dialogue import Dialogue
 from envs.episode import Episode, Ticket
@@ -47,7 +49,7 @@ class WorkerSpec:
     model_path: str
     games: dict[str, GameSettings]  # by the name that tickets use
     rollout: RolloutSettings
-    transport: str = "shared_memory"
+    transport: str | None = "shared_memory"  # None: the engine keeps the weights of its folder
     lora_rank: int = 0
     seed: int = 0
     version: int = 0  # of the weights in model_path
@@ -102,6 +104,7 @@ def make_engine(spec: WorkerSpec, index: int) -> Engine:
         "lora_rank": spec.lora_rank,
         "version": spec.version,
         "trust_remote_code": spec.trust_remote_code,
+        "on_gpu": bool(spec.rollout.gpus_per_worker),
     }
     if settings.kind == "transformers":
         from actors.transformers_engine import TransformersEngine
@@ -124,7 +127,10 @@ def make_cast(spec: WorkerSpec, engine: Engine) -> Cast:
     for name, path in spec.rollout.frozen.items():
         from actors.transformers_engine import TransformersEngine
 
-        frozen = TransformersEngine(spec.rollout.engine.model_copy(update={"tensor_parallel": 1}), path)
+        own = {"tensor_parallel": 1, "max_sequences": spec.rollout.frozen_sequences}
+        frozen = TransformersEngine(
+            spec.rollout.engine.model_copy(update=own), path, on_gpu=bool(spec.rollout.gpus_per_worker)
+        )
         policies[f"frozen:{name}"] = Policy(frozen, dialogue(path), trained=False)
     endpoints = {f"endpoint:{name}": Endpoint(name, settings) for name, settings in spec.rollout.endpoints.items()}
 
@@ -144,6 +150,7 @@ class RolloutWorker:
         self.failure: WorkerFailed | None = None
         self.closing = False
         self.paused = False
+        self.asleep_since: float | None = None
         self.beat = time.monotonic()
         self.busy_seconds = 0.0
         self.up = threading.Event()
@@ -175,9 +182,8 @@ class RolloutWorker:
         return make_game(game.name, game.options)
 
     def _tick(self) -> None:
-        resting = self.paused or self.engine.updating or not self.play_state.busy()
-        self._obey(REST_SECONDS if resting else 0.0)
-        if not (self.paused or self.engine.updating or self.closing) and self.play_state.busy():
+        self._obey(REST_SECONDS if self._resting() else 0.0)
+        if not (self._resting() or self.closing):
             started = time.monotonic()
             finished = self.play_state.step()
             self.busy_seconds += time.monotonic() - started
@@ -186,6 +192,10 @@ class RolloutWorker:
                     self.results += finished
                     self.news.notify_all()
         self.beat = time.monotonic()
+
+    def _resting(self) -> bool:
+        asleep = self.asleep_since is not None
+        return self.paused or asleep or self.engine.updating or not self.play_state.busy()
 
     def _obey(self, wait_seconds: float) -> None:
         """Run every posted command; wait for the first one if there is nothing else to do."""
@@ -241,6 +251,8 @@ class RolloutWorker:
     def alive(self) -> None:
         if self.failure is not None:
             raise self.failure
+        if self.engine is not None and (why := self.engine.broken()):
+            raise WorkerFailed(f"rollout worker {self.index}: {why}")
 
     def play(self, tickets: list[Ticket], temperature: float | None = None) -> None:
         """Take on these tickets; each comes back once through `finished`."""
@@ -277,17 +289,51 @@ class RolloutWorker:
     def score(self, sequences: list[list[int]]) -> list[np.ndarray]:
         return self._call(lambda: self.engine.score(sequences))
 
+    def sleep(self) -> None:
+        """Returns once the engines have given the card's memory back."""
+        self._call(self._sleep)
+
+    def _sleep(self) -> None:
+        if self.asleep_since is None:
+            self.asleep_since = time.monotonic()
+        for engine in self._engines():
+            engine.sleep()
+
+    def _wake(self) -> None:
+        for engine in self._engines():
+            engine.wake("weights")
+            engine.wake("cache")
+        if self.asleep_since is not None:
+            self.play_state.rested(time.monotonic() - self.asleep_since)
+            self.asleep_since = None
+
+    def _engines(self) -> list[Engine]:
+        """The policy's and the frozen policies': all of this worker's card."""
+        return [policy.engine for policy in self.play_state.cast.policies.values()]
+
     def init_weight_transfer_engine(self, init_info: dict[str, Any]) -> None:
         self._call(lambda: self.engine.init_weight_transfer_engine(init_info))
 
     def start_weight_update(self) -> None:
-        self._call(self.engine.start_weight_update)
+        def start() -> None:
+            self.engine.wake("weights")
+            self.engine.start_weight_update()
+
+        self._call(start)
 
     def update_weights(self, update_info: dict[str, Any]) -> None:
         self._call(lambda: self.engine.update_weights(update_info))
 
     def finish_weight_update(self, weight_version: str | None = None) -> None:
-        self._call(lambda: self.engine.finish_weight_update(weight_version))
+        def finish() -> None:
+            self.engine.finish_weight_update(weight_version)
+            self._wake()
+
+        self._call(finish)
+
+    def receipt(self) -> Receipt:
+        """What the engine says about the last weights it was sent."""
+        return self._call(lambda: self.engine.receipt)
 
     def status(self) -> dict[str, float]:
         """Counters since the start, read beside the engine thread."""

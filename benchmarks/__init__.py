@@ -3,6 +3,7 @@
     python -m benchmarks                 everything, one after the other (make bench)
     python -m benchmarks.rollout         one of: rollout, learner, sync, stages
     ... --quick                          fewer sizes and rounds
+    python -m benchmarks.gpu             not how fast, but whether right: the GPU path on a card (make gpu-check)
 
 Benchmarks stand beside the floors: they may import all of them, none imports a benchmark.
 """

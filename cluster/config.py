@@ -19,6 +19,11 @@ from reward_service.settings import RewardSettings
 class ModelSettings(Settings):
     path: str = Field("embedded", description="'embedded', a Hugging Face name, or a local folder")
     revision: str | None = Field(None, description="revision of a Hugging Face model")
+    download_seconds: float = Field(
+        7200.0,
+        gt=0,
+        description="time limit for every node to fetch a model of the Hugging Face hub, before all others",
+    )
     trust_remote_code: bool = Field(False, description="run code that comes with the model")
     embedded: EmbeddedSettings = Field(default_factory=EmbeddedSettings)
 
@@ -92,17 +97,12 @@ class RunConfig(Settings):
         if rank and transport not in ("auto", "adapter"):
             raise ValueError(f"learner.lora.rank={rank} syncs by adapter only, but learner.sync.transport={transport}")
         gpus = self.rollout.gpus_per_worker, self.learner.gpus_per_rank
-        if transport in ("nccl", "ipc") and not all(gpus):
+        if transport in ("nccl", "ipc") and 0 in gpus:
             raise ValueError(
                 f"learner.sync.transport={transport} moves weights between GPUs: rollout.gpus_per_worker and "
-                "learner.gpus_per_rank have to be above 0"
+                "learner.gpus_per_rank cannot be 0"
             )
         engine = self.rollout.engine
-        if engine.tensor_parallel > 1 and engine.tensor_parallel != self.rollout.gpus_per_worker:
-            raise ValueError(
-                f"rollout.engine.tensor_parallel={engine.tensor_parallel} needs rollout.gpus_per_worker="
-                f"{engine.tensor_parallel}, not {self.rollout.gpus_per_worker:g}"
-            )
         if engine.max_batched_tokens < engine.max_sequences:
             raise ValueError(
                 f"rollout.engine.max_batched_tokens={engine.max_batched_tokens} is smaller than "
@@ -115,6 +115,8 @@ class RunConfig(Settings):
             )
         if self.learner.offload_optimizer and self.learner.zero == 0:
             raise ValueError("learner.offload_optimizer needs learner.zero of 1, 2 or 3")
+        if self.learner.offload_parameters and self.learner.zero != 3:
+            raise ValueError(f"learner.offload_parameters needs learner.zero=3, not {self.learner.zero}")
         credit = self.learner.credit
         labelled = self.reward.shaper == "aria" and self.reward.intentions.gives == "outcome"
         if self.reward.gives_advantages and credit.method != "reinforce":
@@ -138,10 +140,10 @@ class RunConfig(Settings):
                 "learner.credit.method=twosome trains a choice among listed actions, which rollout.choose_listed=true "
                 "makes; learner.credit.method=gae is the same credit for free text"
             )
-        attention = self.learner.attention
-        if self.rollout.choose_listed and attention != "sdpa" and (attention != "auto" or self.learner.gpus_per_rank):
+        if self.rollout.choose_listed and self.learner.attention not in ("auto", "sdpa", "eager"):
             raise ValueError(
-                "rollout.choose_listed=true needs learner.attention=sdpa: no other kernel keeps listed actions apart"
+                f"rollout.choose_listed=true needs learner.attention=sdpa: {self.learner.attention} does not keep "
+                "listed actions apart"
             )
         return self
 

@@ -17,6 +17,11 @@ from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
 
+from cluster.config import RunConfig
+from cluster.errors import ConfigError
+from cluster.plan.lines import lines
+from cluster.plan.machine import here
+from cluster.plan.of_run import plan_run
 from cluster.run_folder import gpus, installed
 
 IMPORTS = ("torch", "vllm", "ray", "deepspeed", "transformers", "peft", "sentence_transformers", "hdbscan")
@@ -36,10 +41,10 @@ class Finding:
         return f"{self.level:<4}  {self.subject:<22} {self.what}{f'  ->  {self.mend}' if self.mend else ''}"
 
 
-def examine() -> int:
-    """Print every finding; 1 if anything has to be mended before a run can work."""
+def examine(config: RunConfig) -> int:
+    """Print every finding, and what the run would take; 1 if anything has to be mended before it can work."""
     failed = 0
-    for check in CHECKS:
+    for check in (*CHECKS, lambda: plan_of(config)):
         for finding in check():
             print(finding.line(), flush=True)
             failed += finding.level == "fail"
@@ -167,7 +172,8 @@ def processors() -> Iterator[Finding]:
             "fail", "GPUs", "none seen by nvidia-smi, but the GPU build of vLLM is installed", "make setup DEVICE=cpu"
         )
     else:
-        yield Finding("ok", "GPUs", "; ".join(cards) or "none; everything runs on the CPU")
+        there = "; ".join(cards) or "none; everything runs on the CPU"
+        yield Finding("ok", "GPUs", there, "make gpu-check proves them" if cards else "")
 
 
 def disk() -> Iterator[Finding]:
@@ -223,6 +229,17 @@ def ray_cluster() -> Iterator[Finding]:
         )
     else:
         yield Finding("ok", "ray tokens", f"RAY_AUTH_MODE={mode or 'unset'}")
+
+
+def plan_of(config: RunConfig) -> Iterator[Finding]:
+    """Of a run on this machine alone."""
+    try:
+        plan = plan_run(config, here())
+    except ConfigError as error:
+        yield Finding("fail", f"plan of {config.name}", str(error))
+        return
+    for line in lines(plan):
+        yield Finding("ok" if line else "", f"plan of {config.name}" if line else "", line)
 
 
 def _unreachable(address: str) -> str | None:

@@ -39,4 +39,4 @@ class SyncError(RunError):
 
 
 class ParityError(SyncError):
-    """The engines' log-probs are not those of the trained weights."""
+    """An engine does not hold the trained weights, or computes something else with them."""

@@ -101,8 +101,9 @@ def opponent(game: str, player: str, options: dict) -> Player:
         if not (folder / "config.json").is_file():
             raise ConfigError(f"{player}: {folder} is no whole model (an adapter is merged by `parley evaluate`)")
         from actors.lone_player import LonePlayer
+        from cluster.plan.machine import here
 
-        return LonePlayer(folder)
+        return LonePlayer(folder, on_gpu=here().has_cuda)
     try:
         return make_player(game, player.removeprefix("scripted:"), options)
     except ValueError as error:

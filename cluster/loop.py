@@ -5,7 +5,12 @@
        +------------------------ consumed --------------------------+
 
 With max_staleness 0 the workers rest while the learners update; with 1 they already play
-the next batch. A deeper pipeline only admits more tickets: nothing here changes.
+the next batch. A deeper pipeline only admits more tickets: nothing here changes. Where a card
+cannot hold both (`rollout.engine.sleep`), what is in play rests too, and goes on after the sync:
+
+    sleep -> update -> sync (wakes the weights, transfers, wakes the cache) -> play
+
+Where cards are shared no engine starts while the learners are at work: it would take what they need.
 
 A restart continues from the last checkpoint: optimiser, counters, seeds and ledger come
 back; episodes that were in flight are played again from their tickets.
@@ -15,10 +20,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
+
+from ray import ObjectRef
 
 from actors.fleet import Finished, Fleet
 from cluster.checkpoints import CheckpointStore
@@ -27,11 +34,13 @@ from cluster.evaluate import Evaluation, evaluate
 from cluster.ledger import Ledger
 from cluster.metrics import Metrics
 from cluster.play_through import Playing
+from cluster.probe_texts import ProbeTexts
 from cluster.report.samples import Samples
 from cluster.run_folder import RunFolder
 from cluster.sync import SyncReport, WeightSync
 from learners.group import LearnerGroup
 from reward_service.remote import RewardService
+from reward_service.shaper import ShapedRewards
 from reward_service.storage import read_state, write_state
 
 LISTEN_SECONDS = 0.02  # between two looks at the learners
@@ -49,10 +58,11 @@ class TrainingLoop:
         sync: WeightSync,
         metrics: Metrics,
         checkpoints: CheckpointStore,
+        texts: ProbeTexts,
     ):
         self.config, self.folder, self.fleet, self.learners = config, folder, fleet, learners
         self.ledger, self.rewards, self.sync = ledger, rewards, sync
-        self.metrics, self.checkpoints = metrics, checkpoints
+        self.metrics, self.checkpoints, self.texts = metrics, checkpoints, texts
         self.playing = Playing(fleet, ledger, self.welcome, rewards.receive, config.rollout.batch_seconds)
         self.update = 0  # also the version of the weights
         self.evaluations: list[Evaluation] = []
@@ -71,12 +81,14 @@ class TrainingLoop:
             with self.stage("shape"):
                 names = [(result.ticket.number, result.ticket.attempt) for result in results]
                 rewards = self.rewards.shape(self.ledger.next_batch, names, episodes)
-            with self.stage("learn"):
-                learned = self.learners.update(episodes, rewards, meanwhile=self.listen)
-            self.samples.keep(self.update + 1, episodes, rewards)
-            self.update += 1
-            with self.stage("sync"):
-                synced = self.sync.publish(self.update)
+            with self.learners_at_work():
+                with self.stage("learn"):
+                    learned = self.learn(episodes, rewards)
+                self.samples.keep(self.update + 1, episodes, rewards)
+                self.update += 1
+                self.texts.heard(episodes)
+                with self.stage("sync"):
+                    synced = self.sync.publish(self.update)
             self.ledger.consume()
             self.ledger.check()
             last = self.update == self.config.updates
@@ -86,12 +98,23 @@ class TrainingLoop:
             if last or self.due(self.config.checkpoint.every):
                 self.save()
 
+    def learn(self, episodes: list[ObjectRef], rewards: Sequence[ShapedRewards]) -> dict[str, float]:
+        if self.config.rollout.engine.sleep:
+            self.fleet.sleep()
+        return self.learners.update(episodes, rewards, meanwhile=self.listen)
+
+    def learners_at_work(self) -> AbstractContextManager:
+        """On shared cards no engine starts beside them."""
+        rollout = self.config.rollout
+        return self.fleet.no_starts() if rollout.share_cards or rollout.engine.sleep else nullcontext()
+
     def listen(self) -> None:
         self.playing.listen(LISTEN_SECONDS)
 
     def welcome(self) -> None:
         """A worker that replaces a lost one gets the current weights before it plays."""
-        self.sync.publish(self.update)
+        with self.learners_at_work():
+            self.sync.publish(self.update)
 
     def due(self, every: int) -> bool:
         return every > 0 and self.update % every == 0

@@ -6,11 +6,15 @@ import json
 import logging
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cluster.config import RunConfig
 from cluster.errors import ConfigError
 from cluster.run_folder import RunFolder
 from cluster.show import Show
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
 
 
 def policy_folder(config: RunConfig, folder: RunFolder, show: Show) -> Path | str:
@@ -30,11 +34,12 @@ def policy_folder(config: RunConfig, folder: RunFolder, show: Show) -> Path | st
             shutil.copytree(made, copy.with_suffix(".part"), dirs_exist_ok=True)
             copy.with_suffix(".part").rename(copy)
         return copy
-    if config.model.revision and not Path(config.model.path).is_dir():
-        from huggingface_hub import snapshot_download
+    if Path(config.model.path).is_dir():
+        return config.model.path
+    from cluster.download import on_every_node
 
-        return snapshot_download(config.model.path, revision=config.model.revision)
-    return config.model.path
+    show.stage(f"fetching {config.model.path} to every node")
+    return on_every_node(config.model.path, config.model.revision, config.model.download_seconds)
 
 
 def model_to_measure(config: RunConfig, model: str, folder: RunFolder, show: Show) -> Path | str:
@@ -43,25 +48,29 @@ def model_to_measure(config: RunConfig, model: str, folder: RunFolder, show: Sho
     if not adapter.is_file():
         config.model.path = model
         return policy_folder(config, folder, show)
+    show.stage("merging the adapter into its base model")
+    config.learner.lora.rank = 0
+    return merge_adapter(model, folder.path / "merged_policy")
+
+
+def merge_adapter(adapter: str, merged: Path) -> Path:
+    """The folder of a whole model: the adapter's base, moved by it."""
     from peft import AutoPeftModelForCausalLM
     from transformers import AutoTokenizer
 
-    show.stage("merging the adapter into its base model")
-    merged = folder.path / "merged_policy"
-    base = json.loads(adapter.read_text())["base_model_name_or_path"]
+    base = json.loads((Path(adapter) / "adapter_config.json").read_text())["base_model_name_or_path"]
     try:
-        AutoPeftModelForCausalLM.from_pretrained(model).merge_and_unload().save_pretrained(merged)
-        AutoTokenizer.from_pretrained(model).save_pretrained(merged)
+        AutoPeftModelForCausalLM.from_pretrained(adapter).merge_and_unload().save_pretrained(merged)
+        AutoTokenizer.from_pretrained(adapter).save_pretrained(merged)
     except OSError as error:
         raise ConfigError(
-            f"adapter {model} was made for {base!r}, which cannot be loaded: {first_line(error)}"
+            f"adapter {adapter} was made for {base!r}, which cannot be loaded: {first_line(error)}"
         ) from error
-    config.learner.lora.rank = 0
     return merged
 
 
-def check_model(model: Path | str, config: RunConfig) -> int:
-    """Refuse early what would fail late; returns the vocabulary's size."""
+def check_model(model: Path | str, config: RunConfig, trained: bool = False) -> int:
+    """Refuse early what would fail late, before anything is started; returns the vocabulary's size."""
     from transformers import AutoConfig
 
     try:
@@ -75,7 +84,43 @@ def check_model(model: Path | str, config: RunConfig) -> int:
             f"rollout.engine.max_context={config.rollout.engine.max_context} is more than the {limit} positions "
             f"of model {config.model.path}"
         )
+    if config.model.path != "embedded":
+        try:
+            _check_kind(loaded, config, trained)
+        except (ValueError, ImportError) as error:
+            raise ConfigError(f"model.path={config.model.path}: {first_line(error)}") from error
     return text.vocab_size
+
+
+def _check_kind(loaded: PretrainedConfig, config: RunConfig, trained: bool) -> None:
+    from learners.architecture import check_architecture, class_of, tried
+    from learners.routers import router_modules
+
+    if trained and config.rollout.choose_listed:
+        _check_window(loaded.get_text_config(), config.rollout.engine.max_context)
+    if trained:
+        model, engine = check_architecture(loaded, config.learner, config.model.trust_remote_code), config.rollout
+        adapts, on_cpu = config.learner.lora.rank > 0, not engine.gpus_per_worker
+        if adapts and on_cpu and engine.engine.kind == "vllm" and router_modules(model):
+            raise ValueError(
+                f"learner.lora.rank={config.learner.lora.rank}: vLLM has no kernel on CPU for experts where adapters "
+                "are served; set rollout.engine.kind=transformers, or learner.lora.rank=0"
+            )
+    if config.rollout.engine.kind == "vllm" and not tried(loaded):
+        from actors.architectures import check_vllm_plays
+
+        made_by = class_of(loaded)
+        check_vllm_plays(loaded.architectures or [], made_by is not None and made_by.is_backend_compatible())
+
+
+def _check_window(text: PretrainedConfig, max_context: int) -> None:
+    window = getattr(text, "sliding_window", None)
+    kinds = getattr(text, "layer_types", None) or ["sliding_attention"]  # none named: every layer has the window
+    if window is not None and window < max_context and "sliding_attention" in kinds:
+        raise ValueError(
+            f"choices among listed actions do not fit a sliding window of {window} tokens: set rollout.choose_listed="
+            f"false, or rollout.engine.max_context to at most {window}"
+        )
 
 
 def first_line(error: Exception) -> str:

@@ -55,12 +55,15 @@ def serve_model(asked: argparse.Namespace) -> None:
     config, model, name = _resolved(asked)
     with _scratch() as folder, _stopped_by_signals():
         from actors.serving import ModelServer, Serving, ServingError, free_port
+        from cluster.plan.machine import here
+        from cluster.plan.of_run import plan_run
         from cluster.policy import check_model
 
         try:
             port = free_port(asked.host, asked.port)
             whole = _whole(config, model, folder)
             check_model(whole, config)
+            config = plan_run(config, here(), "play", whole).config
             serving = Serving(
                 model=str(whole),
                 name=name,
@@ -70,6 +73,7 @@ def serve_model(asked: argparse.Namespace) -> None:
                 key=os.environ.get(KEY_VARIABLE, ""),
                 seed=config.seed,
                 trust_remote_code=config.model.trust_remote_code,
+                on_gpu=bool(config.rollout.gpus_per_worker),
             )
             print(f"loading {whole}", flush=True)
             with ModelServer(serving, folder / LOG) as server, _deaf_while_leaving():

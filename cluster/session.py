@@ -13,17 +13,21 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cluster import placement
+from rich.markup import escape
+
 from cluster.checkpoints import CheckpointStore
 from cluster.config import RunConfig
 from cluster.errors import CheckpointError, ConfigError, ParleyError, RunError
 from cluster.metrics import Metrics
 from cluster.picture import draw_curve
+from cluster.plan.lines import summary as plan_summary
+from cluster.plan.machine import Machine, of_ray
+from cluster.plan.of_run import plan_run
 from cluster.policy import check_model, model_to_measure, policy_folder
 from cluster.run_folder import RunFolder
 from cluster.show import Show
@@ -31,8 +35,11 @@ from envs.registry import make_game
 from envs.settings import GameSettings
 
 if TYPE_CHECKING:
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
     from actors.fleet import Fleet
     from cluster.play_through import Playing
+    from learners.group import LearnerGroup
 
 
 def train(config: RunConfig, folder: RunFolder) -> dict:
@@ -50,7 +57,10 @@ def resume(config: RunConfig, folder: RunFolder) -> dict:
 
 
 def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
+    from actors.transport.digest import digest
     from cluster.loop import TrainingLoop
+    from cluster.places import shared_cards
+    from cluster.probe_texts import ProbeTexts
     from cluster.sync import WeightSync
     from learners.group import LearnerGroup
     from reward_service.remote import RewardService
@@ -61,40 +71,45 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
         show = house.enter_context(Show(config, folder))
         if "working_dir_files" in str(folder.path):  # Ray's copy of a submitted job's working directory
             show.line(f"warning: {folder.path} goes when the job's node does; give output=/a/shared/folder")
-        nodes = house.enter_context(ray_cluster(config, show))
-        transport = placement.transport(config, nodes)
+        machine = house.enter_context(ray_cluster(show))
+        plan = plan_run(config, machine)
+        config = plan.config
+        show.line(escape("; ".join([plan_summary(plan), *plan.notes])))
         with named_failures():
             model = policy_folder(config, folder, show)
-            vocabulary = check_model(model, config)
+            check_model(model, config, trained=True)
         metrics = house.enter_context(Metrics(folder, config, show, resume_at=_update_of(checkpoint)))
         show.stage("starting learners and rollout workers")
+        with named_failures():
+            places = house.enter_context(shared_cards(config))
         learners = LearnerGroup(
             config.learner,
             str(model),
             config.rollout.temperature,
             seed=config.seed,
             name=folder.path.name,
-            transport=transport,
             ranks_per_worker=config.rollout.engine.tensor_parallel,
             trust_remote_code=config.model.trust_remote_code,
+            digest=digest,
+            places=places,
         )
         house.callback(learners.close)
         games = {config.game.name: config.game}
-        fleet = start_fleet(config, str(model), transport, folder.path.name, house, games, meanwhile=learners.start)
+        transport = config.learner.sync.transport
+        fleet = start_fleet(config, str(model), transport, folder.path.name, house, games, learners, places)
         rewards = RewardService(config.reward, config.game, folder.path.name, steady=config.max_staleness == 0)
         house.callback(rewards.close)
         ledger = _ledger(config, folder.path.name, players)
+        texts = ProbeTexts(config, str(model))
         sync = WeightSync(
             fleet,
             learners,
             config.learner.sync,
-            vocabulary=vocabulary,
-            max_context=config.rollout.engine.max_context,
-            dtype=placement.coarser_dtype(config),
-            seed=config.seed,
+            sequences=texts.sequences,
+            half=plan.dtype != "float32",
         )
         checkpoints = CheckpointStore(folder.checkpoints, config.checkpoint.keep)
-        loop = TrainingLoop(config, folder, fleet, learners, ledger, rewards, sync, metrics, checkpoints)
+        loop = TrainingLoop(config, folder, fleet, learners, ledger, rewards, sync, metrics, checkpoints, texts)
         loop.playing.on_poll = show.playing
         if checkpoint is not None:
             loop.restore(checkpoint)
@@ -143,12 +158,13 @@ def _evaluating(config: RunConfig, model: str, folder: RunFolder, games: dict[st
     with ExitStack() as house:
         house.enter_context(interruptible())
         show = house.enter_context(Show(config, folder))
-        house.enter_context(ray_cluster(config, show, learners=False))
+        machine = house.enter_context(ray_cluster(show))
         with named_failures():
             path = model_to_measure(config, model, folder, show)
             check_model(path, config)
+        config = plan_run(config, machine, "play", path).config
         show.stage("starting rollout workers")
-        fleet = start_fleet(config, str(path), "object_store", folder.path.name, house, games)
+        fleet = start_fleet(config, str(path), None, folder.path.name, house, games)
 
         def seat_with_own_weights() -> None:  # the model's folder holds the weights that are measured
             for worker in fleet.joining():
@@ -165,13 +181,16 @@ def _evaluating(config: RunConfig, model: str, folder: RunFolder, games: dict[st
 def start_fleet(
     config: RunConfig,
     model: str,
-    transport: str,
+    transport: str | None,
     run: str,
     house: ExitStack,
     games: dict[str, GameSettings],
-    meanwhile: Callable[[], None] | None = None,
+    learners: LearnerGroup | None = None,
+    places: list[PlacementGroupSchedulingStrategy] | None = None,
 ) -> Fleet:
-    """Start the workers; `meanwhile` runs while their engines load."""
+    """Start the workers of a planned config, and the learners while their engines load. On shared cards the
+    learners start first: an engine measures what is left of its card, and takes its part of that. On others they
+    are placed first, close together, unless an engine needs several cards of one node."""
     from actors.fleet import Fleet
     from actors.worker import WorkerSpec
 
@@ -185,12 +204,16 @@ def start_fleet(
         seed=config.seed,
         trust_remote_code=config.model.trust_remote_code,
     )
-    fleet = Fleet(config.rollout, spec)
+    fleet = Fleet(config.rollout, spec, places)
     house.callback(fleet.close)
     with named_failures():
+        if learners is not None and places is not None:
+            learners.start()
+        elif learners is not None and config.rollout.engine.tensor_parallel == 1:
+            learners.place()
         fleet.launch()
-        if meanwhile is not None:
-            meanwhile()
+        if learners is not None and places is None:
+            learners.start()
         fleet.start()
     return fleet
 
@@ -226,9 +249,9 @@ def with_policy(players: tuple[tuple[str, str], ...], what: str) -> tuple[tuple[
 
 
 @contextmanager
-def ray_cluster(config: RunConfig, show: Show, learners: bool = True) -> Iterator[int]:
+def ray_cluster(show: Show) -> Iterator[Machine]:
     """Join the cluster that RAY_ADDRESS or a job names, else start one on this machine.
-    Yields the number of nodes."""
+    Yields what it has."""
     import ray
 
     # Engines and DeepSpeed find the compiler tools of the environment that runs this.
@@ -244,9 +267,7 @@ def ray_cluster(config: RunConfig, show: Show, learners: bool = True) -> Iterato
         if joined.dashboard_url:
             show.line(f"Ray dashboard http://{joined.dashboard_url}")
     try:
-        if learners:
-            placement.check(config, ray.cluster_resources())
-        yield len([node for node in ray.nodes() if node["Alive"]])
+        yield of_ray()
     finally:
         if started_here:
             ray.shutdown()

@@ -1,10 +1,14 @@
 """Weights from the learners to the engines, proved each time.
 
-    pause every engine (requests stay) -> transfer -> probe -> resume
+    pause every engine (requests stay) -> transfer -> compare digests -> probe -> resume
 
-The probe scores fixed token ids with every engine and with the trainer's own forward
-pass. A sync that does not match stops the run with ParityError: it is better to have no
-run than one whose samples come from other weights than the ones being trained.
+Digests, at every sync: the trainer's of each tensor that it sends against each engine's of
+what arrived and of what it holds after loading. They prove the bytes. The probe, at the first
+sync, when a worker joins, and every `learner.sync.probe_every` updates: the policy's own
+games, scored by every engine and by the trainer's forward pass. It proves that the bytes are
+computed with as they should be. A sync that does not match stops the run with ParityError: it
+is better to have no run than one whose samples come from other weights than the ones being
+trained.
 
 A worker that dies during a sync is the fleet's business: it is replaced, and the
 replacement gets the weights before it plays. Anything else that goes wrong in a transfer
@@ -14,74 +18,68 @@ stops the run.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from actors.fleet import Fleet
 from cluster.errors import ParityError, SyncError
+from cluster.parity import Scores, byte_faults, gap_between
 from learners.group import LearnerGroup
 from learners.settings import SyncSettings
 
-PROBE_SEQUENCES = 4
-PROBE_TOKENS = 48
-TOLERANCE = {"float32": 1e-4, "bfloat16": 0.15, "float16": 0.15}
+FAULTS_NAMED = 3  # in one message
 
 
 @dataclass(slots=True)
 class SyncReport:
     version: int
     seconds: float
-    parity_gap: float  # largest log-prob difference of the probe; 0 when the probe is off
+    tensors: int  # whose digests were compared, in every engine
+    parity_gap: float  # of the last probe: float32 the largest log-prob difference, else the mean's share
 
     def metrics(self) -> dict[str, float]:
-        return {"sync/seconds": self.seconds, "sync/parity_gap": self.parity_gap, "sync/version": self.version}
-
-
-def probe_sequences(vocabulary: int, max_context: int, seed: int) -> list[list[int]]:
-    """Random ids from the whole vocabulary, so that no row of the embedding or of the
-    output head is out of the probe's reach for good."""
-    rng = np.random.default_rng(seed)
-    length = min(PROBE_TOKENS, max_context - 1)
-    return rng.integers(0, vocabulary, size=(PROBE_SEQUENCES, length)).tolist()
-
-
-def largest_gap(ours: list[np.ndarray], theirs: list[np.ndarray]) -> float:
-    """Largest absolute log-prob difference; infinite where one side is not a number."""
-    gaps = [
-        np.abs(np.asarray(a, np.float64) - np.asarray(b, np.float64)).max() for a, b in zip(ours, theirs, strict=True)
-    ]
-    gap = max(gaps)
-    return float(gap) if np.isfinite(gap) else float("inf")
+        return {
+            "sync/seconds": self.seconds,
+            "sync/tensors": self.tensors,
+            "sync/parity_gap": self.parity_gap,
+            "sync/version": self.version,
+        }
 
 
 class WeightSync:
+    """`sequences` gives token ids of the policy's games, or before there are any, of how they begin."""
+
     def __init__(
         self,
         fleet: Fleet,
         learners: LearnerGroup,
         settings: SyncSettings,
         *,
-        vocabulary: int,
-        max_context: int,
-        dtype: str,
-        seed: int,
+        sequences: Callable[[], list[list[int]]],
+        half: bool,
     ):
         self.fleet, self.learners, self.settings = fleet, learners, settings
-        self.vocabulary, self.max_context, self.seed = vocabulary, max_context, seed
-        self.tolerance = settings.tolerance or TOLERANCE[dtype]
+        self.sequences, self.half = sequences, half
+        self.sent: dict[str, int] = {}  # digests of the last sync
+        self.probed: tuple[list[list[int]], Scores] | None = None  # of the last probe: what, and the trainer's scores
+        self.gap = 0.0
 
     def publish(self, version: int) -> SyncReport:
         """Give every engine the trainer's weights as `version`. Between the pause and the
         resume no token is made. Workers that are still starting are not waited for: they get
         the weights when they join."""
-        started, gap = time.monotonic(), 0.0
+        started = time.monotonic()
+        due = self.probe_is_due(version)
         self.fleet.pause()
         while workers := self.fleet.workers():
             before = self.fleet.restarts
             try:
-                self.learners.send_weights(workers, version)
-                gap = self.probe(version)
+                sent = self.learners.send_weights(workers, version)
+                self.compare(sent, version)
+                if due:
+                    self.probe(version)
             except Exception as error:
                 self.fleet.replace_lost()
                 if self.fleet.restarts == before:  # nobody died: the transfer itself is at fault
@@ -89,24 +87,44 @@ class WeightSync:
                         raise
                     raise SyncError(f"weight sync to version {version} failed: {error}") from error
             if self.fleet.restarts == before:
+                self.sent = sent
                 break  # else again, with those that are left
         for worker in self.fleet.joining():
             self.fleet.joined(worker)
         self.fleet.resume()
-        return SyncReport(version, time.monotonic() - started, gap)
+        return SyncReport(version, time.monotonic() - started, len(self.sent), self.gap)
 
-    def probe(self, version: int) -> float:
-        if not self.settings.probe:
-            return 0.0
-        sequences = probe_sequences(self.vocabulary, self.max_context, self.seed + version)
-        expected = self.learners.score(sequences)
-        worst = 0.0
-        for worker, scores in enumerate(self.fleet.score(sequences)):
-            gap = largest_gap(expected, scores)
-            if gap > self.tolerance:
+    def compare(self, sent: dict[str, int], version: int) -> None:
+        for worker, receipt in enumerate(self.fleet.receipts()):
+            if faults := byte_faults(sent, self.sent, receipt, version):
+                named = "; ".join(f"{fault.tensor} {fault.what}" for fault in faults[:FAULTS_NAMED])
+                more = f"; and {len(faults) - FAULTS_NAMED} more" if len(faults) > FAULTS_NAMED else ""
                 raise ParityError(
-                    f"weight sync to version {version} is wrong: rollout worker {worker} differs from the trainer by "
-                    f"{gap:.2e} in log-prob (tolerance {self.tolerance:.0e}): its engine does not hold the weights sent"
+                    f"weight sync to version {version} is wrong in rollout worker {worker}: {named}{more}"
                 )
-            worst = max(worst, gap)
-        return worst
+
+    def probe_is_due(self, version: int) -> bool:
+        every = self.settings.probe_every
+        if not self.settings.probe:
+            return False
+        return self.probed is None or bool(self.fleet.joining()) or (every > 0 and version % every == 0)
+
+    def probe(self, version: int) -> None:
+        """What was scored at the last probe is scored again, beside something new, so that old
+        and new weights can be told apart."""
+        known, old = self.probed or ([], [])
+        fresh = self.sequences()
+        expected = self.learners.score(known + fresh)
+        worst = 0.0
+        for worker, scores in enumerate(self.fleet.score(known + fresh)):
+            gaps = [gap_between(expected[len(known) :], scores[len(known) :])]
+            if known:
+                gaps.append(gap_between(expected[: len(known)], scores[: len(known)], old))
+            for gap in gaps:
+                if fault := gap.fault(self.half, self.settings.tolerance):
+                    raise ParityError(
+                        f"weight sync to version {version} is wrong: rollout worker {worker} holds the weights sent, "
+                        f"but {fault}: its engine computes another function of them than the trainer"
+                    )
+                worst = max(worst, gap.mean if self.half else gap.largest)
+        self.probed, self.gap = (fresh, expected[len(known) :]), float(np.float64(worst))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ import torch.nn.functional as F
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 NAME = "packed_sdpa"
+VARLEN = "packed_varlen"
+PLAIN = "packed_plain"  # the same by the formula, score for score; also where scores are capped
 BRANCH_TOKENS = 128  # in a row: more see more that they must not, fewer copy what is before them more often
 
 
@@ -120,14 +123,16 @@ def packed_attention(
     scaling: float | None = None,
     dropout: float = 0.0,
     sliding_window: int | None = None,
+    softcap: float | None = None,
     packed: Layout | None = None,
+    plain: bool = False,
     **other: Any,
 ) -> tuple[torch.Tensor, None]:
     """[1, heads, tokens, width] -> [1, tokens, heads, width], as transformers expects."""
-    unknown = [name for name in ("softcap", "s_aux", "position_bias") if other.get(name) is not None]
+    unknown = [name for name in ("s_aux", "position_bias") if other.get(name) is not None]
     if packed is None or unknown:
         reason = f"uses {unknown[0]}" if unknown else "does not hand its arguments on to its attention"
-        raise ValueError(f"{type(module).__name__} {reason}; set learner.attention=eager for this model")
+        raise ValueError(f"{type(module).__name__} {reason}: it would mix what is packed together")
     query, key, value = (tensor[0].transpose(0, 1) for tensor in (query, key, value))  # [tokens, heads, width]
     parts = []
     for rows in packed.rows:
@@ -140,11 +145,76 @@ def packed_attention(
             place = torch.arange(longest, device=q.device)
             behind = place[:, None] - place[None, :]
             mask = (behind >= 0) & (behind < sliding_window)
-        out = F.scaled_dot_product_attention(
-            q, k, v, mask, dropout, is_causal=mask is None, scale=scaling, enable_gqa=q.shape[1] != k.shape[1]
-        )
+        if plain or softcap is not None:
+            out = _by_the_formula(q, k, v, mask, dropout, scaling, softcap)
+        else:
+            if not heads_may_share(q.device.type, q.dtype, mask is not None):
+                k, v = (_for_each_head(tensor, q.shape[1]) for tensor in (k, v))
+            out = F.scaled_dot_product_attention(
+                q, k, v, mask, dropout, is_causal=mask is None, scale=scaling, enable_gqa=q.shape[1] != k.shape[1]
+            )
         parts.append(out.transpose(1, 2).flatten(0, 1))
     return torch.cat(parts)[packed.restore][None], None
+
+
+def heads_may_share(device: str, dtype: torch.dtype, masked: bool) -> bool:
+    """Whether a fused kernel takes fewer heads of keys than of queries. On CUDA that is flash attention's
+    alone, which knows neither masks nor float32: with shared heads torch would compute these by the
+    plain formula, and hold every score."""
+    return device != "cuda" or (dtype in (torch.bfloat16, torch.float16) and not masked)
+
+
+def _for_each_head(tensor: torch.Tensor, heads: int) -> torch.Tensor:
+    """Keys or values, as often as heads of queries share them."""
+    return tensor.repeat_interleave(heads // tensor.shape[1], 1)
+
+
+def varlen_attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    sliding_window: int | None = None,
+    cu_seq_lens_q: torch.Tensor | None = None,
+    max_length_q: int | None = None,
+    **other: Any,
+) -> tuple[torch.Tensor, None]:
+    """torch's own flash attention over sequences laid end to end: no filling, and no copies into rows."""
+    from torch.nn.attention.varlen import varlen_attn
+
+    unknown = [name for name in ("softcap", "s_aux", "position_bias") if other.get(name) is not None]
+    unknown += ["dropout"] if dropout else []
+    if cu_seq_lens_q is None or unknown:
+        reason = f"uses {unknown[0]}" if unknown else "does not hand its arguments on to its attention"
+        raise ValueError(f"{type(module).__name__} {reason}, which learner.attention=varlen does not know; set sdpa")
+    query, key, value = (tensor[0].transpose(0, 1) for tensor in (query, key, value))  # [tokens, heads, width]
+    bounds = cu_seq_lens_q, cu_seq_lens_q, max_length_q, max_length_q
+    window = (-1 if sliding_window is None else sliding_window - 1, 0)
+    shared = query.shape[1] != key.shape[1]
+    return varlen_attn(query, key, value, *bounds, scale=scaling, window_size=window, enable_gqa=shared)[None], None
+
+
+def _by_the_formula(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    dropout: float,
+    scaling: float | None,
+    softcap: float | None,
+) -> torch.Tensor:
+    """softmax(q k / sqrt(width)) v, with scores kept within +-softcap; memory (longest in a row)^2."""
+    key, value = (_for_each_head(tensor, query.shape[1]) for tensor in (key, value))
+    scores = query @ key.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scaling is None else scaling)
+    if softcap is not None:
+        scores = softcap * torch.tanh(scores / softcap)
+    if mask is None:
+        mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+    shares = scores.masked_fill(~mask, -torch.inf).softmax(-1, dtype=torch.float32).to(query.dtype)
+    return F.dropout(shares, dropout) @ value
 
 
 def _taken(tokens: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
@@ -153,3 +223,5 @@ def _taken(tokens: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
 
 
 ALL_ATTENTION_FUNCTIONS.register(NAME, packed_attention)
+ALL_ATTENTION_FUNCTIONS.register(VARLEN, varlen_attention)
+ALL_ATTENTION_FUNCTIONS.register(PLAIN, partial(packed_attention, plain=True))

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import ray
@@ -25,6 +25,9 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from learners.rendezvous import meeting_point
 from learners.settings import LearnerSettings
 from reward_service.shaper import ShapedRewards
+
+if TYPE_CHECKING:
+    from learners.transport.proved import Digest
 
 GRACE_SECONDS = 15.0  # a rank reports its own time limit before the group reports the rank's
 
@@ -41,6 +44,7 @@ class RankActor:
         from learners.rank import LearnerRank
 
         self.rank = LearnerRank(**arguments)
+        self.shares_card = 0 < (arguments["settings"].gpus_per_rank or 0) < 1
 
     def meeting_point(self) -> tuple[str, int]:
         return meeting_point()
@@ -50,6 +54,10 @@ class RankActor:
 
     def call(self, method: str, *arguments: Any) -> Any:
         result = getattr(self.rank, method)(*arguments)
+        if self.shares_card:  # what torch holds without using it is the engine's
+            import torch
+
+            torch.cuda.empty_cache()
         return result if self.rank.rank == 0 else None
 
 
@@ -66,9 +74,12 @@ class LearnerGroup:
         ranks_per_worker: int = 1,
         revision: str | None = None,
         trust_remote_code: bool = False,
+        digest: Digest | None = None,
+        places: Sequence[PlacementGroupSchedulingStrategy] | None = None,
     ):
-        """`transport` is what `settings.sync.transport: auto` was resolved to for the engines;
-        `ranks_per_worker` is the number of processes of one engine (NCCL needs to know)."""
+        """`transport` instead of `settings.sync.transport`; `ranks_per_worker` is the number of processes
+        of one engine (NCCL needs to know). `digest` is what the engines take of each tensor too.
+        `places`: each rank's, where somebody else has made them and will give them back."""
         self.settings, self.name = settings, name
         self.transport = transport
         self.arguments = {
@@ -79,18 +90,31 @@ class LearnerGroup:
             "ranks_per_worker": ranks_per_worker,
             "revision": revision,
             "trust_remote_code": trust_remote_code,
+            "digest": digest,
         }
         self.actors: list[ActorHandle] = []
-        self.placement: PlacementGroup | None = None
+        self.given = self.places = places
+        self.placement: PlacementGroup | None = None  # made here
+
+    def place(self) -> None:
+        """Make room for the ranks, on as few nodes as can be. `start` does it where it was not done before."""
+        try:
+            self._place(time.monotonic() + self.settings.start_seconds)
+        except BaseException:
+            self.close()
+            raise
 
     def start(self) -> None:
         """All ranks up and joined, or an error that says what is missing."""
         deadline = time.monotonic() + self.settings.start_seconds
         try:
-            self._place(deadline)
-            transport = self.transport or resolve_transport(self.settings, alive_nodes())
+            if self.places is None:
+                self._place(deadline)
+            transport = self.transport or self.settings.sync.transport
             for rank in range(self.settings.ranks):
-                self.actors.append(self._rank(rank, self.arguments | {"rank": rank, "transport": transport}))
+                self.actors.append(
+                    self._rank(self.places[rank], self.arguments | {"rank": rank, "transport": transport})
+                )
             meet = self._gather("start", [self.actors[0].meeting_point.remote()], deadline - time.monotonic())[0]
             self._all("start", deadline - time.monotonic(), *meet)
         except BaseException:
@@ -100,7 +124,7 @@ class LearnerGroup:
     def _place(self, deadline: float) -> None:
         settings = self.settings
         have = ray.cluster_resources()
-        for kind, each in (("CPU", settings.cpus_per_rank), ("GPU", settings.gpus_per_rank)):
+        for kind, each in (("CPU", settings.cpus_per_rank), ("GPU", settings.gpus_per_rank or 0.0)):
             if each * settings.ranks > have.get(kind, 0.0):
                 raise LearnerError(
                     f"learner.ranks={settings.ranks} with learner.{kind.lower()}s_per_rank={each:g} needs "
@@ -117,16 +141,17 @@ class LearnerGroup:
                 f"no room for {settings.ranks} learner ranks of {bundle} within learner.start_seconds="
                 f"{settings.start_seconds:g}: {free.get('CPU', 0.0):g} CPUs and {free.get('GPU', 0.0):g} GPUs are free"
             )
+        self.places = [PlacementGroupSchedulingStrategy(self.placement, rank) for rank in range(settings.ranks)]
 
-    def _rank(self, rank: int, arguments: dict[str, Any]) -> ActorHandle:
+    def _rank(self, place: PlacementGroupSchedulingStrategy, arguments: dict[str, Any]) -> ActorHandle:
         settings = self.settings
-        name = f"parley-{self.name}-learner-{rank}"
+        name = f"parley-{self.name}-learner-{arguments['rank']}"
         try:
             return RankActor.options(
                 name=name,
                 num_cpus=settings.cpus_per_rank or 0.001,
-                num_gpus=settings.gpus_per_rank,
-                scheduling_strategy=PlacementGroupSchedulingStrategy(self.placement, rank),
+                num_gpus=settings.gpus_per_rank or 0.0,
+                scheduling_strategy=place,
                 runtime_env={"env_vars": environment(settings)},
             ).remote(arguments)
         except ValueError as error:  # Ray's word for a name that is taken
@@ -144,10 +169,10 @@ class LearnerGroup:
         arguments = list(episodes), ray.put(list(rewards))
         return self._all("update", self.settings.update_seconds, *arguments, meanwhile=meanwhile)
 
-    def send_weights(self, workers: Sequence[ActorHandle], version: int) -> None:
-        """All workers get the weights as `version`. After an error the same or other workers
-        may be sent to again."""
-        self._all("send_weights", self.settings.sync.timeout_seconds, list(workers), version)
+    def send_weights(self, workers: Sequence[ActorHandle], version: int) -> dict[str, int]:
+        """All workers get the weights as `version`; returns the digest of each tensor sent. After
+        an error the same or other workers may be sent to again."""
+        return self._all("send_weights", self.settings.sync.timeout_seconds, list(workers), version)
 
     def score(self, sequences: Sequence[Sequence[int]]) -> list[np.ndarray]:
         """Log-prob at temperature 1 of each token after the first, by the weights that would
@@ -180,6 +205,7 @@ class LearnerGroup:
         if self.placement is not None:
             remove_placement_group(self.placement)
             self.placement = None
+        self.places = self.given
 
     def _all(self, method: str, seconds: float, *arguments: Any, meanwhile: Callable[[], None] | None = None) -> Any:
         """Call a method on every rank; the first rank's answer."""
@@ -225,26 +251,14 @@ def _death(error: RayActorError) -> str:
 
 
 def environment(settings: LearnerSettings) -> dict[str, str]:
-    """Of a rank's process. DeepSpeed builds its CPU part with the ninja beside this Python."""
+    """Of a rank's process. DeepSpeed builds its CPU part with the ninja beside this Python. Ray does not
+    hide GPUs from a process that asked for none."""
     variables = {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
         "TOKENIZERS_PARALLELISM": "false",
     }
-    if not settings.gpus_per_rank:
-        variables |= {"DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": str(max(1, int(settings.cpus_per_rank)))}
-    return variables
-
-
-def alive_nodes() -> int:
-    return sum(1 for node in ray.nodes() if node["Alive"])
-
-
-def resolve_transport(settings: LearnerSettings, nodes: int) -> str:
-    """What `learner.sync.transport: auto` stands for, seen from the learner alone."""
-    if settings.sync.transport != "auto":
-        return settings.sync.transport
-    if settings.lora.rank:
-        return "adapter"
     if settings.gpus_per_rank:
-        return "nccl"
-    return "shared_memory" if nodes == 1 else "object_store"
+        # DeepSpeed asks, when it is imported, for the toolkit of ops that nobody uses
+        return variables | {"DS_ACCELERATOR": "cuda", "DS_IGNORE_CUDA_DETECTION": "1"}
+    threads = str(max(1, int(settings.cpus_per_rank)))
+    return variables | {"DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": threads, "CUDA_VISIBLE_DEVICES": ""}

@@ -9,7 +9,6 @@ that steps as it does: what is learned does not depend on who drives the weights
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ import numpy as np
 import torch
 
 from learners.batch import Trajectory, label_anchors
+from learners.clock import device_time
 from learners.credit import Credit, assign_credit, needs
 from learners.critic import Critic, States, explained
 from learners.minibatches import shares
@@ -66,7 +66,7 @@ class Learning:
         critic: AnyCritic | None = None,  # of credit methods that need one
         reference: Reference | None = None,
     ):
-        self.settings, self.seed, self.rank, self.critic = settings, seed, rank, critic
+        self.settings, self.seed, self.rank, self.critic, self.device = settings, seed, rank, critic, device
         asked = engine, settings, temperature, device
         self.reader = Reader(*asked, critic, reference)
         self.steps = PolicySteps(*asked, optimiser, rank)
@@ -87,10 +87,10 @@ class Learning:
     def update(self, trajectories: list[Trajectory], version: int | None) -> dict[str, float]:
         """`version`: of the weights held now. A step whose gradient is not finite is left out:
         weights and optimiser stay as they were, bit for bit."""
-        began = time.monotonic()
+        began = device_time(self.device)
         judged = self.judge(trajectories, version)
         batch = self.batch(judged, version)
-        prepare = time.monotonic() - began
+        prepare = device_time(self.device) - began
         torch.manual_seed(hash((self.seed, self.updates, self.bad_updates, self.rank)) & 0x7FFF_FFFF)
         nothing = nothing_to_learn(judged, self.settings)
         still = nothing or (self.critic is not None and self.updates < self.settings.critic.warmup_updates)

@@ -66,7 +66,8 @@ def entropies(logits: torch.Tensor, temperature: float) -> torch.Tensor:
 
 
 def _tempered(logits: torch.Tensor, temperature: float) -> torch.Tensor:
-    return logits.to(torch.promote_types(logits.dtype, torch.float32)) / temperature
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return logits if temperature == 1 else logits / temperature
 
 
 # weights of old tokens: constants of the gradient

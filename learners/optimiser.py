@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from learners.settings import LearnerSettings
+from learners.settings import REDUCE_BUCKET, LearnerSettings
 
 
 class GuardedAdamW(torch.optim.AdamW):
@@ -84,7 +84,7 @@ def make_optimiser(parameters: list[torch.nn.Parameter], settings: LearnerSettin
 
 
 def half_precision(settings: LearnerSettings) -> bool:
-    return settings.dtype == "bfloat16" or (settings.dtype == "auto" and settings.gpus_per_rank > 0)
+    return settings.dtype == "bfloat16"
 
 
 def _deepspeed_clips(settings: LearnerSettings) -> bool:
@@ -94,11 +94,13 @@ def _deepspeed_clips(settings: LearnerSettings) -> bool:
 def deepspeed_config(settings: LearnerSettings) -> dict[str, Any]:
     """An update ends when `step` is called, however many micro-batches it had: DeepSpeed
     is told not to count them."""
-    zero: dict[str, Any] = {"stage": settings.zero}
+    zero: dict[str, Any] = {"stage": settings.zero, "reduce_bucket_size": REDUCE_BUCKET}
     if settings.zero == 3:
         zero["stage3_param_persistence_threshold"] = 10_000
     if settings.offload_optimizer and settings.zero and settings.gpus_per_rank:  # on CPU it is there already
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
+    if settings.offload_parameters and settings.gpus_per_rank:
+        zero["offload_param"] = {"device": "cpu", "pin_memory": True}
     config = {
         "train_micro_batch_size_per_gpu": 1,
         "gradient_accumulation_steps": 1,

@@ -20,7 +20,6 @@ step that went too far is shortened until it did not, and the rest of the update
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,12 +28,14 @@ import numpy as np
 import torch
 
 from learners.batch import Trajectory
+from learners.clock import device_time
 from learners.loss import Outcome, Tokens, batch_scale, kl_estimates, token_losses
 from learners.measures import Consistency, Progress, Sums, watch_gap
 from learners.minibatches import plan_share
 from learners.model import pack_logprobs, pack_logprobs_and_entropies
 from learners.optimiser import GuardedAdamW
 from learners.packing import Pack, by_trajectory, pack_trajectories
+from learners.routers import RouterLoad
 from learners.settings import LearnerSettings
 
 TRIES = 3  # to shorten a step, each measured; then it is taken back
@@ -105,6 +106,8 @@ class Taken:
             found["clipped_share"] = float(np.mean([each["clipped"] for each in moved]))
         if settings.loss.entropy:
             found["policy_entropy"] = float(np.mean([each["entropy"] for each in moved]))
+        if settings.loss.router_aux:
+            found["router_load"] = float(np.mean([each["router_load"] for each in moved]))
         return self.consistency | found
 
 
@@ -142,6 +145,8 @@ class PolicySteps:
     ):
         self.engine, self.optimiser, self.settings = engine, optimiser, settings
         self.temperature, self.device, self.rank = temperature, device, rank
+        aux = settings.loss.router_aux
+        self.routers = RouterLoad(engine.module, aux, device) if aux else None
 
     def take(self, batch: Batch, steps: list[list[int]], rate: float, still: bool = False) -> Taken:
         """`steps`: the trajectories of each. `still`: measure on those of the first, and move nothing."""
@@ -156,10 +161,10 @@ class PolicySteps:
             self._check(consistency, taken)
         self.engine.train(not still)
         for number, share in enumerate(steps[:1] if still else steps):
-            began = time.monotonic()
+            began = device_time(self.device)
             unread = None if taken.consistency else consistency
             found, far = self._accumulate(batch, share, unread, guarded=number > 0, still=still)
-            stepped = time.monotonic()
+            stepped = device_time(self.device)
             if not taken.consistency:
                 self._check(consistency, taken)
             taken.progress.append(found)
@@ -168,7 +173,7 @@ class PolicySteps:
                 self.engine.step()
             found["applied"] = not still and self.engine.was_step_applied()
             taken.seconds[0] += stepped - began
-            taken.seconds[1] += time.monotonic() - stepped
+            taken.seconds[1] += device_time(self.device) - stepped
             if far:
                 taken.guarded = len(steps) - number
                 break
@@ -179,10 +184,10 @@ class PolicySteps:
             elif not still:
                 taken.bad += 1
         if self.settings.loss.kl_guard is not None and taken.applied:
-            began = time.monotonic()
+            began = device_time(self.device)
             taken.distances = [found["kl"] if far else self._distance(batch, share)]
             taken.step_left = self._come_near(batch, share, taken.distances)
-            taken.seconds[1] += time.monotonic() - began
+            taken.seconds[1] += device_time(self.device) - began
         return taken
 
     def _accumulate(
@@ -196,7 +201,9 @@ class PolicySteps:
             pack = batch.pack(indices or share[:1])  # a rank without work runs some sequence, for the lockstep
             with torch.set_grad_enabled(not still):
                 outcome, tokens = pack_outcome(self.engine, pack, self.settings, self.temperature, scale, self.device)
-            weight = 1.0 if indices else 0.0
+                loss, weight = outcome.loss, 1.0 if indices else 0.0
+                if self.routers is not None and not still:
+                    loss = loss + self.routers.loss(self._tokens(batch, indices) / self._tokens(batch, share))
             if indices:
                 progress.add(outcome)
                 if consistency is not None:
@@ -206,8 +213,9 @@ class PolicySteps:
                 far = self._too_far(progress.over_ranks()["kl"])
                 weight = math.nan if far else weight
             if not still:  # DeepSpeed takes the mean over ranks; the loss is a sum over them
-                self.engine.backward(weight * outcome.loss * self.settings.ranks)
-        return progress.over_ranks() | {"micro_batches": len(micro_batches)}, far
+                self.engine.backward(weight * loss * self.settings.ranks)
+        load = {} if self.routers is None else {"router_load": self.routers.over_ranks()}
+        return progress.over_ranks() | {"micro_batches": len(micro_batches)} | load, far
 
     # the guard
 
@@ -260,6 +268,9 @@ class PolicySteps:
 
     def _mine(self, batch: Batch, share: Sequence[int]) -> list[list[int]]:
         return plan_share(batch.trajectories, share, self.settings)[self.rank]
+
+    def _tokens(self, batch: Batch, indices: Sequence[int]) -> int:
+        return sum(len(batch.trajectories[index]) for index in indices)
 
     def _scale(self, batch: Batch, share: list[int]) -> float:
         return batch_scale([batch.trajectories[index] for index in share], self.settings.loss_aggregation)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import deepspeed
 import numpy as np
@@ -35,6 +35,9 @@ from learners.reference import Reference, reads_base
 from learners.settings import LearnerSettings
 from reward_service.shaper import ShapedRewards
 
+if TYPE_CHECKING:
+    from learners.transport.proved import Digest
+
 
 class LearnerRank:
     def __init__(
@@ -48,10 +51,11 @@ class LearnerRank:
         ranks_per_worker: int = 1,
         revision: str | None = None,
         trust_remote_code: bool = False,
+        digest: Digest | None = None,
     ):
         self.settings, self.model_path, self.temperature, self.seed = settings, model_path, temperature, seed
         self.rank, self.transport, self.ranks_per_worker = rank, transport, ranks_per_worker
-        self.revision, self.trust_remote_code = revision, trust_remote_code
+        self.revision, self.trust_remote_code, self.digest = revision, trust_remote_code, digest
         self.device = torch.device("cuda", 0) if settings.gpus_per_rank else torch.device("cpu")
         self.version: int | None = 0
         self.sender = None
@@ -79,7 +83,8 @@ class LearnerRank:
             verbose=False,
             timeout=timedelta(seconds=settings.update_seconds),
         )
-        model = load_model(self.model_path, settings, self.seed, self.revision, self.trust_remote_code)
+        source, sharded = (self.revision, self.trust_remote_code), settings.zero == 3
+        model = load_model(self.model_path, settings, self.seed, *source, sharded=sharded)
         self.fingerprint = fingerprint(model)
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.optimiser = make_optimiser(trained, settings)
@@ -90,8 +95,7 @@ class LearnerRank:
         width = self.engine.module.get_output_embeddings().in_features
         critic, reference = make_critic(settings, width, self.device, self.seed), None
         if reads_base(settings):
-            source = self.model_path, self.revision, self.trust_remote_code
-            reference = Reference(self.engine, settings, self.device, *source)
+            reference = Reference(self.engine, settings, self.device, self.model_path, *source, sharded=sharded)
         made = self.engine, self.optimiser, settings, self.temperature, self.device, self.seed, self.rank
         self.learning = Learning(*made, critic, reference)
 
@@ -147,15 +151,15 @@ class LearnerRank:
 
     # weights out
 
-    def send_weights(self, workers: list, version: int) -> None:
+    def send_weights(self, workers: list, version: int) -> dict[str, int]:
         from learners.transport.sender import WeightSender
 
         if self.sender is None:
-            self.sender = WeightSender(
-                self.engine.module, self.transport, self.settings.sync, self.rank, self.ranks_per_worker
-            )
-        self.sender.send(workers, version)
+            made = self.engine.module, self.transport, self.settings.sync, self.rank, self.ranks_per_worker
+            self.sender = WeightSender(*made, self.digest)
+        digests = self.sender.send(workers, version)
         self.version = version
+        return digests
 
     def export(self, folder: str) -> None:
         """Hugging Face format with the tokenizer, or PEFT format of an adapter; gathered by
@@ -174,7 +178,8 @@ class LearnerRank:
             if adapter:
                 write_adapter(target, self.engine.module, weights)
             else:
-                self.engine.module.save_pretrained(target, state_dict=weights)
+                # the names are a checkpoint's already
+                self.engine.module.save_pretrained(target, state_dict=weights, save_original_format=False)
             AutoTokenizer.from_pretrained(
                 self.model_path, revision=self.revision, trust_remote_code=self.trust_remote_code
             ).save_pretrained(target)

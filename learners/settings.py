@@ -8,6 +8,7 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from envs.settings import Settings
 
+REDUCE_BUCKET = 50_000_000  # weights whose gradients DeepSpeed reduces at once; on a card it holds room for them
 Schedule = Literal["constant", "linear", "cosine"]
 
 
@@ -117,6 +118,9 @@ class LossSettings(Settings):
     kl: float = Field(0.0, ge=0, description="coefficient of the distance to the policy that the run started from")
     kl_estimator: Literal["k1", "k2", "k3"] = Field("k3", description="how that distance is estimated at a token")
     entropy: float = Field(0.0, ge=0, description="coefficient of the entropy bonus")
+    router_aux: float = Field(
+        0.0, ge=0, description="models of experts: coefficient of the loss that keeps the routers' load even"
+    )
     kl_guard: float | None = Field(
         None,
         gt=0,
@@ -170,15 +174,28 @@ class CriticSettings(Settings):
 
 
 class SyncSettings(Settings):
-    transport: Literal["auto", "shared_memory", "object_store", "nccl", "ipc", "adapter"] = Field(
+    transport: Literal["auto", "shared_memory", "object_store", "nccl", "gloo", "ipc", "adapter"] = Field(
         "auto",
-        description="how weights reach the engines; auto: adapter for LoRA, nccl on GPUs, shared_memory on one "
-        "CPU node, object_store across nodes",
+        description="how weights reach the engines; auto: adapter for LoRA, ipc on shared cards, nccl between cards, "
+        "else shared_memory on one node, object_store across nodes; gloo is nccl's broadcast between CPUs",
     )
     timeout_seconds: float = Field(300.0, gt=0, description="time limit of one sync")
-    probe: bool = Field(True, description="after every sync compare the engines' log-probs with the trainer's")
+    silence_seconds: float = Field(
+        30.0, gt=0, description="a rollout worker that shows no sign of life for so long in a sync is given up"
+    )
+    probe: bool = Field(
+        True, description="compare the engines' log-probs with the trainer's; digests of the weights always are"
+    )
+    probe_every: int = Field(
+        10,
+        ge=0,
+        description="updates from one such comparison to the next; 0: only at the first sync and when a worker joins",
+    )
     tolerance: float | None = Field(
-        None, gt=0, description="largest gap allowed; default: 1e-4 in float32, 0.15 in half precision"
+        None,
+        gt=0,
+        description="largest gap allowed: in float32 of any log-prob, default 1e-4; in half precision of the mean, as "
+        "a share of the log-probs' spread, default 0.1",
     )
     bucket_mib: int = Field(256, ge=1, description="memory for weights in transit at a time, MiB")
 
@@ -186,11 +203,14 @@ class SyncSettings(Settings):
 class LearnerSettings(Settings):
     ranks: int = Field(1, ge=1, description="DeepSpeed ranks, each a Ray actor")
     cpus_per_rank: float = Field(1.0, ge=0, description="CPUs each rank reserves from Ray")
-    gpus_per_rank: float = Field(0.0, ge=0, description="GPUs each rank reserves from Ray")
+    gpus_per_rank: float | None = Field(
+        None, ge=0, le=1, description="GPUs each rank reserves from Ray; default: 1 where there are GPUs, or its share"
+    )
     zero: Literal[0, 1, 2, 3] = Field(2, description="DeepSpeed ZeRO stage")
     offload_optimizer: bool = Field(False, description="keep optimiser state in CPU memory")
+    offload_parameters: bool = Field(False, description="keep weights in CPU memory while no layer needs them; ZeRO-3")
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="compute type; auto: float32 on CPU, bfloat16 on GPU"
+        "auto", description="compute type; auto: bfloat16 if learner and engine are on GPUs, else float32"
     )
     learning_rate: float = Field(3e-4, gt=0, description="AdamW step size")
     betas: tuple[float, float] = Field((0.9, 0.999), description="AdamW moment decays")
@@ -210,8 +230,10 @@ class LearnerSettings(Settings):
         4096, ge=16, description="tokens packed into one forward pass; bounds activation memory"
     )
     gradient_checkpointing: bool = Field(False, description="recompute activations in the backward pass")
-    attention: Literal["auto", "sdpa", "eager", "flash_attention_2"] = Field(
-        "auto", description="attention kernels; auto: sdpa on CPU"
+    attention: Literal["auto", "sdpa", "varlen", "eager", "flash_attention_2"] = Field(
+        "auto",
+        description="attention kernels; auto: flash_attention_2 on GPUs that have it, else sdpa; varlen: torch's own "
+        "flash attention over packed sequences, on GPUs; eager: the plain formula, to compare with",
     )
     loss_aggregation: Literal["token", "turn", "episode"] = Field(
         "episode", description="what is averaged: tokens, turns or episodes"

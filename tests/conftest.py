@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+from functools import cache
 from pathlib import Path
 
 os.environ.setdefault("DS_ACCELERATOR", "cpu")
@@ -22,8 +23,9 @@ import pytest
 # Modules that start a Ray cluster of their own.
 STARTS_RAY = {
     *("test_benchmarks", "test_cli", "test_doors_out", "test_end_to_end", "test_engine", "test_every_game_trains"),
-    *("test_intention_run", "test_job", "test_offline_run", "test_oni", "test_oni_endpoint", "test_reward_http"),
-    *("test_reward_model_run", "test_sync", "test_trials", "test_twosome_play"),
+    *("test_families", "test_intention_run", "test_job", "test_offline_run", "test_oni", "test_oni_endpoint"),
+    *("test_places", "test_reward_http", "test_reward_model_run", "test_sleep", "test_sync", "test_trials"),
+    "test_twosome_play",
 }
 
 
@@ -64,6 +66,22 @@ def tiny_model(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("tiny_model")
     return build_policy(GameSettings(), EmbeddedSettings(steps=0, seed=7), cache=folder)
+
+
+@pytest.fixture(scope="session")
+def folder_of(tmp_path_factory):
+    """Folder of a small random model of a family, its head tied or not."""
+    from benchmarks.architectures import make
+    from envs.registry import make_game
+    from learners.embedded.tokenizer import make_tokenizer
+
+    tokenizer = make_tokenizer(make_game("twenty_questions", {}).language(), 512)
+
+    @cache
+    def made(family: str, tied: bool):
+        return make(family, tied, tokenizer, tmp_path_factory.mktemp(f"{family}-{tied}"))
+
+    return made
 
 
 @pytest.fixture(scope="session")

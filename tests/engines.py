@@ -22,25 +22,27 @@ torch.set_num_threads(1)  # tiny models: more threads only wait for each other
 KINDS = ("vllm", "transformers")
 
 
-def engine_settings(kind: str) -> EngineSettings:
-    return EngineSettings(kind=kind, max_context=256, max_sequences=32, max_batched_tokens=512, cpu_cache_gib=0.25)
+def engine_settings(kind: str, dtype: str = "float32") -> EngineSettings:
+    return EngineSettings(
+        kind=kind, dtype=dtype, max_context=256, max_sequences=32, max_batched_tokens=512, cpu_cache_gib=0.25
+    )
 
 
 @cache
-def shared_engine(kind: str, path: str, lora_rank: int = 0) -> Engine:
+def shared_engine(kind: str, path: str, lora_rank: int = 0, dtype: str = "float32") -> Engine:
     transport = "adapter" if lora_rank else "shared_memory"
     if kind == "vllm":
         from actors.vllm_engine import VllmEngine
 
-        return VllmEngine(engine_settings(kind), path, transport=transport, lora_rank=lora_rank)
+        return VllmEngine(engine_settings(kind, dtype), path, transport=transport, lora_rank=lora_rank)
     from actors.transformers_engine import TransformersEngine
 
-    return TransformersEngine(engine_settings(kind), path, transport=transport, lora_rank=lora_rank)
+    return TransformersEngine(engine_settings(kind, dtype), path, transport=transport, lora_rank=lora_rank)
 
 
-def model_of(path: str, seed: int = 0, shake: float = 0.0):
+def model_of(path: str, seed: int = 0, shake: float = 0.0, **options):
     """The folder's model in float32, every weight moved by noise of this size."""
-    model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+    model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, **options).eval()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for weight in model.parameters():
@@ -52,7 +54,7 @@ def model_of(path: str, seed: int = 0, shake: float = 0.0):
 def model_logprobs(model, ids: Iterable[int], temperature: float = 1.0) -> np.ndarray:
     """Log-prob of each token after the first, from one whole forward pass."""
     row = torch.tensor([[int(token) for token in ids]])
-    logp = torch.log_softmax(model(row).logits[0, :-1] / temperature, -1)
+    logp = torch.log_softmax(model(row).logits[0, :-1].float() / temperature, -1)
     return logp.gather(1, row[0, 1:, None])[:, 0].numpy()
 
 
@@ -81,13 +83,29 @@ def send_bucket(engine: Engine, weights: Iterable[tuple[str, torch.Tensor]], **c
         segment.unlink()
 
 
-def send(engine: Engine, model, version: int, keep: Callable[[str], bool] = lambda name: True) -> None:
-    """A whole sync in two buckets of the weights whose name `keep` lets through."""
-    weights = [(name, weight) for name, weight in model.named_parameters() if keep(name)]
+Weights = list[tuple[str, torch.Tensor]]
+CUT = 5  # tensors in the first bucket
+
+
+def send(engine: Engine, model, version: int, spoil: Callable[[Weights], Weights] = lambda weights: weights) -> None:
+    """A whole sync of what `spoil` makes of the model's weights."""
+    send_weights(engine, spoil([(name, weight.detach()) for name, weight in model.named_parameters()]), version)
+
+
+def send_weights(engine: Engine, weights: Weights, version: int) -> None:
+    """In two buckets."""
     engine.init_weight_transfer_engine({})
     engine.start_weight_update()
-    send_bucket(engine, weights[:5])
-    send_bucket(engine, weights[5:])
+    send_bucket(engine, weights[:CUT])
+    send_bucket(engine, weights[CUT:])
+    engine.finish_weight_update(str(version))
+
+
+def send_adapter(engine: Engine, ray, weights: Weights, peft_config: dict, version: int) -> None:
+    info, payload = bucket_of(weights)
+    info |= {"reference": [ray.put(payload)], "peft_config": peft_config}
+    engine.start_weight_update()
+    engine.update_weights(info)
     engine.finish_weight_update(str(version))
 
 

@@ -60,17 +60,17 @@ def test_debug_shows_the_traceback():
 def test_a_dry_run_prints_a_recipe_and_the_placement_and_makes_no_folder(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     overrides = ["rollout.workers=2", "learner.ranks=2", "learner.zero=3", "learner.cpus_per_rank=1.5"]
-    assert cli.main(["train", DEMO, overrides[0], "--dry-run", *overrides[1:]]) == 0
+    assert cli.main(["train", DEMO, overrides[0], "--dry-run", "--machine", "2x4x80", *overrides[1:]]) == 0
     printed = capsys.readouterr().out
     assert RunConfig(**yaml.safe_load(printed)) == load_recipe(DEMO, overrides)
-    placement = [line.split() for line in printed.splitlines() if line.startswith("#   ")]
-    assert placement == [
-        ["#", "rollout", "worker", "0", "CPU", "1"],
-        ["#", "rollout", "worker", "1", "CPU", "1"],
-        ["#", "learner", "rank", "0", "CPU", "1.5"],
-        ["#", "learner", "rank", "1", "CPU", "1.5"],
-        ["#", "together", "CPU", "5"],
-    ]
+    plan = dict(line[2:].split("  ", 1) for line in printed.splitlines() if line.startswith("# ") and "  " in line)
+    assert {name: plan[name].strip() for name in ("machine", "learner", "engine", "weights go by", "cards")} == {
+        "machine": "CUDA build, 2 nodes x 4 cards of 80 GiB",
+        "learner": "2 ranks on 1 GPU and 1.5 CPU, bfloat16, sdpa, ZeRO-3, all weights",
+        "engine": "2 workers on 1 GPU and 1 CPU, bfloat16, vllm",
+        "weights go by": "nccl",
+        "cards": "0: rank 0   1: rank 1   6: worker 0   7: worker 1",
+    }
     assert list(tmp_path.iterdir()) == []
 
 

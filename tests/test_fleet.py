@@ -234,6 +234,14 @@ def test_a_worker_must_join_before_it_is_live():
         fleet.ready(0)
 
 
+def test_a_replacement_that_was_put_off_has_its_whole_time_to_start():
+    fleet = health()
+    fleet.ready(1)
+    fleet.lost(0, "worker_died", now=50.0)
+    fleet.put_off(0, now=400.0)
+    assert fleet.overdue(499.0) == [] and fleet.overdue(501.0) == [(0, "worker_start_timeout")]
+
+
 def test_silence_counts_from_the_question_not_from_the_last_answer():
     fleet = health()
     for index in range(2):

@@ -12,17 +12,21 @@ import numpy as np
 import pytest
 import torch
 
-from learners.group import LearnerError, LearnerGroup, environment, resolve_transport
+from actors.transport.digest import digest
+from cluster.parity import byte_faults
+from learners.group import LearnerError, LearnerGroup, environment
 from learners.settings import LearnerSettings
 from learners.transport.bucket import Bucket, layout
 from learners.transport.source import ModuleWeights, buckets
 from tests.learner_batches import MADE_UP, make_batch
 
+HEAD, Q, OTHER_Q = "lm_head.weight", *(f"model.layers.{n}.self_attn.q_proj.weight" for n in (0, 1))
+
 
 def receivers(ray, count: int) -> list:
     @ray.remote(num_cpus=0)
     class Receiver:
-        """The four methods of a rollout worker, on the workers' own reading code."""
+        """What a sync asks of a rollout worker, on the workers' own reading code."""
 
         def __init__(self):
             import actors.transport.object_store
@@ -44,6 +48,9 @@ def receivers(ray, count: int) -> list:
                 raise ValueError("the second one is bad")
             if self.die_at == call:
                 os.kill(os.getpid(), signal.SIGKILL)
+
+        def alive(self):
+            pass
 
         def init_weight_transfer_engine(self, info):
             self.note("init")
@@ -89,11 +96,11 @@ def model(tiny_model, tmp_path_factory):
 
 
 def learner(model, name: str, **changes) -> LearnerGroup:
-    sync = {"bucket_mib": 1, "timeout_seconds": 60} | changes.pop("sync", {})
+    sync = {"transport": "shared_memory", "bucket_mib": 1, "timeout_seconds": 60} | changes.pop("sync", {})
     settings = LearnerSettings(
         **({"cpus_per_rank": 1, "zero": 3, "sync": sync, "learning_rate": 1e-3} | MADE_UP | changes)
     )
-    group = LearnerGroup(settings, str(model), 1.0, 0, name)
+    group = LearnerGroup(settings, str(model), 1.0, 0, name, digest=digest)
     group.start()
     return group
 
@@ -125,6 +132,71 @@ def test_every_worker_gets_every_weight_and_newcomers_are_greeted(ray_cluster, t
     assert got["2"][2].count("update") > 8, "several buckets a sync"
     left = {entry.name for entry in set(Path("/dev/shm").iterdir()) - segments if entry.name.startswith("psm_")}
     assert not left, "no segment outlives its sync"
+
+
+def test_an_engine_proves_what_zero_3_sent_it(ray_cluster, two_ranks, model):
+    """Every rank holds half of each tensor; the digests are of the whole. What an engine lacks is named."""
+
+    @ray_cluster.remote(num_cpus=0)
+    class Worker:
+        def __init__(self, path):
+            from actors.transformers_engine import TransformersEngine
+            from tests.engines import engine_settings
+
+            self.engine, self.change, self.kept = TransformersEngine(engine_settings("transformers"), path), "", {}
+
+        def spoil(self, change):
+            self.change = change
+
+        def init_weight_transfer_engine(self, info):
+            self.engine.init_weight_transfer_engine(info)
+
+        def start_weight_update(self):
+            self.engine.start_weight_update()
+
+        def update_weights(self, info):
+            from actors.transport.bucket import tensors_of
+
+            arrived = dict(tensors_of(info, self.engine.read(info)))
+            kept, self.kept = self.kept, self.kept | {name: tensor.clone() for name, tensor in arrived.items()}
+            if HEAD in arrived and self.change == "bit":
+                arrived[HEAD].view(torch.int32)[3, 5] ^= 1 << 30
+            if HEAD in arrived and self.change == "half":
+                arrived[HEAD][len(arrived[HEAD]) // 2 :] = 0
+            if HEAD in arrived and self.change == "skipped":
+                del arrived[HEAD]
+            if HEAD in arrived and self.change == "stale":
+                arrived[HEAD] = kept[HEAD]
+            if self.change == "swapped":
+                arrived |= {name: arrived[other] for name, other in ((Q, OTHER_Q), (OTHER_Q, Q)) if name in arrived}
+            self.engine.weights.load(arrived.items())
+
+        def finish_weight_update(self, version):
+            self.engine.finish_weight_update(version)
+
+        def receipt(self):
+            return self.engine.receipt
+
+    worker, before = Worker.remote(str(model)), {}
+    for version, (change, faulty, named) in enumerate(
+        [
+            ("", None, ""),
+            ("bit", HEAD, "was changed on the way: other values arrived"),
+            ("half", HEAD, "was changed on the way: other values arrived"),
+            ("skipped", HEAD, "did not arrive"),
+            ("stale", HEAD, "is stale: the values of the sync before arrived"),
+            ("swapped", Q, f"is swapped: the values of {OTHER_Q} arrived"),
+            ("", None, ""),
+        ]
+    ):
+        ray_cluster.get(worker.spoil.remote(change), timeout=60)
+        if change == "stale":
+            two_ranks.update(*make_batch(6, seed=40))
+        sent = two_ranks.send_weights([worker], version=version)
+        receipt = ray_cluster.get(worker.receipt.remote(), timeout=30)
+        faults = [(fault.tensor, fault.what) for fault in byte_faults(sent, before, receipt, version)]
+        assert len(sent) == 25 and (faults == [] if faulty is None else (faulty, named) in faults), (change, faults)
+        before = sent
 
 
 def test_tokens_of_the_sent_version_are_on_policy(ray_cluster, two_ranks):
@@ -208,26 +280,8 @@ def test_buckets_hold_what_fits_and_lay_it_out_apart():
     assert np.array_equal(run[128:188].view(np.float32).reshape(3, 5), model.c.detach().numpy())
 
 
-def test_what_auto_stands_for():
-    assert resolve_transport(LearnerSettings(), nodes=1) == "shared_memory"
-    assert resolve_transport(LearnerSettings(), nodes=2) == "object_store"
-    assert resolve_transport(LearnerSettings(gpus_per_rank=1), nodes=2) == "nccl"
-    assert resolve_transport(LearnerSettings(lora={"rank": 4}, gpus_per_rank=1), nodes=2) == "adapter"
-    assert resolve_transport(LearnerSettings(sync={"transport": "ipc"}), nodes=2) == "ipc"
-
-
-def test_gpu_transports_speak_to_the_installed_vllm():
-    """Nothing is sent without a GPU, but what vLLM is asked has to be what it understands."""
-    from vllm.distributed.weight_transfer.factory import WeightTransferTrainerFactory
-
-    from learners.transport.client import WorkerClient
-    from learners.transport.ipc import ipc_init_info
-    from learners.transport.nccl import nccl_init_info
-
-    client = WorkerClient(1.0, ranks_per_worker=2)
-    client.workers = [object(), object(), object()]
-    info = nccl_init_info(0, client, "127.0.0.1", 1234, 2**20)
-    assert info.world_size == 7 and info.is_sender
-    assert not ipc_init_info(1, 2**20).is_sender
-    assert {info.backend, ipc_init_info(0, 1).backend} <= WeightTransferTrainerFactory._registry.keys()
-    assert "CUDA" not in "".join(environment(LearnerSettings())) and os.sep in environment(LearnerSettings())["PATH"]
+def test_a_rank_without_a_gpu_sees_none_and_one_with_a_gpu_uses_it():
+    plain, card = environment(LearnerSettings()), environment(LearnerSettings(gpus_per_rank=1))
+    assert (plain["CUDA_VISIBLE_DEVICES"], plain["DS_ACCELERATOR"]) == ("", "cpu")
+    assert "CUDA_VISIBLE_DEVICES" not in card and card["DS_ACCELERATOR"] == "cuda"
+    assert os.sep in plain["PATH"]

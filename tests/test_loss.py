@@ -14,6 +14,7 @@ from learners.model import load_model
 from learners.packing import by_trajectory, pack_trajectories, plan
 from learners.policy_steps import Batch, pack_outcome
 from learners.settings import LearnerSettings
+from tests.engines import model_of
 from tests.learner_batches import make_batch
 
 CPU = torch.device("cpu")
@@ -71,7 +72,7 @@ def test_gradient_equals_the_slow_one(tiny_model, aggregation):
     settings = LearnerSettings(loss_aggregation=aggregation, credit={"baseline": "batch"}, tokens_per_micro_batch=64)
     trajectories = mixed_batch(seed=11)
     fast = fast_gradient(load_model(str(tiny_model), settings, 0), trajectories, settings, ranks=2, temperature=0.7)
-    plain = load_model(str(tiny_model), LearnerSettings(attention="eager"), 0)
+    plain = model_of(str(tiny_model))
     slow = slow_gradient(plain, trajectories, settings, temperature=0.7)
     largest = max(float(gradient.abs().max()) for gradient in slow.values())
     for name, gradient in slow.items():

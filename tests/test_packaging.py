@@ -64,6 +64,49 @@ def test_a_lock_is_exact_pins_in_order(device):
     assert pins == sorted(pins, key=str.upper)
 
 
+ASKS_EVERY_OP = """
+import sys
+sys.path[:0] = [sys.argv[1] + "/ops", sys.argv[1]]  # where DeepSpeed's setup.py finds op_builder and accelerator
+import torch, torch.utils.cpp_extension
+torch.version.cuda, torch.cuda.is_available, torch.cuda.device_count = "13.0", lambda: True, lambda: 1
+torch.cuda.get_device_properties = lambda *_: type("Card", (), {"major": 9, "minor": 0})()
+torch.utils.cpp_extension.CUDA_HOME = None  # no toolkit
+from op_builder.all_ops import ALL_OPS, accelerator_name
+from op_builder.builder import MissingCUDAException
+assert accelerator_name == "cuda", accelerator_name
+for builder in ALL_OPS.values():  # as its setup.py does
+    try:
+        builder.is_compatible()
+    except MissingCUDAException:
+        print("needs the toolkit:", builder.name)
+print("asked", len(ALL_OPS))
+"""
+
+
+def test_the_gpu_set_up_keeps_deepspeed_from_asking_for_the_cuda_toolkit():
+    """With the installed sources of DeepSpeed's build, and a torch that says it has a card."""
+    said = "DS_IGNORE_CUDA_DETECTION=1"
+    lines = (ROOT / "deploy" / "setup.sh").read_text().splitlines()
+    builds = next(number for number, line in enumerate(lines) if "pip_install --no-build-isolation" in line)
+    assert f"export {said}" in lines[:builds]
+    assert f"{said} pip install '.[gpu]'" in (ROOT / "docs" / "installing.md").read_text()
+    site = str(Path(importlib.metadata.distribution("deepspeed").locate_file("deepspeed")))
+    found = []
+    for more in ({}, dict([said.split("=")])):
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("DS_", "CUDA"))}
+        done = subprocess.run(
+            [sys.executable, "-c", ASKS_EVERY_OP, site],
+            env=environment | {"DS_ACCELERATOR": "cuda"} | more,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        found.append([line for line in done.stdout.splitlines() if line.startswith(("needs", "asked"))])
+    assert len(found[0]) > 1, "without it some op asks for the toolkit"
+    assert found[1] == found[0][-1:], "with it none does, and all were asked"
+
+
 def test_the_cpu_lock_has_neither_cuda_nor_the_packages_that_break_vllm():
     names = set(lock("cpu"))
     assert not names & UNWANTED

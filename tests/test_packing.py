@@ -5,13 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from envs.episode import Choice
-from learners.attention import BRANCH_TOKENS, layout, packed_attention
+from learners import attention
+from learners.attention import BRANCH_TOKENS, heads_may_share, layout, packed_attention, varlen_attention
 from learners.batch import collect
 from learners.model import load_model, pack_logprobs
 from learners.packing import balance, pack_sequences, pack_trajectories, plan
 from learners.settings import LearnerSettings
+from tests.engines import model_of
 from tests.learner_batches import VOCABULARY, make_batch
 
 CPU = torch.device("cpu")
@@ -75,7 +79,7 @@ def test_packing_changes_no_log_prob(tiny_model, kernel):
     with torch.no_grad():
         together = pack_logprobs(model, pack_sequences(sequences, predicted), 1.0, CPU)
         # alone, by the kernel that knows nothing of packs
-        plain = load_model(str(tiny_model), LearnerSettings(attention="eager"), seed=0)
+        plain = model_of(str(tiny_model))
         alone = []
         for sequence in sequences:
             ids = torch.from_numpy(sequence)
@@ -84,8 +88,10 @@ def test_packing_changes_no_log_prob(tiny_model, kernel):
     assert torch.allclose(together, torch.cat(alone), atol=1e-5)
 
 
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("softcap", [None, 0.5])
 @pytest.mark.parametrize("window", [None, 4])
-def test_packed_attention_against_the_definition(window):
+def test_packed_attention_against_the_definition(window, softcap, plain):
     torch.manual_seed(0)
     lengths = np.array([3, 11, 1, 6, 10])
     heads, shared, width, tokens = 4, 2, 8, int(lengths.sum())
@@ -97,6 +103,8 @@ def test_packed_attention_against_the_definition(window):
     if window:
         allowed &= place[:, None] - place[None] < window
     scores = query @ key.repeat_interleave(2, 1).transpose(-1, -2) * width**-0.5
+    if softcap:
+        scores = softcap * torch.tanh(scores / softcap)
     expected = scores.masked_fill(~allowed, -torch.inf).softmax(-1) @ value.repeat_interleave(2, 1)
     found, _ = packed_attention(
         torch.nn.Module(),
@@ -106,13 +114,82 @@ def test_packed_attention_against_the_definition(window):
         None,
         scaling=width**-0.5,
         sliding_window=window,
+        softcap=softcap,
         packed=layout(lengths, CPU),
+        plain=plain,
     )
     assert torch.allclose(found.transpose(1, 2), expected, atol=1e-5)
     weight = torch.randn_like(expected)
     slow = torch.autograd.grad((expected * weight).sum(), (query, key, value))
     fast = torch.autograd.grad((found.transpose(1, 2) * weight).sum(), (query, key, value))
     assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(slow, fast, strict=True))
+
+
+def test_heads_of_keys_are_shared_only_where_a_fused_kernel_takes_it():
+    """torch's documentation: on CUDA flash attention alone takes them; it knows neither masks nor float32."""
+    half, single = torch.bfloat16, torch.float32
+    table = {("cuda", half, False): True, ("cuda", half, True): False, ("cuda", single, False): False}
+    table |= {("cpu", single, True): True, ("cpu", half, True): True}
+    assert {case: heads_may_share(*case) for case in table} == table
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_on_cpu_the_fused_kernel_takes_them_with_a_mask(dtype, masked):
+    query, key = torch.randn(2, 4, 16, 8, dtype=dtype), torch.randn(2, 2, 16, 8, dtype=dtype)
+    mask = torch.ones(16, 16, dtype=torch.bool).tril() if masked else None
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):  # raises where it does not
+        F.scaled_dot_product_attention(query, key, key, mask, is_causal=not masked, enable_gqa=True)
+
+
+@pytest.mark.parametrize("window", [None, 4])
+def test_keys_for_each_head_change_nothing(window, monkeypatch):
+    torch.manual_seed(0)
+    lengths = np.array([3, 11, 6])
+    query, key, value = (torch.randn(1, heads, 20, 8, requires_grad=True) for heads in (4, 2, 2))
+    found = []
+    for shared in (True, False):
+        monkeypatch.setattr(attention, "heads_may_share", lambda *case, shared=shared: shared)
+        out, _ = packed_attention(
+            torch.nn.Module(), query, key, value, None, sliding_window=window, packed=layout(lengths, CPU)
+        )
+        found.append((out, *torch.autograd.grad(out.square().sum(), (query, key, value))))
+    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(*found, strict=True))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch's varlen attention is for CUDA: NOT tested here")
+@pytest.mark.parametrize("window", [None, 4])
+def test_varlen_attention_is_the_packed_one(window):
+    lengths = np.array([3, 11, 1, 6, 10])
+    device = torch.device("cuda")
+    query, key, value = (
+        torch.randn(1, heads, 31, 32, dtype=torch.bfloat16, device=device, requires_grad=True) for heads in (4, 2, 2)
+    )
+    bounds = torch.tensor([0, *np.cumsum(lengths)], dtype=torch.int32, device=device)
+    packed, _ = packed_attention(
+        torch.nn.Module(), query, key, value, None, sliding_window=window, packed=layout(lengths, device)
+    )
+    ends, _ = varlen_attention(
+        torch.nn.Module(), query, key, value, None, sliding_window=window, cu_seq_lens_q=bounds, max_length_q=11
+    )
+    for one, other in zip(
+        (packed, *torch.autograd.grad(packed.float().square().sum(), (query, key, value))),
+        (ends, *torch.autograd.grad(ends.float().square().sum(), (query, key, value))),
+        strict=True,
+    ):
+        assert (one - other).float().norm() < 0.02 * one.float().norm()
+
+
+def test_varlen_attention_refuses_what_it_does_not_know():
+    tensors = [torch.randn(1, 2, 3, 8)] * 3
+    bounds = torch.tensor([0, 3], dtype=torch.int32)
+    for own, reason in (
+        ({"softcap": 5.0, "cu_seq_lens_q": bounds}, "uses softcap"),
+        ({"dropout": 0.1, "cu_seq_lens_q": bounds}, "uses dropout"),
+        ({}, "does not hand its arguments on"),
+    ):
+        with pytest.raises(ValueError, match=f"Module {reason}.*set sdpa"):
+            varlen_attention(torch.nn.Module(), *tensors, None, **own)
 
 
 def listed_choices(rng: np.random.Generator, size: int, turns: int, longest: int) -> dict[int, Choice]:
@@ -152,8 +229,8 @@ def test_attention_of_branches_against_the_definition(longest):
 
 def test_attention_that_would_be_wrong_is_refused():
     tensor = torch.zeros(1, 1, 2, 4)
-    with pytest.raises(ValueError, match="attention=eager"):
+    with pytest.raises(ValueError, match="does not hand its arguments on .* mix what is packed"):
         packed_attention(torch.nn.Module(), tensor, tensor, tensor, None)
-    with pytest.raises(ValueError, match="softcap"):
+    with pytest.raises(ValueError, match="s_aux"):
         both = layout(np.array([2]), CPU)
-        packed_attention(torch.nn.Module(), tensor, tensor, tensor, None, packed=both, softcap=30.0)
+        packed_attention(torch.nn.Module(), tensor, tensor, tensor, None, packed=both, s_aux=tensor)

@@ -78,13 +78,13 @@ def test_a_mistake_is_one_line_that_names_the_key(overrides, line):
     ("overrides", "key"),
     [
         (["learner.sync.transport=adapter"], "learner.lora.rank"),
-        (["learner.sync.transport=nccl"], "gpus_per_worker"),
+        (["learner.sync.transport=nccl", "rollout.gpus_per_worker=0"], "gpus_per_worker"),
         (["learner.lora.rank=8", "learner.sync.transport=shared_memory"], "learner.sync.transport"),
         (["learner.credit.baseline=leave_one_out", "batch_episodes=1"], "batch_episodes"),
-        (["rollout.engine.tensor_parallel=2"], "rollout.gpus_per_worker=2"),
         (["rollout.engine.max_sequences=100", "rollout.engine.max_batched_tokens=64"], "max_batched_tokens=64"),
         (["rollout.max_utterance_tokens=1024"], "rollout.engine.max_context"),
         (["learner.offload_optimizer=true", "learner.zero=0"], "learner.zero"),
+        (["learner.offload_parameters=true", "learner.zero=2"], "learner.offload_parameters needs learner.zero=3"),
     ],
 )
 def test_settings_that_do_not_fit_together_are_refused(overrides, key):
@@ -186,7 +186,7 @@ def test_every_method_is_a_layer_over_every_game_and_model(method):
     for model in MODELS:
         beside = [] if method.stem != "critic_1b" else [str(FOLDER / "credit" / "poad.yaml")]
         config = load_recipe(FOLDER / "games" / "virtualhome.yaml", [*beside, str(method), str(model)])
-        assert config.learner.gpus_per_rank == 1 and config.learner.lora.rank == 8
+        assert config.learner.lora.rank == 8 and config.learner.tokens_per_micro_batch >= 8192
 
 
 def test_there_is_a_layer_for_every_method_that_trains():

@@ -73,3 +73,15 @@ def test_one_command_plays_every_trial(ray_cluster, parrot_model, tmp_path, caps
 def test_episodes_without_trials_is_refused(parrot_model, capsys):
     assert main(["evaluate", str(parrot_model), "--episodes", "5"]) == 2
     assert "evaluation.episodes=N" in capsys.readouterr().err
+
+
+@pytest.mark.timeout(300)
+def test_a_policy_is_evaluated_by_an_engine_of_two_processes(ray_cluster, parrot_model, tmp_path):
+    words = [
+        "evaluate", str(parrot_model), "game.name=parrot", f"output={tmp_path}", "evaluation.episodes=4",
+        "rollout.engine.tensor_parallel=2", "rollout.engine.max_context=128", "rollout.engine.cpu_cache_gib=0.1",
+        "rollout.workers=1", "rollout.max_utterance_tokens=8",
+    ]  # fmt: skip
+    assert main(words) == 0
+    (folder,) = tmp_path.iterdir()
+    assert json.loads((folder / "summary.json").read_text())["episodes"] == 4

@@ -16,6 +16,7 @@ from learners.model import load_model, pack_logprobs, pack_logprobs_and_entropie
 from learners.packing import pack_to_read, pack_trajectories, plan
 from learners.settings import CreditSettings, LearnerSettings
 from reward_service.shaper import ShapedRewards
+from tests.engines import model_of
 from tests.learner_batches import VOCABULARY
 
 CPU = torch.device("cpu")
@@ -83,7 +84,7 @@ def test_one_pass_is_every_listed_action_alone(tiny_model, seed):
     each = [np.ones(int(t.turn_tokens.sum()), np.float32) for t in trajectories]
     pack = pack_trajectories(trajectories, each, version=0)
     assert len(pack.ids) == sum(len(t) for t in trajectories)
-    packed, plain = (load_model(str(tiny_model), LearnerSettings(attention=kind), seed=0) for kind in ("sdpa", "eager"))
+    packed, plain = load_model(str(tiny_model), LearnerSettings(), seed=0), model_of(str(tiny_model))
     logprobs, entropy = pack_logprobs_and_entropies(packed, pack, 0.7, CPU)
     expected, spread = one_by_one(plain, trajectories, 0.7)
     assert torch.allclose(logprobs, expected, atol=1e-5) and torch.allclose(entropy, spread, atol=1e-5)

@@ -73,6 +73,11 @@ class AdapterReceiver:
         os.rename(fresh, self.folder)
 
 
+def scale_of(config: dict[str, Any]) -> float:
+    """What B A is multiplied by."""
+    return config["lora_alpha"] / (config["r"] ** 0.5 if config.get("use_rslora") else config["r"])
+
+
 def held(folder: Path) -> TextIO | None:
     """This folder's lock, which goes with the process that holds it, however that ends; None
     if another has it."""

@@ -28,7 +28,7 @@ class BadBucket(ValueError):
     """Weights arrived in a form that cannot be loaded."""
 
 
-def tensors_of(info: dict[str, Any], payload: np.ndarray) -> list[tuple[str, torch.Tensor]]:
+def tensors_of(info: dict[str, Any], payload: np.ndarray | torch.Tensor) -> list[tuple[str, torch.Tensor]]:
     """The named tensors in `payload`, as views of it: whoever keeps them copies them."""
     missing = [key for key in (*TABLE, "nbytes") if key not in info]
     if missing:
@@ -36,7 +36,9 @@ def tensors_of(info: dict[str, Any], payload: np.ndarray) -> list[tuple[str, tor
     if len({len(info[key]) for key in TABLE}) > 1:
         lengths = ", ".join(f"{key} has {len(info[key])}" for key in TABLE)
         raise BadBucket(f"weight bucket's table is ragged: {lengths}")
-    if payload.dtype != np.uint8 or payload.ndim != 1:
+    if isinstance(payload, np.ndarray):
+        payload = torch.from_numpy(payload)
+    if payload.dtype != torch.uint8 or payload.ndim != 1:
         raise BadBucket(f"weight bucket's payload is {payload.dtype} of {payload.ndim} dimensions, not a run of bytes")
     if len(payload) != info["nbytes"]:
         raise BadBucket(f"weight bucket is truncated: {len(payload)} bytes arrived, {info['nbytes']} were announced")
@@ -51,7 +53,7 @@ def tensors_of(info: dict[str, Any], payload: np.ndarray) -> list[tuple[str, tor
                 f"weight {name}: {dtype_name}{list(shape)} at byte {offset} needs {size} bytes, "
                 f"but the bucket ends at {len(payload)}"
             )
-        run = torch.from_numpy(payload[offset : offset + size])
+        run = payload[offset : offset + size]
         if offset % dtype.itemsize:
             run = run.clone()  # a view in another dtype must start at a multiple of its size
         named.append((name, run.view(dtype).view(tuple(shape))))

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from cluster.config import RunConfig
 from cluster.ledger import Ledger
 from cluster.offline.account import Account
+from cluster.plan.machine import Machine
+from cluster.plan.of_run import plan_run
 from cluster.policy import check_model, model_to_measure
 from cluster.run_folder import RunFolder
 from cluster.session import named_failures, ray_cluster, start_fleet
@@ -29,7 +31,7 @@ class House:
     def __init__(self, config: RunConfig, folder: RunFolder, account: Account):
         self.config, self.folder, self.account = config, folder, account
         self.ray, self.tenants = ExitStack(), ExitStack()
-        self.up = False
+        self.machine: Machine | None = None  # of the cluster, once there is one
         self.player: tuple[str, Playing] | None = None  # whose weights play, and through whom
         self._beginning: str | None = None
 
@@ -49,9 +51,8 @@ class House:
         self.tenants = ExitStack()
 
     def _cluster(self) -> None:
-        if not self.up:
-            self.ray.enter_context(ray_cluster(self.config, self.account, learners=False))
-            self.up = True
+        if self.machine is None:
+            self.machine = self.ray.enter_context(ray_cluster(self.account))
 
     def beginning(self) -> str:
         """The policy that everything starts from, as a whole model that engines and learners load."""
@@ -74,10 +75,11 @@ class House:
         config.model.path = policy
         with named_failures():
             check_model(policy, config)
+        config = plan_run(config, self.machine, "play", policy).config
         self.account.stage("starting rollout workers")
         games = {config.game.name: config.game}
         name = f"{self.folder.name}-{Path(policy).parent.name}"
-        fleet = start_fleet(config, policy, "object_store", name, self.tenants, games)
+        fleet = start_fleet(config, policy, name, self.tenants, games)
 
         def seat_with_own_weights() -> None:  # the model's folder holds the weights that play
             for worker in fleet.joining():
@@ -99,7 +101,7 @@ class House:
         self._cluster()
         from learners.group import LearnerGroup
 
-        config = self.config
+        config = plan_run(self.config, self.machine, "learn", policy).config
         self.account.stage("starting learners")
         # Nobody knows the probabilities with which a recorded game was played. Its tokens are given ones
         # far below any (see `cluster.offline.train`), and with a cap of 1 each then weighs exactly 1.

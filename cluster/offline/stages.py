@@ -30,16 +30,16 @@ from cluster.run_folder import write_whole
 # Where and how fast something is computed changes nothing that it computes.
 RESOURCES = {
     "rollout": {
-        "workers", "cpus_per_worker", "gpus_per_worker", "episodes_in_flight", "episode_seconds", "batch_seconds",
-        "worker_silence_seconds", "max_attempts", "max_worker_restarts",
+        "workers", "cpus_per_worker", "gpus_per_worker", "share_cards", "episodes_in_flight", "episode_seconds",
+        "batch_seconds", "frozen_sequences", "worker_silence_seconds", "max_attempts", "max_worker_restarts",
     },
     "rollout.engine": {
-        "max_sequences", "max_batched_tokens", "gpu_memory_share", "cpu_cache_gib", "enforce_eager", "prefix_caching",
-        "start_seconds", "tensor_parallel",
+        "max_sequences", "max_batched_tokens", "gpu_memory_share", "gpu_cache_gib", "cpu_cache_gib", "sleep",
+        "enforce_eager", "prefix_caching", "start_seconds", "tensor_parallel",
     },
     "learner": {
         "cpus_per_rank", "gpus_per_rank", "tokens_per_micro_batch", "gradient_checkpointing", "start_seconds",
-        "update_seconds", "sync", "critic", "importance_cap", "credit", "offload_optimizer",
+        "update_seconds", "sync", "critic", "importance_cap", "credit", "offload_optimizer", "offload_parameters",
     },
 }  # fmt: skip
 

@@ -3,13 +3,14 @@
     {"names", "dtype_names", "shapes", "offsets", "nbytes"} + where the bytes are
 
 Offsets are multiples of 64, so a receiver may view a tensor in place. A subclass only
-says where the bytes are put.
+says how the bytes travel.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,7 +23,7 @@ from vllm.distributed.weight_transfer.base import (
     WeightSource,
 )
 
-from learners.transport.source import buckets, size_of
+from learners.transport.source import ModuleWeights, size_of
 
 ALIGNMENT = 64
 
@@ -38,11 +39,12 @@ class Bucket:
     table: dict[str, Any]
     tensors: list[torch.Tensor]
 
-    def write(self, target: np.ndarray) -> None:
-        """Into a uint8 array of `nbytes`."""
+    def write(self, target: np.ndarray | torch.Tensor) -> None:
+        """Into a run of at least `nbytes` bytes."""
+        target = torch.as_tensor(target)
         for offset, tensor in zip(self.table["offsets"], self.tensors, strict=True):
             flat = tensor.contiguous().reshape(-1).view(torch.uint8)
-            torch.from_numpy(target[offset : offset + flat.numel()]).copy_(flat)
+            target[offset : offset + flat.numel()].copy_(flat)
 
 
 def layout(metas: list[ParamMeta]) -> dict[str, Any]:
@@ -60,10 +62,10 @@ def layout(metas: list[ParamMeta]) -> dict[str, Any]:
 
 
 class BucketEngine(TrainerWeightTransferEngine[BucketInitInfo]):
-    """Sends the source bucket by bucket. Its buckets are the ones the source gathers, so
-    all tensors of one are whole when it is written."""
+    """Sends the source run by run: all tensors of a run are whole when it is written."""
 
     init_info_cls = BucketInitInfo
+    source: ModuleWeights
     bucket_bytes: int
 
     @classmethod
@@ -78,28 +80,49 @@ class BucketEngine(TrainerWeightTransferEngine[BucketInitInfo]):
             client.init_weight_transfer_engine({})
         return engine
 
-    def send_weights(self) -> None:
+    def tables(self) -> list[tuple[slice, dict[str, Any]]]:
+        """The buckets of a pass: which of the source's tensors, and how they lie."""
         metas = self.source.metadata()
+        return [(cut, layout(metas[cut])) for cut in self.source.runs(self.bucket_bytes)]
+
+    def send_weights(self) -> None:
         tensors = iter(self.source)
-        if self.is_sender:
-            self.client.start_weight_update()
-        for cut in buckets([size_of(meta) for meta in metas], self.bucket_bytes):
-            bucket = Bucket(layout(metas[cut]), [next(tensors)[1] for _ in metas[cut]])
-            if self.is_sender:
-                self.client.update_weights(bucket.table | self.place(bucket))
+        self.start()
+        for cut, table in self.tables():
+            self.ship(Bucket(table, [tensor for _, tensor in islice(tensors, cut.stop - cut.start)]))
         if next(tensors, None) is not None:
             raise RuntimeError("the weight source yields more than its metadata declares")
+        self.finish()
+        self.release()
+
+    # Every rank calls these; only rank 0, the sender, talks to the workers.
+
+    def start(self) -> None:
+        if self.is_sender:
+            self.client.start_weight_update()
+
+    @abstractmethod
+    def ship(self, bucket: Bucket) -> None:
+        """Bring the bucket to the workers."""
+
+    def finish(self) -> None:
         if self.is_sender:
             self.client.finish_weight_update()
-        self.release()
+
+    def release(self) -> None:
+        """Free what a bucket was laid in. Called after each sync, and when it failed."""
 
     def shutdown(self) -> None:
         self.release()
 
+
+class PlacingEngine(BucketEngine):
+    """Puts a bucket somewhere, and says where."""
+
+    def ship(self, bucket: Bucket) -> None:
+        if self.is_sender:
+            self.client.update_weights(bucket.table | self.place(bucket))
+
     @abstractmethod
     def place(self, bucket: Bucket) -> dict[str, Any]:
         """Put the bucket's bytes where the workers find them; returns how they do."""
-
-    @abstractmethod
-    def release(self) -> None:
-        """Free what `place` holds. Called on every rank after each sync, and when it failed."""

@@ -13,7 +13,7 @@ import numpy as np
 import ray
 from vllm.distributed.weight_transfer.factory import WeightTransferTrainerFactory
 
-from learners.transport.bucket import Bucket, BucketEngine, BucketInitInfo
+from learners.transport.bucket import Bucket, BucketInitInfo, PlacingEngine
 
 
 @dataclass
@@ -21,7 +21,7 @@ class ObjectStoreInitInfo(BucketInitInfo):
     backend: ClassVar[str] = "object_store"
 
 
-class ObjectStoreTrainerEngine(BucketEngine):
+class ObjectStoreTrainerEngine(PlacingEngine):
     reference: ray.ObjectRef | None = None
 
     def place(self, bucket: Bucket) -> dict[str, Any]:

