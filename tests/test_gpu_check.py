@@ -62,10 +62,10 @@ def test_a_crash_is_a_line_after_those_before_it():
 @pytest.mark.parametrize("name", ["hang", "leave"])
 def test_nothing_that_a_check_started_outlives_it(name):
     began = time.monotonic()
-    result = run(trouble(name, seconds=0.75), "cpu", 60)
-    assert time.monotonic() - began < 20
+    result = run(trouble(name, seconds=2.0), "cpu", 60)
+    assert time.monotonic() - began < 60
     assert not runs(int(result.lines[0].found))
-    assert result.lines[1:] == ([Line(FAIL, "hang", "not done after 3 s")] if name == "hang" else [])
+    assert result.lines[1:] == ([Line(FAIL, "hang", "not done after 8 s")] if name == "hang" else [])
 
 
 def test_a_part_that_breaks_is_a_line_and_the_next_is_looked_at():
