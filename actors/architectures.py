@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.vllm_engine import prepare_environment
+from actors.vllm_platform import prepare_environment
 
 
 def check_vllm_plays(architectures: list[str], backend_compatible: bool) -> None:

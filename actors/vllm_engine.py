@@ -12,7 +12,6 @@ own version, over its whole prefix.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,43 +24,13 @@ from actors.receipt import Fault, Receipt
 from actors.settings import EngineSettings
 from actors.transport.adapter import AdapterReceiver, scale_of
 from actors.transport.tally import Tally
+from actors.vllm_platform import card_memory, check_platform, node_memory, prepare_environment
 
 BACKENDS = {"nccl": "broadcast", "gloo": "broadcast", "ipc": "same_memory"}  # vLLM has engines of its own of such names
 ADAPTER = ("policy", 1)  # name and id of the one adapter slot
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # the capacities vLLM offers
-CPU_BLOCK = 32  # tokens; the smallest its kernels like: prefixes are cached by whole blocks, and games are short
 TAGS: dict[Part, str] = {"weights": "weights", "cache": "kv_cache"}  # vLLM's names of what sleeps
-WHOLE_CARD_SHARE = 0.85  # of a card that nobody else uses
 SCORE_FIRST = -1  # vLLM's priority of scoring requests; play has 0, lower goes first
-
-
-def prepare_environment() -> None:
-    """vLLM reads these when it is imported."""
-    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # its warnings are the same thirty lines at every start
-    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
-    os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")  # workers share cores: the scheduler places them
-
-
-def check_platform(on_gpu: bool) -> None:
-    """vLLM's CPU and CUDA builds play on nothing else."""
-    from vllm.platforms import current_platform
-
-    if current_platform.is_cpu() == on_gpu:
-        planned, there = ("GPUs", "the CPU") if on_gpu else ("the CPU", "GPUs")
-        raise ValueError(
-            f"this engine was planned for {planned}, but the vLLM of this node plays on {there}: all nodes need the "
-            "installation of the one that starts the run"
-        )
-
-
-def card_memory(settings: EngineSettings) -> dict[str, Any]:
-    """vLLM starts only if its share of the card is free. A cache of a given size is then taken as it is: vLLM's
-    own profile, which else finds the size, would count what others do on the card meanwhile."""
-    arguments: dict[str, Any] = {"gpu_memory_utilization": settings.gpu_memory_share or WHOLE_CARD_SHARE}
-    if settings.gpu_cache_gib is not None:
-        arguments["kv_cache_memory_bytes"] = int(settings.gpu_cache_gib * 2**30)
-    return arguments
 
 
 def prompt_logprobs(output, first: int = 1) -> np.ndarray:
@@ -127,8 +96,7 @@ class VllmEngine:
         if on_gpu:
             arguments |= card_memory(settings) | {"enable_sleep_mode": bool(settings.sleep)}
         else:
-            arguments["kv_cache_memory_bytes"] = int(settings.cpu_cache_gib * 2**30)
-            arguments["block_size"] = CPU_BLOCK
+            arguments |= node_memory(settings)
         # On CPU a seeded request cannot be sampled after a part of its prompt (vLLM would rewind
         # the generator, which a CPU one cannot): there a prompt is computed whole or waits.
         whole_prompts = not on_gpu

@@ -170,7 +170,7 @@ def engine_host() -> Any:
             self.opened: list[Any] = []  # vLLM's engines share what the first one set up: none may go
 
         def ready(self) -> None:
-            from actors.vllm_engine import prepare_environment
+            from actors.vllm_platform import prepare_environment
 
             prepare_environment()
             import vllm  # noqa: F401  (slow)

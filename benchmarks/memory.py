@@ -162,7 +162,7 @@ def grown_by_playing(config: RunConfig, model: str) -> int:
     from actors.worker import WorkerSpec, make_engine
 
     if config.rollout.engine.kind == "vllm":
-        from actors.vllm_engine import prepare_environment
+        from actors.vllm_platform import prepare_environment
 
         prepare_environment()
         from vllm.v1.engine.llm_engine import LLMEngine  # noqa: F401  (its imports are not the engine's)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,8 +18,9 @@ from learners.settings import LearnerSettings
 from learners.transport.bucket import Bucket, layout
 from learners.transport.source import ModuleWeights, buckets
 from tests.learner_batches import MADE_UP, make_batch
+from tests.segments import left_behind, segments
 
-HEAD, Q, OTHER_Q = "lm_head.weight", *(f"model.layers.{n}.self_attn.q_proj.weight" for n in (0, 1))
+HEAD, K, V = "lm_head.weight", *(f"model.layers.0.self_attn.{part}_proj.weight" for part in "kv")  # alike in shape
 
 
 def receivers(ray, count: int) -> list:
@@ -117,7 +117,7 @@ def two_ranks(ray_cluster, model):
 
 
 def test_every_worker_gets_every_weight_and_newcomers_are_greeted(ray_cluster, two_ranks):
-    segments = set(Path("/dev/shm").iterdir())
+    before = segments()
     first, second, third = receivers(ray_cluster, 3)
     two_ranks.send_weights([first, second], version=0)
     two_ranks.update(*make_batch(6, seed=31))
@@ -130,8 +130,7 @@ def test_every_worker_gets_every_weight_and_newcomers_are_greeted(ray_cluster, t
     assert [got[name][1] for name in "123"] == ["0", "1", "1"]
     assert [got[name][2].count("init") for name in "123"] == [1, 1, 1]
     assert got["2"][2].count("update") > 8, "several buckets a sync"
-    left = {entry.name for entry in set(Path("/dev/shm").iterdir()) - segments if entry.name.startswith("psm_")}
-    assert not left, "no segment outlives its sync"
+    assert not left_behind(before), "no segment outlives its sync"
 
 
 def test_an_engine_proves_what_zero_3_sent_it(ray_cluster, two_ranks, model):
@@ -168,7 +167,7 @@ def test_an_engine_proves_what_zero_3_sent_it(ray_cluster, two_ranks, model):
             if HEAD in arrived and self.change == "stale":
                 arrived[HEAD] = kept[HEAD]
             if self.change == "swapped":
-                arrived |= {name: arrived[other] for name, other in ((Q, OTHER_Q), (OTHER_Q, Q)) if name in arrived}
+                arrived |= {name: arrived[other] for name, other in ((K, V), (V, K)) if name in arrived}
             self.engine.weights.load(arrived.items())
 
         def finish_weight_update(self, version):
@@ -185,7 +184,7 @@ def test_an_engine_proves_what_zero_3_sent_it(ray_cluster, two_ranks, model):
             ("half", HEAD, "was changed on the way: other values arrived"),
             ("skipped", HEAD, "did not arrive"),
             ("stale", HEAD, "is stale: the values of the sync before arrived"),
-            ("swapped", Q, f"is swapped: the values of {OTHER_Q} arrived"),
+            ("swapped", K, f"is swapped: the values of {V} arrived"),
             ("", None, ""),
         ]
     ):
@@ -251,7 +250,7 @@ def test_object_store_and_adapter(ray_cluster, model):
         assert same(ray_cluster.get(worker.received.remote(), timeout=30)[0], group.parameters())
     finally:
         group.close()
-    group = learner(model, "test-adapter", zero=3, lora={"rank": 2, "alpha": 8})
+    group = learner(model, "test-adapter", zero=3, lora={"rank": 2, "alpha": 8}, sync={"transport": "adapter"})
     try:
         group.update(*make_batch(6, seed=35))
         group.send_weights([worker], version=3)

@@ -12,7 +12,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from actors.fleet import environment as of_worker
 from actors.settings import EngineSettings, RolloutSettings
 from actors.transformers_engine import TransformersEngine
-from actors.vllm_engine import card_memory
+from actors.vllm_platform import card_memory
 from cluster.plan import machine
 from cluster.plan.machine import Machine, Node
 from cluster.plan.shape import ShapeUnknown, model_shape, shape_of, shape_of_run

@@ -25,6 +25,7 @@ from learners.group import LearnerError, LearnerGroup
 from learners.settings import LearnerSettings
 from tests.engines import engine_settings
 from tests.learner_batches import MADE_UP, make_batch
+from tests.segments import left_behind, segments
 
 SILENCE = 8.0  # seconds, of this configuration
 
@@ -201,7 +202,7 @@ def test_ranks_that_share_memory_with_the_workers_stay_in_step(ray_cluster, mode
     failing, steady = recruit(2, "ipc")
     group = learners(model, "test-ipc", "ipc")
     try:
-        segments = set(Path("/dev/shm").glob("psm_*"))
+        before = segments()
         group.update(*make_batch(6, seed=4))
         group.send_weights([failing, steady], version=1)
         assert holds(ray_cluster, failing, group) and holds(ray_cluster, steady, group)
@@ -219,7 +220,7 @@ def test_ranks_that_share_memory_with_the_workers_stay_in_step(ray_cluster, mode
         (replacement,) = recruit(1, "ipc")
         group.send_weights([replacement, steady], version=3)
         assert holds(ray_cluster, replacement, group) and holds(ray_cluster, steady, group)
-        assert set(Path("/dev/shm").glob("psm_*")) <= segments
+        assert not left_behind(before)
         process = ray_cluster.get(group.actors[1].process.remote(), timeout=30)
         ray_cluster.get(steady.at_bucket.remote(3, "kill", process, signal.SIGKILL), timeout=30)
         started = time.monotonic()

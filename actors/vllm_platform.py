@@ -1,0 +1,45 @@
+"""Where vLLM runs: its environment, the platform it was built for, and how much memory it may take."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from actors.settings import EngineSettings
+
+CPU_BLOCK = 32  # tokens; the smallest its kernels like: prefixes are cached by whole blocks, and games are short
+WHOLE_CARD_SHARE = 0.85  # of a card that nobody else uses
+
+
+def prepare_environment() -> None:
+    """vLLM reads these when it is imported."""
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # its warnings are the same thirty lines at every start
+    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")  # workers share cores: the scheduler places them
+
+
+def check_platform(on_gpu: bool) -> None:
+    """vLLM's CPU and CUDA builds play on nothing else."""
+    from vllm.platforms import current_platform
+
+    if current_platform.is_cpu() == on_gpu:
+        planned, there = ("GPUs", "the CPU") if on_gpu else ("the CPU", "GPUs")
+        raise ValueError(
+            f"this engine was planned for {planned}, but the vLLM of this node plays on {there}: all nodes need the "
+            "installation of the one that starts the run"
+        )
+
+
+def card_memory(settings: EngineSettings) -> dict[str, Any]:
+    """vLLM starts only if its share of the card is free. A cache of a given size is then taken as it is: vLLM's
+    own profile, which else finds the size, would count what others do on the card meanwhile."""
+    arguments: dict[str, Any] = {"gpu_memory_utilization": settings.gpu_memory_share or WHOLE_CARD_SHARE}
+    if settings.gpu_cache_gib is not None:
+        arguments["kv_cache_memory_bytes"] = int(settings.gpu_cache_gib * 2**30)
+    return arguments
+
+
+def node_memory(settings: EngineSettings) -> dict[str, Any]:
+    """On CPU."""
+    return {"kv_cache_memory_bytes": int(settings.cpu_cache_gib * 2**30), "block_size": CPU_BLOCK}
