@@ -5,9 +5,10 @@
 For every family, tied and untied, 2 and 16 layers deep, a random model in bfloat16 scores games
 that it sampled itself, as the trainer does (sdpa kernels). So do engines that hold the same
 weights: other kernels (eager), and float32. Their gap, as `cluster.parity` defines it, is what
-honest rounding costs. A probe is four sequences, or one opening of 24 tokens in the worst case:
-1,000 of each are drawn, and a normal law fitted to the logarithm of their gaps gives the rate
-of false alarms at the limit.
+honest rounding costs. A probe is four sequences, or one opening of 24 tokens in the worst case. Every
+game is in one probe of each kind only, so probes are independent. Two figures stand for the rate of
+false alarms: of all probes together the largest rate that none above the limit leaves possible (95 %),
+and for each model what a normal law fitted to the logarithm of its gaps says.
 
 Then engines that compute something else with the weights, or that hold other weights:
 
@@ -24,13 +25,14 @@ The older policy differs by noise of a twentieth of each weight: log-probs that 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import torch
 from rich.table import Table
+from scipy.stats import beta
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from benchmarks.architectures import FORMS, SHAPES
@@ -39,8 +41,8 @@ from cluster.parity import MEAN_SHARE, Gap, gap_between
 
 DEPTHS = (2, 16)
 VOCABULARY = 512
-GAMES, TOKENS, OPENING = 32, 64, 24
-DRAWS = 1000
+GAMES, TOKENS, OPENING = 512, 64, 24
+TOGETHER = 4  # games of a probe
 OLDER = 0.05
 FAULTS = ("scale", "positions", "norm", "layer", "head", "old")
 
@@ -53,7 +55,7 @@ def measure(quick: bool, say: Say) -> dict[str, Any]:
             name = f"{family}{' tied' if tied else ''}, {depth} layers"
             say(name)
             found[name] = one_model(family, tied, depth)
-    return {"models": found, "limit": MEAN_SHARE}
+    return {"models": found, "limit": MEAN_SHARE, "probes": probes(found)}
 
 
 def one_model(family: str, tied: bool, depth: int) -> dict[str, Any]:
@@ -66,18 +68,17 @@ def one_model(family: str, tied: bool, depth: int) -> dict[str, Any]:
     eager = copy_of(model, family, tied, depth)
     eager.set_attn_implementation("eager")
     engines = {"eager": scores(eager, games), "float32": scores(eager.float(), games)}
-    rng = np.random.default_rng(0)
     honest = {
-        f"{name}, {what}": tail([gap_between(*draw(rng, (trainer, engine), *size)).mean for _ in range(DRAWS)])
+        f"{name}, {what}": tail([gap_between(*probe).mean for probe in cut((trainer, engine), *size)])
         for name, engine in engines.items()
-        for what, size in (("games", (4, TOKENS - 1)), ("opening", (1, OPENING)))
+        for what, size in (("games", (TOGETHER, TOKENS - 1)), ("opening", (1, OPENING)))
     }
-    moved_along = [gap_between(*draw(rng, (trainer, engines["eager"], old), 4, TOKENS - 1)) for _ in range(DRAWS)]
+    moved_along = [gap_between(*probe) for probe in cut((trainer, engines["eager"], old), TOGETHER, TOKENS - 1)]
     faults = {}
     for fault in FAULTS:
         engine = copy_of(model, family, tied, depth)
         wrong = scores(engine, games, spoil(engine, older, fault, tied))
-        gaps = [gap_between(*draw(rng, (trainer, wrong, old), 4, TOKENS - 1)) for _ in range(200)]
+        gaps = [gap_between(*probe) for probe in cut((trainer, wrong, old), TOGETHER, TOKENS - 1)]
         faults[fault] = {
             "gap": float(np.median([gap.mean for gap in gaps])),
             "caught": float(np.mean([caught(gap) for gap in gaps])),
@@ -126,15 +127,30 @@ def scores(model: PreTrainedModel, games: torch.Tensor, positions: torch.Tensor 
     return logits.log_softmax(-1).gather(2, games[:, 1:, None])[..., 0].numpy()
 
 
-def draw(rng: np.random.Generator, tables: tuple[np.ndarray, ...], games: int, tokens: int) -> list[list[np.ndarray]]:
-    rows = rng.integers(0, GAMES, games)
-    return [[table[row, :tokens] for row in rows] for table in tables]
+def cut(tables: tuple[np.ndarray, ...], games: int, tokens: int) -> Iterator[list[list[np.ndarray]]]:
+    """Every table's rows, `games` at a time."""
+    for first in range(0, GAMES, games):
+        yield [[table[row, :tokens] for row in range(first, first + games)] for table in tables]
+
+
+def probes(found: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Of each kind, over all models: how many, how many above the limit, and the rate that leaves possible."""
+    kinds: dict[str, dict[str, float]] = {}
+    for kind in ("eager, games", "float32, games", "eager, opening", "float32, opening"):
+        count = sum(model["honest"][kind]["probes"] for model in found.values())
+        above = sum(model["honest"][kind]["above"] for model in found.values())
+        largest = max(model["honest"][kind]["largest"] for model in found.values())
+        rate = float(beta.ppf(0.95, above + 1, count - above))
+        kinds[kind] = {"probes": count, "above": above, "largest": largest, "rate_at_most": rate}
+    return kinds
 
 
 def tail(gaps: list[float]) -> dict[str, float]:
     law = NormalDist.from_samples([math.log(max(gap, 1e-9)) for gap in gaps])
     alarm = 1 - law.cdf(math.log(MEAN_SHARE)) if law.stdev else float(law.mean > math.log(MEAN_SHARE))
-    return {"median": float(np.median(gaps)), "largest": max(gaps), "false_alarms": alarm}
+    above = sum(gap > MEAN_SHARE for gap in gaps)
+    counts = {"probes": len(gaps), "above": above, "median": float(np.median(gaps)), "largest": max(gaps)}
+    return counts | {"false_alarms": alarm}
 
 
 @torch.no_grad()
@@ -192,7 +208,13 @@ def tables(result: dict[str, Any]) -> list[Table]:
             f"{found['least_share']:.2f}",
             *(f"{found['faults'][fault]['gap']:.2f} ({found['faults'][fault]['caught']:.0%})" for fault in FAULTS),
         )
-    return [table]
+    together = Table(title="Honest probes of all models together", title_justify="left")
+    for name in ("engine, tokens", "probes", "above the limit", "largest gap", "rate at most"):
+        together.add_column(name, justify="left" if name.startswith("engine") else "right")
+    for kind, one in result["probes"].items():
+        counts = f"{one['probes']:.0f}", f"{one['above']:.0f}", f"{one['largest']:.3f}", f"{one['rate_at_most']:.1e}"
+        together.add_row(kind, *counts)
+    return [table, together]
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ examples:
   parley train recipes/games/virtualhome.yaml recipes/credit/poad.yaml recipes/models/qwen3_1.7b.yaml
   parley train recipes/demo.yaml model.path=Qwen/Qwen3-0.6B learner.lora.rank=8
   parley train recipes/demo.yaml 'learner.betas=[0.9, 0.95]' --dry-run
-  parley train recipes/gpu_qwen3_1.7b.yaml --dry-run --machine 8x80
+  parley train recipes/gpu/8x80_full.yaml --dry-run --machine 8x80
 """
 
 EVALUATE = """\

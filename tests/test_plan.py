@@ -22,7 +22,7 @@ RECIPES_OF: dict[str, tuple[tuple[str, ...], ModelShape | None]] = {
     "tiny_lora": (("tiny_lora.yaml",), None),
     "debug": (("debug_transformers.yaml",), None),
     "two_workers": (("two_workers.yaml",), None),
-    "qwen3_full": (("gpu_qwen3_1.7b.yaml",), QWEN),
+    "qwen3_full": (("gpu/4x80_full.yaml",), QWEN),
     "qwen3_lora": (("games/virtualhome.yaml", "models/qwen3_1.7b.yaml"), QWEN),
     "llama_lora": (("games/virtualhome.yaml", "models/llama_8b.yaml", "rollout.workers=2", "learner.ranks=2"), LLAMA),
 }

@@ -13,7 +13,7 @@ from benchmarks.safety import LAYERS, RECIPES, SHAPERS, below, combinations, dig
 
 RECIPES_HERE = Path(__file__).parents[1] / "recipes"
 ELSEWHERE = {"parrot", "twenty_questions"}  # of games/, others under a second name
-LEFT_OUT = {"gpu_qwen3_1.7b", "two_workers", "tiny_lora"}  # benchmarks/safety.py says why
+LEFT_OUT = {"two_workers", "tiny_lora"}  # benchmarks/safety.py says why
 
 
 def test_every_recipe_and_layer_is_in_it_or_left_out_by_name():
