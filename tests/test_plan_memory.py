@@ -62,3 +62,13 @@ def test_activations_are_what_a_forward_pass_keeps(size, kind, dtype):
     settings = load_recipe(None, [*overrides, "rollout.max_utterance_tokens=16"]).learner
     planned = memory.activations(shape_of(config.to_dict()), settings, memory.BYTES[dtype])
     assert planned == pytest.approx(kept(made), rel=0.15)
+
+
+def test_a_guard_keeps_a_copy_of_what_is_stepped():
+    shape = shape_of(MODELS["qwen3"][0](vocab_size=1000, hidden_size=64, num_hidden_layers=2).to_dict())
+    settings = ("learner.ranks=2", "learner.zero=2", "learner.dtype=float32", "rollout.engine.dtype=float32")
+    plain, guarded = (
+        memory.learner(load_recipe(None, [*settings, *more]), shape).optimiser
+        for more in ((), ("learner.loss.kind=ppo", "learner.loss.kl_guard=0.02"))
+    )
+    assert plain == 12 * shape.parameters / 2 and guarded == 16 * shape.parameters / 2

@@ -248,9 +248,7 @@ def _transport(config: RunConfig, machine: Machine, found: seating.Seating, send
             return "adapter"
         return ("ipc" if beside else "nccl" if between else through_memory) if of_vllm else through_memory
     wrong = None
-    if asked in ("ipc", "nccl") and not of_vllm:
-        wrong = "which rollout.engine.kind=transformers does not know"
-    elif asked == "ipc" and not beside:
+    if asked == "ipc" and not beside:
         wrong = "which hands weights over inside a card, but not every worker shares one with a rank"
     elif asked == "nccl" and found.shared:
         wrong = "but NCCL refuses two processes on one card, and here learners and engines share theirs"

@@ -13,7 +13,8 @@ P weights of b bytes on N ranks, after what DeepSpeed makes of them:
     2        b P                      4 P / N            12 P / N
     3        b P / N + gathered       4 P / N            12 P / N
 
-With an adapter the gradients and the optimiser are those of its weights alone.
+With an adapter the gradients and the optimiser are those of its weights alone. `loss.kl_guard` keeps a copy of what
+the optimiser steps, 4 bytes a weight, cut up as its states are.
 """
 
 from __future__ import annotations
@@ -103,11 +104,11 @@ def transit(config: RunConfig, shape: ModelShape, size: int) -> float:
 
 def _training(trained: float, settings: LearnerSettings, size: int) -> tuple[float, float]:
     """Gradients, and the optimiser's states."""
-    ranks = settings.ranks
+    ranks, guard = settings.ranks, 4 if settings.loss.kl_guard is not None else 0
     if settings.zero == 0:
-        return size * trained, (12 if size == 2 else 8) * trained
+        return size * trained, ((12 if size == 2 else 8) + guard) * trained
     shared = ranks if settings.zero > 1 else 1
-    return 4 * trained / shared, 12 * trained / ranks
+    return 4 * trained / shared, (12 + guard) * trained / ranks
 
 
 def activations(shape: ModelShape, settings: LearnerSettings, size: int) -> float:
