@@ -262,10 +262,10 @@ def test_batches_are_played_as_many_updates_ago_as_is_asked_for():
 
 
 def test_a_step_of_the_lab_is_held_by_the_guard_as_the_learners_is():
-    made = trial(method=Method("held", ("learner.loss.kl_guard=1e-5",)), rate=3e-3)
+    made = trial(method=Method("held", ("learner.loss.kl_guard=1e-3",)), rate=3e-3)
     trainee = Trainee(made.config, warm_start(made))
     figures = [trainee.update() for _ in range(3)]
-    assert all(each["kept_kl"] <= 1e-5 < each["update_kl"] and 0 < each["step_left"] < 1 for each in figures)
+    assert all(each["kept_kl"] <= 1e-3 < each["update_kl"] and 0 < each["step_left"] < 1 for each in figures)
 
 
 def test_groups_play_one_task_in_different_ways():

@@ -79,7 +79,7 @@ class House:
         self.account.stage("starting rollout workers")
         games = {config.game.name: config.game}
         name = f"{self.folder.name}-{Path(policy).parent.name}"
-        fleet = start_fleet(config, policy, name, self.tenants, games)
+        fleet = start_fleet(config, policy, None, name, self.tenants, games)
 
         def seat_with_own_weights() -> None:  # the model's folder holds the weights that play
             for worker in fleet.joining():

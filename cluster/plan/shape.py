@@ -58,7 +58,8 @@ class ModelShape:
         attention = self.hidden * (2 * self.query_width + 2 * self.key_width)
         inner = self.feed_forward * max(self.experts, 1) + self.shared_width
         router = self.hidden * self.experts
-        return attention + self.matrix_count * self.hidden * inner + router + 2 * self.hidden
+        norms = 2 * self.hidden + (2 * self.head_width if self.query_norms else 0)
+        return attention + self.matrix_count * self.hidden * inner + router + norms
 
     @property
     def head_parameters(self) -> int:
