@@ -34,7 +34,8 @@ WORDS, LENGTH = 151_936, 512
 TOKENS, MANY, ROUNDS, EXPONENTS = 512, 16_384, 3, (22, 24, 26)
 LIMIT_SECONDS = 900.0  # of one pass in a process of its own
 CPU = torch.device("cpu")
-LOSSES = {"log-probs": {}, "with entropy": {"entropy": 0.01}}
+READS = {"log-probs": {}, "with entropy": {"loss": {"entropy": 0.01}}}
+RECOMPUTED = {"log-probs, layers recomputed": {"gradient_checkpointing": True}}  # as the recipes for GPUs have it
 CASES = ((256, "log-probs"), (256, "with entropy"), (1024, "log-probs"))
 
 
@@ -57,19 +58,19 @@ def random_pack(tokens: int) -> Pack:
     return pack
 
 
-def one_pass(model: torch.nn.Module, pack: Pack, loss: dict, held: int) -> int:
+def one_pass(model: torch.nn.Module, pack: Pack, settings: dict, held: int) -> int:
     slices.SLICE_LOGITS = held
-    pack_outcome(model, pack, LearnerSettings(loss=loss), 1.0, 1e-3, CPU)[0].loss.backward()
+    pack_outcome(model, pack, LearnerSettings(**settings), 1.0, 1e-3, CPU)[0].loss.backward()
     model.zero_grad()
     return len(pack.ids)
 
 
-def peak_bytes(model: str, tokens: int, loss: dict, held: int) -> int:
+def peak_bytes(model: str, tokens: int, settings: dict, held: int) -> int:
     """To be asked in a fresh process."""
-    loaded, pack = load_model(model, LearnerSettings(), 0), random_pack(tokens)
+    loaded, pack = load_model(model, LearnerSettings(**settings), 0).train(), random_pack(tokens)
     before = resident("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins here
-    one_pass(loaded, pack, loss, held)
+    one_pass(loaded, pack, settings, held)
     return resident("VmHWM") - before
 
 
@@ -86,22 +87,22 @@ def measure(quick: bool, say: Say) -> dict[str, Any]:
         paths = {width: random_model(Path(folder), width) for width in sorted({width for width, _ in CASES})}
         for width, name in CASES[: 1 if quick else None]:
             say(f"width {width}, {name}")
-            found[f"{width}, {name}"] = beside_whole(paths[width], LOSSES[name], sizes)
+            found[f"{width}, {name}"] = beside_whole(paths[width], READS[name], sizes)
         say(f"{MANY:,} tokens")
-        many = {name: alone(paths[CASES[0][0]], MANY, loss, chosen) for name, loss in LOSSES.items()}
+        many = {name: alone(paths[CASES[0][0]], MANY, each, chosen) for name, each in (READS | RECOMPUTED).items()}
     return {"slices": found, "many": many, "chosen": chosen}
 
 
-def beside_whole(path: str, loss: dict, sizes: dict[str, int]) -> dict[str, Any]:
+def beside_whole(path: str, settings: dict, sizes: dict[str, int]) -> dict[str, Any]:
     model, pack = load_model(path, LearnerSettings(), 0), random_pack(TOKENS)
-    contestants = {label: lambda held=held: one_pass(model, pack, loss, held) for label, held in sizes.items()}
+    contestants = {label: lambda held=held: one_pass(model, pack, settings, held) for label, held in sizes.items()}
     contestants["whole"]()  # the first pass of all is slower
     samples = take_turns(contestants, ROUNDS)
     return {
         "seconds": asdict(spread([sample.seconds for sample in samples["whole"]])),
         "time": {label: asdict(ratio(samples["whole"], each)) for label, each in samples.items()},
         "cpu": {label: asdict(cpu_ratio(samples["whole"], each)) for label, each in samples.items()},
-        "peak_bytes": {label: alone(path, TOKENS, loss, held) for label, held in sizes.items()},
+        "peak_bytes": {label: alone(path, TOKENS, settings, held) for label, held in sizes.items()},
     }
 
 
