@@ -14,7 +14,7 @@ the way that the trainer's log-probs have gone since then, the engine's have gon
 
 which is 1 for an engine that moved along and 0 for one that did not, give or take an error that
 what is left over tells. It finds engines whose gap is within the limit because the weights moved
-little. `benchmarks/parity.py` measured both on honest and on broken engines; the limits lie between.
+little. `benchmarks/parity.py` holds both against honest and broken engines.
 """
 
 from __future__ import annotations
