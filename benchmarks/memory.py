@@ -60,11 +60,13 @@ def measure(quick: bool, say: Say) -> dict[str, Any]:
             say(size)
             model = random_model(size, Path(folder))
             for dtype in DTYPES:
-                found.append(one("learner", size, model, dtype, EVERY_SIZE))
-                found.append(one("engine", size, model, dtype, "vllm"))
+                asked = [("learner", EVERY_SIZE), ("engine", "vllm")]
                 if size == OF_OTHERS:
-                    found += [one("learner", size, model, dtype, way) for way in WAYS if way != EVERY_SIZE]
-                    found.append(one("engine", size, model, dtype, "transformers"))
+                    asked += [("learner", way) for way in WAYS if way != EVERY_SIZE] + [("engine", "transformers")]
+                for part, way in asked:
+                    found.append(one(part, size, model, dtype, way))
+                    ratio = found[-1]["planned"] / found[-1]["measured"]
+                    say(f"{size} {dtype} {part}, {way}: planned / measured {ratio:.2f}")
     return {"rows": found, "worst": max(abs(row["planned"] / row["measured"] - 1) for row in found)}
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from benchmarks.gpu.bench import FAIL, NOT_CHECKED, Check, Line, read
 
 ROOT = Path(__file__).parents[2]
+END_SECONDS = 20.0  # for a process that was killed
 MARK = "PARLEY_GPU_CHECK"
 PATIENCE = {"cuda": 1, "cpu": 4}  # the limits are meant for a machine with a card
 OUT_OF_TIME = 5.0  # seconds: with less left, a check is not begun
@@ -74,7 +75,10 @@ def _run(check: Check, device: str, seconds: float, folder: Path) -> list[Line]:
             trouble = f"not done after {seconds:g} s"
         finally:
             kill_marked(mark)
-            process.wait()
+    try:
+        process.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:  # one that hangs in its card's driver cannot be killed
+        trouble = f"{trouble or 'done'}, but its process does not end"
     lines = read(said)
     if trouble is not None:
         last = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()][-1:]
