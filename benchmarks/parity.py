@@ -6,7 +6,7 @@ For every family, tied and untied, 2 and 16 layers deep, a random model in bfloa
 that it sampled itself, as the trainer does (sdpa kernels). So do engines that hold the same
 weights: other kernels (eager), and float32. Their gap, as `cluster.parity` defines it, is what
 honest rounding costs. A probe is four sequences, or one opening of 24 tokens in the worst case. Every
-game is in one probe of each kind only, so probes are independent. Two figures stand for the rate of
+game is in one probe of each kind only, so probes are independent; models of experts play four times as many. Two figures stand for the rate of
 false alarms: of all probes together the largest rate that none above the limit leaves possible (95 %),
 and for each model what a normal law fitted to the logarithm of its gaps says.
 
@@ -35,32 +35,40 @@ from rich.table import Table
 from scipy.stats import beta
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
-from benchmarks.architectures import FORMS, SHAPES
+from benchmarks.architectures import EXPERTS, FORMS, SHAPES
 from benchmarks.report import Say, run_alone
-from cluster.parity import MEAN_SHARE, Gap, gap_between
+from cluster.parity import MEAN_SHARE, SHARE_OF_FEW, Gap, gap_between
 
 DEPTHS = (2, 16)
 VOCABULARY = 512
 GAMES, TOKENS, OPENING = 512, 64, 24
+OF_EXPERTS = 4  # times as many games: rounding sends some tokens to another expert
+SEED = 1  # the limits were chosen on seed 0
 TOGETHER = 4  # games of a probe
 OLDER = 0.05
+PROBES = {"games": (TOGETHER, TOKENS - 1), "opening": (1, OPENING)}  # sequences, tokens of each
 FAULTS = ("scale", "positions", "norm", "layer", "head", "old")
 
 
 def measure(quick: bool, say: Say) -> dict[str, Any]:
     found = {}
-    torch.manual_seed(0)
+    torch.manual_seed(SEED)
     for family, tied in FORMS[:4] if quick else FORMS:
         for depth in DEPTHS:
             name = f"{family}{' tied' if tied else ''}, {depth} layers"
             say(name)
             found[name] = one_model(family, tied, depth)
-    return {"models": found, "limit": MEAN_SHARE, "probes": probes(found)}
+    groups = {"without experts": False, "of experts": True}
+    honest = {
+        group: probes([model["honest"] for name, model in found.items() if name.startswith(EXPERTS) == experts])
+        for group, experts in groups.items()
+    }
+    return {"models": found, "probes": honest}
 
 
 def one_model(family: str, tied: bool, depth: int) -> dict[str, Any]:
     model = made(family, tied, depth)
-    games = sampled(model)
+    games = sampled(model, GAMES * (OF_EXPERTS if family in EXPERTS else 1))
     trainer = scores(model, games)
     older = copy_of(model, family, tied, depth)
     moved(older)
@@ -69,9 +77,9 @@ def one_model(family: str, tied: bool, depth: int) -> dict[str, Any]:
     eager.set_attn_implementation("eager")
     engines = {"eager": scores(eager, games), "float32": scores(eager.float(), games)}
     honest = {
-        f"{name}, {what}": tail([gap_between(*probe).mean for probe in cut((trainer, engine), *size)])
+        f"{name}, {what}": tail([gap_between(*probe) for probe in cut((trainer, engine), *size)])
         for name, engine in engines.items()
-        for what, size in (("games", (TOGETHER, TOKENS - 1)), ("opening", (1, OPENING)))
+        for what, size in PROBES.items()
     }
     moved_along = [gap_between(*probe) for probe in cut((trainer, engines["eager"], old), TOGETHER, TOKENS - 1)]
     faults = {}
@@ -79,9 +87,11 @@ def one_model(family: str, tied: bool, depth: int) -> dict[str, Any]:
         engine = copy_of(model, family, tied, depth)
         wrong = scores(engine, games, spoil(engine, older, fault, tied))
         gaps = [gap_between(*probe) for probe in cut((trainer, wrong, old), TOGETHER, TOKENS - 1)]
+        first = [gap_between(*probe) for probe in cut((trainer, wrong), 1, OPENING)]  # there are no old weights yet
         faults[fault] = {
             "gap": float(np.median([gap.mean for gap in gaps])),
             "caught": float(np.mean([caught(gap) for gap in gaps])),
+            "caught_first": float(np.mean([caught(gap) for gap in first])),
         }
     return {"honest": honest, "least_share": min(gap.share for gap in moved_along), "faults": faults}
 
@@ -114,8 +124,8 @@ def moved(model: PreTrainedModel) -> None:
 
 
 @torch.no_grad()
-def sampled(model: PreTrainedModel) -> torch.Tensor:
-    first = torch.randint(2, VOCABULARY, (GAMES, 1))
+def sampled(model: PreTrainedModel, games: int) -> torch.Tensor:
+    first = torch.randint(2, VOCABULARY, (games, 1))
     asked = {"min_new_tokens": TOKENS - 1, "max_new_tokens": TOKENS - 1, "do_sample": True, "top_k": 0}
     return model.generate(first, attention_mask=torch.ones_like(first), **asked)
 
@@ -129,28 +139,28 @@ def scores(model: PreTrainedModel, games: torch.Tensor, positions: torch.Tensor 
 
 def cut(tables: tuple[np.ndarray, ...], games: int, tokens: int) -> Iterator[list[list[np.ndarray]]]:
     """Every table's rows, `games` at a time."""
-    for first in range(0, GAMES, games):
+    for first in range(0, len(tables[0]), games):
         yield [[table[row, :tokens] for row in range(first, first + games)] for table in tables]
 
 
-def probes(found: dict[str, Any]) -> dict[str, dict[str, float]]:
+def probes(models: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
     """Of each kind, over all models: how many, how many above the limit, and the rate that leaves possible."""
     kinds: dict[str, dict[str, float]] = {}
-    for kind in ("eager, games", "float32, games", "eager, opening", "float32, opening"):
-        count = sum(model["honest"][kind]["probes"] for model in found.values())
-        above = sum(model["honest"][kind]["above"] for model in found.values())
-        largest = max(model["honest"][kind]["largest"] for model in found.values())
+    for what in PROBES if models else ():
+        each = [model[f"{engine}, {what}"] for model in models for engine in ("eager", "float32")]
+        count, above = (sum(one[name] for one in each) for name in ("probes", "above"))
         rate = float(beta.ppf(0.95, above + 1, count - above))
-        kinds[kind] = {"probes": count, "above": above, "largest": largest, "rate_at_most": rate}
+        kinds[what] = {"probes": count, "above": above, "largest": max(one["largest"] for one in each)}
+        kinds[what] |= {"limit": each[0]["limit"], "rate_at_most": rate}
     return kinds
 
 
-def tail(gaps: list[float]) -> dict[str, float]:
+def tail(probes: list[Gap]) -> dict[str, float]:
+    gaps, limit = [gap.mean for gap in probes], probes[0].share_limit
     law = NormalDist.from_samples([math.log(max(gap, 1e-9)) for gap in gaps])
-    alarm = 1 - law.cdf(math.log(MEAN_SHARE)) if law.stdev else float(law.mean > math.log(MEAN_SHARE))
-    above = sum(gap > MEAN_SHARE for gap in gaps)
-    counts = {"probes": len(gaps), "above": above, "median": float(np.median(gaps)), "largest": max(gaps)}
-    return counts | {"false_alarms": alarm}
+    alarm = 1 - law.cdf(math.log(limit)) if law.stdev else float(law.mean > math.log(limit))
+    counts = {"probes": len(gaps), "above": sum(gap > limit for gap in gaps), "limit": limit}
+    return counts | {"median": float(np.median(gaps)), "largest": max(gaps), "false_alarms": alarm}
 
 
 @torch.no_grad()
@@ -183,7 +193,7 @@ def spoil(engine: PreTrainedModel, older: PreTrainedModel, fault: str, tied: boo
 def positions_off(engine: PreTrainedModel) -> torch.Tensor:
     """Every second token is taken for its neighbour's successor."""
     places = torch.arange(TOKENS)
-    return (places + places % 2)[None].expand(GAMES, -1)
+    return (places + places % 2)[None]
 
 
 def each_module(engine: PreTrainedModel, attribute: str, change: Callable[[torch.nn.Module], None]) -> None:
@@ -193,7 +203,8 @@ def each_module(engine: PreTrainedModel, attribute: str, change: Callable[[torch
 
 
 def tables(result: dict[str, Any]) -> list[Table]:
-    table = Table(title=f"Probe in bfloat16 (limit {result['limit']:g})", title_justify="left")
+    limits = f"limit {MEAN_SHARE:g}, of an opening {SHARE_OF_FEW:g}"
+    table = Table(title=f"Probe in bfloat16 ({limits})", title_justify="left")
     table.add_column("model")
     for name in ("eager", "float32", "opening", "false alarms", "least share", *FAULTS):
         table.add_column(name, justify="right")
@@ -209,12 +220,19 @@ def tables(result: dict[str, Any]) -> list[Table]:
             *(f"{found['faults'][fault]['gap']:.2f} ({found['faults'][fault]['caught']:.0%})" for fault in FAULTS),
         )
     together = Table(title="Honest probes of all models together", title_justify="left")
-    for name in ("engine, tokens", "probes", "above the limit", "largest gap", "rate at most"):
-        together.add_column(name, justify="left" if name.startswith("engine") else "right")
-    for kind, one in result["probes"].items():
-        counts = f"{one['probes']:.0f}", f"{one['above']:.0f}", f"{one['largest']:.3f}", f"{one['rate_at_most']:.1e}"
-        together.add_row(kind, *counts)
-    return [table, together]
+    for name in ("models", "tokens of", "probes", "above the limit", "limit", "largest gap", "rate at most"):
+        together.add_column(name, justify="left" if name in ("models", "tokens of") else "right")
+    for group, kinds in result["probes"].items():
+        for kind, one in kinds.items():
+            counts = f"{one['probes']:.0f}", f"{one['above']:.0f}", f"{one['limit']:g}"
+            together.add_row(group, kind, *counts, f"{one['largest']:.3f}", f"{one['rate_at_most']:.1e}")
+    found = Table(title="Broken engines found, over all models", title_justify="left")
+    for name in ("fault", "by a probe of four games", "by an opening alone"):
+        found.add_column(name, justify="left" if name == "fault" else "right")
+    for fault in FAULTS:
+        rates = [[model["faults"][fault][by] for model in result["models"].values()] for by in ("caught", "caught_first")]
+        found.add_row(fault, *(f"{np.mean(rate):.0%}" for rate in rates))
+    return [table, together, found]
 
 
 if __name__ == "__main__":

@@ -7,6 +7,9 @@ judged, as a share of how far the log-probs themselves are spread:
 
     gap = mean |engine - trainer| / mean |trainer - mean of trainer|
 
+Its limit is wider where tokens are few, as the openings of games are: there one token weighs much,
+and in a model of experts rounding may send it to another expert.
+
 and whose log-probs the engine's are, those of the new weights or those of the last probe's: of
 the way that the trainer's log-probs have gone since then, the engine's have gone the share
 
@@ -28,6 +31,8 @@ from actors.receipt import Fault, Receipt
 
 LARGEST = 1e-4  # float32: of a single log-prob
 MEAN_SHARE = 0.1  # half precision: of `gap`
+FEW = 64  # tokens; of less than these
+SHARE_OF_FEW = 0.25
 LEAST_SHARE = 0.5  # of the way; less has to be so many errors away from all of it
 ERRORS = 6.0
 
@@ -64,18 +69,24 @@ class Gap:
 
     largest: float
     mean: float  # as a share of the spread of the trainer's
+    tokens: int
     share: float = 1.0  # of the way from the old log-probs to the new
     error: float = 0.0  # of the share, one standard deviation
 
     def fault(self, half: bool, tolerance: float | None) -> str:
         """What is wrong, or nothing."""
-        value, limit = (self.mean, tolerance or MEAN_SHARE) if half else (self.largest, tolerance or LARGEST)
+        value, limit = (self.mean, tolerance or self.share_limit) if half else (self.largest, tolerance or LARGEST)
         if not value <= limit:
             what = "in mean log-prob, as a share of their spread" if half else "in log-prob"
             return f"differs from the trainer by {value:.3g} {what} (learner.sync.tolerance={limit:.3g})"
         if self.share < LEAST_SHARE and 1 - self.share > ERRORS * self.error:
             return f"has gone {self.share:.0%} of the way from the old log-probs to the new ones"
         return ""
+
+    @property
+    def share_limit(self) -> float:
+        """Of `mean`."""
+        return MEAN_SHARE if self.tokens >= FEW else SHARE_OF_FEW
 
 
 def gap_between(ours: Scores, theirs: Scores, old: Scores | None = None) -> Gap:
@@ -86,15 +97,15 @@ def gap_between(ours: Scores, theirs: Scores, old: Scores | None = None) -> Gap:
         apart = np.abs(engine - trainer)
         spread = np.abs(trainer - trainer.mean()).mean()
     if not np.isfinite(apart).all() or not np.isfinite(spread):
-        return Gap(np.inf, np.inf)
+        return Gap(np.inf, np.inf, len(trainer))
     largest, mean = float(apart.max()), float(apart.mean() / max(spread, 1e-6))
     way = np.zeros(0) if old is None else trainer - flat(old)
     if not way.any():
-        return Gap(largest, mean)
+        return Gap(largest, mean, len(trainer))
     gone = engine - flat(old)
     share = float(gone @ way / (way @ way))
     error = float(np.sqrt(np.square(gone - share * way).mean() / (way @ way)))
-    return Gap(largest, mean, share, error)
+    return Gap(largest, mean, len(trainer), share, error)
 
 
 def flat(scores: Scores) -> np.ndarray:

@@ -25,7 +25,7 @@ import numpy as np
 
 from actors.fleet import Fleet
 from cluster.errors import ParityError, SyncError
-from cluster.parity import Scores, byte_faults, gap_between
+from cluster.parity import FEW, Scores, byte_faults, gap_between
 from learners.group import LearnerGroup
 from learners.settings import SyncSettings
 
@@ -64,6 +64,7 @@ class WeightSync:
         self.sequences, self.half = sequences, half
         self.sent: dict[str, int] = {}  # digests of the last sync
         self.probed: tuple[list[list[int]], Scores] | None = None  # of the last probe: what, and the trainer's scores
+        self.few = False  # tokens were in it: they were openings alone
         self.gap = 0.0
 
     def publish(self, version: int) -> SyncReport:
@@ -107,7 +108,8 @@ class WeightSync:
         every = self.settings.probe_every
         if not self.settings.probe:
             return False
-        return self.probed is None or bool(self.fleet.joining()) or (every > 0 and version % every == 0)
+        first = self.probed is None or self.few
+        return first or bool(self.fleet.joining()) or (every > 0 and version % every == 0)
 
     def probe(self, version: int) -> None:
         """What was scored at the last probe is scored again, beside something new, so that old
@@ -128,3 +130,4 @@ class WeightSync:
                     )
                 worst = max(worst, gap.mean if self.half else gap.largest)
         self.probed, self.gap = (fresh, expected[len(known) :]), float(np.float64(worst))
+        self.few = sum(map(len, fresh)) < FEW and not self.few  # once more, when there are games

@@ -96,10 +96,10 @@ def reads_base(settings: LearnerSettings) -> bool:
 
 
 def transit(config: RunConfig, shape: ModelShape, size: int) -> float:
-    """A bucket of weights on its way; one that is larger travels alone."""
+    """A bucket of weights on its way, at most all of them; a tensor that is larger than a bucket travels alone."""
     if config.learner.lora.rank:
         return 0.0
-    return max(config.learner.sync.bucket_mib * MIB, size * shape.largest_tensor)
+    return max(min(config.learner.sync.bucket_mib * MIB, size * shape.parameters), size * shape.largest_tensor)
 
 
 def _training(trained: float, settings: LearnerSettings, size: int) -> tuple[float, float]:
