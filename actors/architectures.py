@@ -4,6 +4,18 @@ from __future__ import annotations
 
 from actors.vllm_platform import prepare_environment
 
+# Whose output head is the embedding, whatever the configuration says
+ALWAYS_TIED = {"Gemma2ForCausalLM"}
+
+
+def check_head(architectures: list[str], tied: bool) -> None:
+    """A ValueError if vLLM would leave out a head of the model's own."""
+    if not tied and (untied := sorted(ALWAYS_TIED & set(architectures))):
+        raise ValueError(
+            f"vLLM plays {untied[0]} with the embedding as output head only, and this model has a head of its own "
+            "(tie_word_embeddings is false); set rollout.engine.kind=transformers"
+        )
+
 
 def check_vllm_plays(architectures: list[str], backend_compatible: bool) -> None:
     """A ValueError if vLLM has no code for any of these. What it has none of its own for it runs

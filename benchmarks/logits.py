@@ -12,6 +12,7 @@ on top of the model's weights, gradients included; of `whole` only for few token
 from __future__ import annotations
 
 import multiprocessing
+import os
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
@@ -22,6 +23,7 @@ import torch
 from rich.table import Table
 
 from benchmarks.learner import resident
+from benchmarks.memory import GIVES_BACK
 from benchmarks.report import Say, run_alone, spread_of
 from benchmarks.rounds import cpu_ratio, ratio, spread, take_turns
 from learners import slices
@@ -75,6 +77,7 @@ def peak_bytes(model: str, tokens: int, settings: dict, held: int) -> int:
 
 
 def alone(*asked: Any) -> int:
+    os.environ |= GIVES_BACK
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply_async(peak_bytes, asked).get(LIMIT_SECONDS)
 

@@ -6,7 +6,8 @@ For every family, tied and untied, 2 and 16 layers deep, a random model in bfloa
 that it sampled itself, as the trainer does (sdpa kernels). So do engines that hold the same
 weights: other kernels (eager), and float32. Their gap, as `cluster.parity` defines it, is what
 honest rounding costs. A probe is four sequences, or one opening of 24 tokens in the worst case. Every
-game is in one probe of each kind only, so probes are independent; models of experts play four times as many. Two figures stand for the rate of
+game is in one probe of each kind only, so probes are independent; models of experts play four times
+as many. Two figures stand for the rate of
 false alarms: of all probes together the largest rate that none above the limit leaves possible (95 %),
 and for each model what a normal law fitted to the logarithm of its gaps says.
 
@@ -230,7 +231,9 @@ def tables(result: dict[str, Any]) -> list[Table]:
     for name in ("fault", "by a probe of four games", "by an opening alone"):
         found.add_column(name, justify="left" if name == "fault" else "right")
     for fault in FAULTS:
-        rates = [[model["faults"][fault][by] for model in result["models"].values()] for by in ("caught", "caught_first")]
+        rates = [
+            [model["faults"][fault][by] for model in result["models"].values()] for by in ("caught", "caught_first")
+        ]
         found.add_row(fault, *(f"{np.mean(rate):.0%}" for rate in rates))
     return [table, together, found]
 

@@ -62,6 +62,7 @@ SHAPERS = ("aria", "aria_rm", "regressed", "spa", "oni")
 LAYERS = ("grpo", "rloo", "gigpo", "poad", "gae", "ntpo", "vtrace", "reinforce", "twosome", "archer")
 LAYERS += ("intentions", "gigpo_intentions")
 TOLD_APART = 1.96  # standard errors
+UNTRAINED: dict[str, np.ndarray] = {}  # of this process: outcomes of warm starts
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ def digest(config: RunConfig) -> str:
 def run(trial: Combination) -> Record:
     config, record = trial.config, Record(asdict(trial))
     trainee = Trainee(config, warm_start(trial), config.group_size, staleness=config.max_staleness)
-    before = trainee.outcomes(trial.games)
+    before = untrained(trainee, trial)
     for _ in range(trial.updates):
         figures = trainee.update()
         record.steps.append(int(figures["turns"]))
@@ -133,6 +134,15 @@ def run(trial: Combination) -> Record:
     record.figures = {"change": float(change.mean()), "error": float(change.std(ddof=1) / sqrt(len(change)))}
     record.seconds = {stage: spent / trial.updates for stage, spent in trainee.clock.seconds.items()}
     return record
+
+
+def untrained(trainee: Trainee, trial: Combination) -> np.ndarray:
+    """Of the warm start. Games that are played alike are played once: sampling depends on the task's seed alone."""
+    config = trial.config
+    played = str((trial.cloning, trial.games, config.rollout, config.game, trainee.players))
+    if played not in UNTRAINED:
+        UNTRAINED[played] = trainee.outcomes(trial.games)
+    return UNTRAINED[played]
 
 
 def below(change: float, error: float) -> bool:

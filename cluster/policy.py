@@ -106,9 +106,12 @@ def _check_kind(loaded: PretrainedConfig, config: RunConfig, trained: bool) -> N
                 f"learner.lora.rank={config.learner.lora.rank}: vLLM has no kernel on CPU for experts where adapters "
                 "are served; set rollout.engine.kind=transformers, or learner.lora.rank=0"
             )
-    if config.rollout.engine.kind == "vllm" and not tried(loaded):
-        from actors.architectures import check_vllm_plays
+    if config.rollout.engine.kind != "vllm":
+        return
+    from actors.architectures import check_head, check_vllm_plays
 
+    check_head(loaded.architectures or [], loaded.get_text_config().tie_word_embeddings)
+    if not tried(loaded):
         made_by = class_of(loaded)
         check_vllm_plays(loaded.architectures or [], made_by is not None and made_by.is_backend_compatible())
 

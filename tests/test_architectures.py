@@ -12,6 +12,7 @@ from transformers import (
     AutoModelForCausalLM,
     BertConfig,
     BloomConfig,
+    Gemma2Config,
     Gemma3Config,
     GPT2Config,
     GptOssConfig,
@@ -194,6 +195,17 @@ def test_a_family_without_code_in_the_engine_is_refused(tmp_path):
         check_model(tmp_path, run)
     GPT2Config(architectures=["BlossomForCausalLM"]).save_pretrained(tmp_path)
     assert check_model(tmp_path, run) == GPT2Config().vocab_size
+
+
+def test_a_head_that_the_engine_would_leave_out_is_refused(tmp_path):
+    """vLLM's Gemma-2 has the embedding for its head, whatever its configuration says."""
+    shape = SHAPES["gemma2"] | {"architectures": ["Gemma2ForCausalLM"]}
+    Gemma2Config(**shape, tie_word_embeddings=False).save_pretrained(tmp_path)
+    run = load_recipe("recipes/demo.yaml", [f"model.path={tmp_path}", "rollout.engine.max_context=128"])
+    with pytest.raises(ConfigError, match="Gemma2ForCausalLM with the embedding as output head only.*kind=transf"):
+        check_model(tmp_path, run, trained=True)
+    run.rollout.engine.kind = "transformers"
+    check_model(tmp_path, run, trained=True)
 
 
 def test_every_family_that_is_tried_passes(folder_of):
