@@ -31,6 +31,7 @@ from transformers import AutoConfig
 from benchmarks.games import demo, new_play, play_out, start_engine, tickets
 from benchmarks.loops import PARTS, BareLoop, Work, packs_of
 from benchmarks.models import parameters_of, untrained
+from benchmarks.private_ray import private_ray
 from benchmarks.report import Say, run_alone, short, spread_of
 from benchmarks.rounds import Sample, cpu_ratio, ratio, speed, spread, take_turns
 from cluster.config import RunConfig
@@ -108,22 +109,10 @@ def all_games(config: RunConfig, say: Say) -> Work:
 @contextmanager
 def ray_and_deepspeed(settings: LearnerSettings) -> Iterator[None]:
     """A rank reads its batch from Ray's object store, and is set up by its environment."""
-    import ray
-
     os.environ |= environment(settings)
     torch.set_num_threads(max(1, int(settings.cpus_per_rank)))
-    ray.init(
-        address="local",
-        num_cpus=1,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level="ERROR",
-        object_store_memory=2**28,
-    )
-    try:
+    with private_ray(cpus=1):
         yield
-    finally:
-        ray.shutdown()
 
 
 def contest(work: Work, rounds: int) -> dict[str, Any]:

@@ -40,6 +40,7 @@ import httpx
 import numpy as np
 from rich.table import Table
 
+from benchmarks.private_ray import private_ray
 from benchmarks.report import Say, run_alone
 from envs.embedding import embed
 from envs.episode import Episode, Ticket, Turn
@@ -200,7 +201,7 @@ def named_actor(settings: RewardSettings) -> Iterator[tuple]:
 
     from reward_service.http.shard import NAMESPACE, RewardShard, shard_name
 
-    with _ray():
+    with private_ray():
         made = RewardShard.options(name=shard_name(0), namespace=NAMESPACE, num_cpus=0)
         shard = made.remote(settings, GameSettings(), 0)
 
@@ -220,7 +221,7 @@ def over_http(settings: RewardSettings) -> Iterator[tuple]:
 
     from reward_service.http.deployment import DeployedService
 
-    with _ray(), _loop() as loop:
+    with private_ray(), _loop() as loop:
         service = DeployedService(settings, GameSettings(), None)
         service.start()
         client = httpx.AsyncClient(base_url=service.address, timeout=ANSWER_SECONDS)
@@ -237,17 +238,6 @@ def over_http(settings: RewardSettings) -> Iterator[tuple]:
         finally:
             asyncio.run_coroutine_threadsafe(client.aclose(), loop).result(ANSWER_SECONDS)
             service.close()
-
-
-@contextmanager
-def _ray() -> Iterator[None]:
-    import ray
-
-    ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-    try:
-        yield
-    finally:
-        ray.shutdown()
 
 
 @contextmanager

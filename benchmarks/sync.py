@@ -20,13 +20,9 @@ that, which are the probe's, compute them again beside it.
 
 from __future__ import annotations
 
-import os
-import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -39,6 +35,7 @@ from actors.fleet import Fleet
 from actors.transport.digest import digest, numbers_of
 from benchmarks.games import demo, tickets, worker_spec
 from benchmarks.models import SIZES, parameters_of, untrained
+from benchmarks.private_ray import private_ray
 from benchmarks.report import Say, run_alone, short, spread_of
 from benchmarks.rounds import spread
 from cluster.config import RunConfig
@@ -88,7 +85,7 @@ class Stopwatch:
 def measure(quick: bool, say: Say) -> dict[str, Any]:
     results: dict[str, Any] = {}
     sizes = list(SIZES)[: 2 if quick else None]
-    with tempfile.TemporaryDirectory(prefix="parley-benchmark-") as folder, ray_cluster():
+    with tempfile.TemporaryDirectory(prefix="parley-benchmark-") as folder, private_ray(cpus=2, objects=3 * 2**29):
         for size in sizes:
             model = untrained(size, demo(), Path(folder))
             results[size] = {"parameters": parameters_of(model), "transports": {}}
@@ -97,25 +94,6 @@ def measure(quick: bool, say: Say) -> dict[str, Any]:
                 config = demo(f"learner.sync.transport={transport}", "learner.sync.probe_every=1", *overrides)
                 results[size]["transports"][transport] = syncs(config, size, transport, model, 3 if quick else ROUNDS)
     return {"sizes": results}
-
-
-@contextmanager
-def ray_cluster() -> Iterator[None]:
-    import ray
-
-    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    ray.init(
-        address="local",
-        num_cpus=2,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level="ERROR",
-        object_store_memory=3 * 2**29,
-    )
-    try:
-        yield
-    finally:
-        ray.shutdown()
 
 
 def syncs(config: RunConfig, size: str, transport: str, model: Path, rounds: int) -> dict[str, Any]:

@@ -7,9 +7,6 @@ what is compared is the way that all of them went.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +15,7 @@ import numpy as np
 from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.made_up import games, prepare, random_model, settings, trajectories
 from benchmarks.gpu.updates import APART, CPU, apart, learning_of, weights_of
+from benchmarks.private_ray import private_ray
 from learners.settings import LearnerSettings
 
 UPDATES, GAMES = 2, 8
@@ -35,7 +33,7 @@ def check(bench: Bench) -> None:
     prepare(bench)
     path = random_model(bench.folder)
     exact = {name: on_cpu(path, settings(**changes | {"zero": 0})) for name, changes in STAGES.items()}
-    with ray_here(), Rank(bench, path) as rank:
+    with private_ray(cpus=4), Rank(bench, path) as rank:
         for name, changes in STAGES.items():
             with bench.part(name):
                 before, after = exact[name]
@@ -121,23 +119,3 @@ class Rank:
         if not device.startswith(self.bench.device):
             raise RuntimeError(f"the rank is on {device}")
         return found
-
-
-@contextmanager
-def ray_here() -> Iterator[None]:
-    """A cluster of this check alone."""
-    import ray
-
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    ray.init(
-        address="local",
-        num_cpus=4,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level="ERROR",
-        object_store_memory=2**28,
-    )
-    try:
-        yield
-    finally:
-        ray.shutdown()

@@ -10,11 +10,10 @@ before a whole update has reached them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import torch
 from torch.distributed import TCPStore
-from vllm.distributed.weight_transfer.base import VLLMWeightSyncClient, WeightSource
 from vllm.distributed.weight_transfer.factory import WeightTransferTrainerFactory
 
 from actors.wire.circle import OVER, Circle, CircleBroken, host_store
@@ -37,21 +36,15 @@ class BroadcastTrainerEngine(BucketEngine):
     circle: Circle | None = None
     store: TCPStore | None = None
 
-    @classmethod
-    def trainer_init(
-        cls, init_info: BroadcastInitInfo, *, client: VLLMWeightSyncClient, source: WeightSource | None = None
-    ) -> Self:
-        engine = cls(client=client, source=source, is_sender=init_info.is_sender)
-        engine.bucket_bytes = init_info.bucket_bytes
-        if engine.is_sender:
+    def meet(self, init_info: BroadcastInitInfo) -> None:
+        if self.is_sender:
             try:
-                engine._meet(init_info.library, init_info.address)
+                self._join(init_info.library, init_info.address)
             except BaseException as error:
-                engine._give_up(error)
+                self._give_up(error)
                 raise
-        return engine
 
-    def _meet(self, library: str, address: str) -> None:
+    def _join(self, library: str, address: str) -> None:
         client = self.client
         seconds = client.timeout_seconds
         self.store = host_store(address, seconds)

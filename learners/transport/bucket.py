@@ -76,9 +76,13 @@ class BucketEngine(TrainerWeightTransferEngine[BucketInitInfo]):
             raise ValueError("sending weights needs a source of them")
         engine = cls(client=client, source=source, is_sender=init_info.is_sender)
         engine.bucket_bytes = init_info.bucket_bytes
-        if engine.is_sender:
-            client.init_weight_transfer_engine({})
+        engine.meet(init_info)
         return engine
+
+    def meet(self, init_info: BucketInitInfo) -> None:
+        """Every rank and the workers get to know each other, once."""
+        if self.is_sender:
+            self.client.init_weight_transfer_engine({})
 
     def tables(self) -> list[tuple[slice, dict[str, Any]]]:
         """The buckets of a pass: which of the source's tensors, and how they lie."""

@@ -20,12 +20,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from multiprocessing.shared_memory import SharedMemory
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
 import torch.distributed as dist
-from vllm.distributed.weight_transfer.base import VLLMWeightSyncClient, WeightSource
 from vllm.distributed.weight_transfer.factory import WeightTransferTrainerFactory
 
 from learners.transport.bucket import Bucket, BucketEngine, BucketInitInfo
@@ -88,16 +87,11 @@ class IpcTrainerEngine(BucketEngine):
     group: dist.ProcessGroup | None = None  # None: there is one rank
     buffer: Buffer | None = None
 
-    @classmethod
-    def trainer_init(
-        cls, init_info: IpcInitInfo, *, client: VLLMWeightSyncClient, source: WeightSource | None = None
-    ) -> Self:
-        engine = cls(client=client, source=source, is_sender=init_info.is_sender)
-        engine.bucket_bytes = init_info.bucket_bytes
+    def meet(self, init_info: IpcInitInfo) -> None:
+        """The workers are met at the start of each sync, in step with the other ranks."""
         if dist.is_initialized() and dist.get_world_size() > 1:
             limit = timedelta(seconds=init_info.timeout_seconds + GRACE_SECONDS)
-            engine.group = dist.new_group(backend="gloo", timeout=limit)
-        return engine
+            self.group = dist.new_group(backend="gloo", timeout=limit)
 
     def start(self) -> None:
         self._sender_does(lambda: self.client.init_weight_transfer_engine({}))
