@@ -30,8 +30,8 @@ from ray.util.placement_group import PlacementGroup, placement_group, remove_pla
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from actors.fleet_health import FleetHealth, State
-from actors.receipt import Receipt
 from actors.settings import RolloutSettings
+from actors.transport.receipt import Receipt
 from actors.worker import Report, RolloutWorker, Summary, WorkerSpec
 from envs.episode import Episode, Ticket
 

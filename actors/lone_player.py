@@ -10,11 +10,11 @@ from pathlib import Path
 
 from transformers import AutoTokenizer
 
-from actors.engine import Request
+from actors.engines.contract import Request
+from actors.engines.transformers_engine import TransformersEngine
 from actors.players import Policy, PolicySeat, stable_seed
 from actors.settings import EngineSettings
-from actors.transformers_engine import TransformersEngine
-from envs.dialogue import Dialogue
+from envs.text.dialogue import Dialogue
 
 
 class LonePlayer:

@@ -32,12 +32,12 @@ from typing import Any
 
 import numpy as np
 
-from actors.engine import Completion, Request, Scored
+from actors.engines.contract import Completion, Request, Scored
 from actors.players import Cast, EndpointSeat, PolicySeat, stable_seed
 from actors.settings import RolloutSettings
-from envs.chat import EndpointError
 from envs.episode import Episode, Ticket, Turn, TurnTokens
 from envs.game import Game, Player, Step
+from envs.text.chat import EndpointError
 
 log = logging.getLogger("parley.play")
 IDLE_WAIT_SECONDS = 0.05  # longest step when only servers and threads have something to say

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from actors import choice
-from actors.engine import Completion, Engine, Scored
-from envs.chat import ChatClient
-from envs.dialogue import Dialogue
+from actors.engines.contract import Completion, Engine, Scored
 from envs.episode import TurnTokens
 from envs.settings import EndpointSettings
+from envs.text.chat import ChatClient
+from envs.text.dialogue import Dialogue
 
 ENDPOINT_THREADS = 64
 

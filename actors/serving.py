@@ -24,8 +24,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from actors.engines.vllm_platform import CPU_BLOCK, card_memory, prepare_environment
 from actors.settings import EngineSettings
-from actors.vllm_platform import CPU_BLOCK, card_memory, prepare_environment
 
 STOP_SECONDS = 20.0  # for the server to end when asked
 POLL_SECONDS = 0.25

@@ -25,16 +25,16 @@ from typing import Any
 
 import numpy as np
 
-from actors.engine import Engine
+from actors.engines.contract import Engine
 from actors.play import Failure, Play
 from actors.players import Cast, Endpoint, Policy
-from actors.receipt import Receipt
 from actors.settings import RolloutSettings
-from envs.dialogue import Dialogue
+from actors.transport.receipt import Receipt
 from envs.episode import Episode, Ticket
 from envs.game import Game, Player
 from envs.registry import make_game, make_player
 from envs.settings import GameSettings
+from envs.text.dialogue import Dialogue
 
 log = logging.getLogger("parley.worker")
 COMMAND_SECONDS = 600.0  # longest wait of a call for the engine thread
@@ -107,10 +107,10 @@ def make_engine(spec: WorkerSpec, index: int) -> Engine:
         "on_gpu": bool(spec.rollout.gpus_per_worker),
     }
     if settings.kind == "transformers":
-        from actors.transformers_engine import TransformersEngine
+        from actors.engines.transformers_engine import TransformersEngine
 
         return TransformersEngine(settings, spec.model_path, **shared)
-    from actors.vllm_engine import VllmEngine
+    from actors.engines.vllm_engine import VllmEngine
 
     return VllmEngine(settings, spec.model_path, seed=spec.seed + index, ray_metrics=spec.ray_metrics, **shared)
 
@@ -125,7 +125,7 @@ def make_cast(spec: WorkerSpec, engine: Engine) -> Cast:
 
     policies = {"policy": Policy(engine, dialogue(spec.model_path), trained=True)}
     for name, path in spec.rollout.frozen.items():
-        from actors.transformers_engine import TransformersEngine
+        from actors.engines.transformers_engine import TransformersEngine
 
         own = {"tensor_parallel": 1, "max_sequences": spec.rollout.frozen_sequences}
         frozen = TransformersEngine(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import FAILURE, FOLDER, load, machine, stamp, write
-from cluster.show import page
+from cluster.record.terminal import page
 
 NAMES = (
     "turns",

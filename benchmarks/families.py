@@ -47,7 +47,7 @@ def measure(quick: bool, say: Say) -> dict[str, Any]:
     found: dict[str, dict[str, Any]] = {}
     usual = LearnerSettings()
     with tempfile.TemporaryDirectory(prefix="parley-benchmark-") as folder, ray_and_deepspeed(usual):
-        from learners.rendezvous import meeting_point
+        from learners.transport.rendezvous import meeting_point
 
         tokenizer = make_tokenizer(make_game("twenty_questions", {}).language(), 512)
         engines, meet = engine_host(), meeting_point()
@@ -85,7 +85,7 @@ def through_the_loop(engines: Any, meet: tuple[str, int], family: str, mode: str
     import ray
     from transformers import AutoModelForCausalLM
 
-    from cluster.policy import merge_adapter
+    from cluster.run.policy import merge_adapter
     from learners.rank import LearnerRank
 
     lora = {"rank": LORA_RANK, "targets": projections(family)} if mode == "lora" else {}
@@ -170,15 +170,15 @@ def engine_host() -> Any:
             self.opened: list[Any] = []  # vLLM's engines share what the first one set up: none may go
 
         def ready(self) -> None:
-            from actors.vllm_platform import prepare_environment
+            from actors.engines.vllm_platform import prepare_environment
 
             prepare_environment()
             import vllm  # noqa: F401  (slow)
 
         def open(self, model: str, transport: str, lora_rank: int, kind: str = "vllm") -> None:
+            from actors.engines.transformers_engine import TransformersEngine
+            from actors.engines.vllm_engine import VllmEngine
             from actors.settings import EngineSettings
-            from actors.transformers_engine import TransformersEngine
-            from actors.vllm_engine import VllmEngine
 
             torch.set_num_threads(1)
             settings = EngineSettings(max_context=256, max_sequences=8, max_batched_tokens=512, cpu_cache_gib=0.02)

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from actors.engine import Completion, Engine, Request
+from actors.engines.contract import Completion, Engine, Request
 from actors.play import Failure, Play
 from actors.worker import WorkerSpec, make_cast, make_engine
-from cluster.config import RunConfig
-from cluster.recipe import load_recipe
-from cluster.session import seats_and_players
+from cluster.recipe.config import RunConfig
+from cluster.recipe.reading import load_recipe
+from cluster.run.session import seats_and_players
 from envs.episode import Episode, Ticket
 from envs.registry import make_game
 

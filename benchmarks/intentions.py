@@ -26,16 +26,16 @@ import numpy as np
 from rich.table import Table
 
 from benchmarks.report import Say, run_alone
-from envs.embedding import embed
 from envs.episode import Episode, Ticket, Turn
-from reward_service.aria import AriaShaper
+from envs.text.embedding import embed
 from reward_service.intentions.fit import Utterances, fit_space
 from reward_service.intentions.gist import NOTHING, Gist
 from reward_service.intentions.matching import compare
 from reward_service.intentions.pooling import resolutions
-from reward_service.intentions.settings import IntentionSettings, PoolingSettings, SpaceSettings
 from reward_service.intentions.trajectory import Trajectory
 from reward_service.intentions.window import Window
+from reward_service.settings.intentions import IntentionSettings, PoolingSettings, SpaceSettings
+from reward_service.shapers.aria import AriaShaper
 
 DIMENSION, KINDS = 384, 60
 SIZES = (10_000, 30_000, 100_000, 300_000)

@@ -34,8 +34,8 @@ from benchmarks.models import parameters_of, untrained
 from benchmarks.private_ray import private_ray
 from benchmarks.report import Say, run_alone, short, spread_of
 from benchmarks.rounds import Sample, cpu_ratio, ratio, speed, spread, take_turns
-from cluster.config import RunConfig
-from cluster.recipe import load_recipe
+from cluster.recipe.config import RunConfig
+from cluster.recipe.reading import load_recipe
 from envs.episode import Episode
 from learners.embedded.build import build_policy
 from learners.group import environment

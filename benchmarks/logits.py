@@ -1,7 +1,7 @@
 """Logits: what reading log-probs in slices of the vocabulary costs and saves, at 151,936 words.
 
     whole      all logits of a micro-batch are held, as where they fit in one slice
-    2^n        no more than that many logits are held at a time (learners/slices.py has the choice)
+    2^n        no more than that many logits are held at a time (learners/model/slices.py has the choice)
 
 A random model of two small layers, so that nearly all of the time and memory is the head's, whose width
 is one of the columns. Time is of one forward and backward pass of `TOKENS` trained tokens, as a
@@ -26,11 +26,11 @@ from benchmarks.learner import resident
 from benchmarks.memory import GIVES_BACK
 from benchmarks.report import Say, run_alone, spread_of
 from benchmarks.rounds import cpu_ratio, ratio, spread, take_turns
-from learners import slices
-from learners.model import load_model
-from learners.packing import Pack, pack_sequences
-from learners.policy_steps import pack_outcome
+from learners.batch.packing import Pack, pack_sequences
+from learners.model import slices
+from learners.model.load import load_model
 from learners.settings import LearnerSettings
+from learners.update.policy_steps import pack_outcome
 
 WORDS, LENGTH = 151_936, 512
 TOKENS, MANY, ROUNDS, EXPONENTS = 512, 16_384, 3, (22, 24, 26)

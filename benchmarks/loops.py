@@ -18,17 +18,17 @@ import torch
 import torch.nn.functional as F
 from transformers import AutoModelForCausalLM
 
-from cluster.config import RunConfig
+from cluster.recipe.config import RunConfig
 from envs.episode import Episode
 from envs.settings import GameSettings
-from learners import attention
-from learners.batch import Trajectory, collect
+from learners.batch.packing import Pack, pack_trajectories, plan
+from learners.batch.trajectories import Trajectory, collect
 from learners.credit import assign_credit
-from learners.packing import Pack, pack_trajectories, plan
-from learners.rendezvous import meeting_point
+from learners.model import attention
 from learners.settings import LearnerSettings
+from learners.transport.rendezvous import meeting_point
 from reward_service import make_shaper
-from reward_service.settings import RewardSettings
+from reward_service.settings.rewards import RewardSettings
 
 PARTS = ("fetch", "prepare", "forward_backward", "step")
 ROWS = 16

@@ -26,10 +26,10 @@ from benchmarks.games import demo
 from benchmarks.models import untrained
 from benchmarks.report import Say, run_alone, spread_of
 from benchmarks.rounds import cpu_ratio, spread, take_turns
-from learners.model import load_model, pack_logprobs
-from learners.packing import Pack, pack_sequences
-from learners.policy_steps import pack_outcome
+from learners.batch.packing import Pack, pack_sequences
+from learners.model.load import load_model, pack_logprobs
 from learners.settings import LearnerSettings
+from learners.update.policy_steps import pack_outcome
 
 SIZES, ROUNDS = ("0.1M", "10M"), 7
 SEQUENCES, LENGTH = 8, 128

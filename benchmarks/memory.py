@@ -21,12 +21,12 @@ import numpy as np
 from rich.table import Table
 
 from benchmarks.report import Say, run_alone, short
-from cluster.config import RunConfig
 from cluster.plan.decide import plan
 from cluster.plan.machine import GIB, Machine
 from cluster.plan.memory import Need
 from cluster.plan.shape import model_shape
-from cluster.recipe import load_recipe
+from cluster.recipe.config import RunConfig
+from cluster.recipe.reading import load_recipe
 from envs.episode import Episode, Ticket, Turn, TurnTokens
 from reward_service.shaper import ShapedRewards
 
@@ -145,7 +145,7 @@ def grown_by_learning(config: RunConfig, model: str) -> int:
 
     os.environ |= environment(config.learner)
     from learners.rank import LearnerRank
-    from learners.rendezvous import meeting_point
+    from learners.transport.rendezvous import meeting_point
 
     before = resident("VmRSS", forget_peak=True)
     rank = LearnerRank(config.learner, model, 1.0, seed=0, rank=0, transport="shared_memory")
@@ -158,11 +158,11 @@ def grown_by_learning(config: RunConfig, model: str) -> int:
 
 def grown_by_playing(config: RunConfig, model: str) -> int:
     """Bytes; to be asked in a fresh process."""
-    from actors.engine import Request
+    from actors.engines.contract import Request
     from actors.worker import WorkerSpec, make_engine
 
     if config.rollout.engine.kind == "vllm":
-        from actors.vllm_platform import prepare_environment
+        from actors.engines.vllm_platform import prepare_environment
 
         prepare_environment()
         from vllm.v1.engine.llm_engine import LLMEngine  # noqa: F401  (its imports are not the engine's)

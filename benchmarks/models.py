@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cluster.config import RunConfig
+from cluster.recipe.config import RunConfig
 from learners.embedded.build import build_policy
 
 # parameters -> hidden, layers, heads (of width 32)

@@ -4,7 +4,7 @@
 
 For every family, tied and untied, 2 and 16 layers deep, a random model in bfloat16 scores games
 that it sampled itself, as the trainer does (sdpa kernels). So do engines that hold the same
-weights: other kernels (eager), and float32. Their gap, as `cluster.parity` defines it, is what
+weights: other kernels (eager), and float32. Their gap, as `cluster.run.parity` defines it, is what
 honest rounding costs. A probe is four sequences, or one opening of 24 tokens in the worst case. Every
 game is in one probe of each kind only, so probes are independent; models of experts play four times
 as many. Two figures stand for the rate of
@@ -38,7 +38,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from benchmarks.architectures import EXPERTS, FORMS, SHAPES
 from benchmarks.report import Say, run_alone
-from cluster.parity import MEAN_SHARE, SHARE_OF_FEW, Gap, gap_between
+from cluster.run.parity import MEAN_SHARE, SHARE_OF_FEW, Gap, gap_between
 
 DEPTHS = (2, 16)
 VOCABULARY = 512

@@ -15,8 +15,8 @@ from typing import Any
 
 from rich.table import Table
 
-from cluster.run_folder import versions, write_whole
-from cluster.show import page
+from cluster.record.run_folder import versions, write_whole
+from cluster.record.terminal import page
 
 FOLDER = Path("runs") / "benchmarks"
 FAILURE = "failure"  # key of the reason why there are no figures

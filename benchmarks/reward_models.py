@@ -20,18 +20,18 @@ from typing import Any
 from rich.table import Table
 
 from benchmarks.report import Say, run_alone
-from envs.embedding import embed
 from envs.episode import Episode, Ticket, Turn
 from envs.registry import make_game, make_player
 from envs.settings import GameSettings
+from envs.text.embedding import embed
 from learners.embedded.build import build_policy
 from learners.settings import EmbeddedSettings
-from reward_service.aria_rm import AriaRmShaper
-from reward_service.intentions.settings import IntentionSettings
-from reward_service.reward_models.settings import AriaRmSettings, RewardModelSettings, SpaSettings
-from reward_service.reward_models.texts import tell
+from reward_service.models.texts import tell
+from reward_service.settings.intentions import IntentionSettings
+from reward_service.settings.models import AriaRmSettings, RewardModelSettings, SpaSettings
 from reward_service.shaper import Shaper
-from reward_service.spa import SpaShaper
+from reward_service.shapers.aria_rm import AriaRmShaper
+from reward_service.shapers.spa import SpaShaper
 
 EPISODES, VALUED = 1024, 256  # trained on and measured with; valued afterwards
 GAMES: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {  # options, who sits where, who learns

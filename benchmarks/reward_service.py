@@ -42,16 +42,16 @@ from rich.table import Table
 
 from benchmarks.private_ray import private_ray
 from benchmarks.report import Say, run_alone
-from envs.embedding import embed
 from envs.episode import Episode, Ticket, Turn
 from envs.settings import GameSettings
+from envs.text.embedding import embed
 from reward_service import make_shaper
-from reward_service.http.plain import plain_of
-from reward_service.http.settings import HttpSettings
 from reward_service.interpreter import settle
-from reward_service.journal import Journal
-from reward_service.settings import RewardSettings
-from reward_service.stream import RewardStream
+from reward_service.service.journal import Journal
+from reward_service.service.plain import plain_of
+from reward_service.service.stream import RewardStream
+from reward_service.settings.rewards import RewardSettings
+from reward_service.settings.service import HttpSettings
 
 RATE, TURNS, WINDOW = 200, 10, 1024  # episodes a second; turns of each; episodes in the window
 TEXTS = 3000  # distinct utterances: few enough that all recur, so many that some leave the window and come back
@@ -95,7 +95,7 @@ def settings_of(folder: str, growth: float, url: str) -> RewardSettings:
 @contextmanager
 def embeddings() -> Iterator[str]:
     """The address of a server that has them all."""
-    from reward_service.http.shard import WARM_UP
+    from reward_service.service.http.shard import WARM_UP
 
     texts = [*utterances(), *(turn.utterance for turn in WARM_UP.turns)]
     rows = dict(zip(texts, embed(texts).tolist(), strict=True))
@@ -199,7 +199,7 @@ def in_process(settings: RewardSettings) -> Iterator[tuple]:
 def named_actor(settings: RewardSettings) -> Iterator[tuple]:
     import ray
 
-    from reward_service.http.shard import NAMESPACE, RewardShard, shard_name
+    from reward_service.service.http.shard import NAMESPACE, RewardShard, shard_name
 
     with private_ray():
         made = RewardShard.options(name=shard_name(0), namespace=NAMESPACE, num_cpus=0)
@@ -219,7 +219,7 @@ def named_actor(settings: RewardSettings) -> Iterator[tuple]:
 def over_http(settings: RewardSettings) -> Iterator[tuple]:
     import ray
 
-    from reward_service.http.deployment import DeployedService
+    from reward_service.service.http.deployment import DeployedService
 
     with private_ray(), _loop() as loop:
         service = DeployedService(settings, GameSettings(), None)

@@ -33,9 +33,9 @@ from benchmarks.lab.store import Store
 from benchmarks.lab.trainee import Trainee
 from benchmarks.lab.trial import Record, warm_start
 from benchmarks.report import quiet
-from cluster.config import RunConfig
 from cluster.errors import ConfigError
-from cluster.recipe import load_recipe
+from cluster.recipe.config import RunConfig
+from cluster.recipe.reading import load_recipe
 from envs.settings import GameSettings
 from learners.settings import EmbeddedSettings
 

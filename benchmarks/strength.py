@@ -18,8 +18,8 @@ from pathlib import Path
 from rich.table import Table
 
 from benchmarks.report import FOLDER, machine, stamp, write
-from cluster.evaluate import Evaluation, measure
-from cluster.show import page, trials_table
+from cluster.record.terminal import page, trials_table
+from cluster.run.evaluate import Evaluation, measure
 from envs.episode import Episode, Ticket, Turn
 from envs.game import Trial
 from envs.registry import GAMES, game_class, make_game, make_player, trials_of

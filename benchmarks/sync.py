@@ -38,10 +38,10 @@ from benchmarks.models import SIZES, parameters_of, untrained
 from benchmarks.private_ray import private_ray
 from benchmarks.report import Say, run_alone, short, spread_of
 from benchmarks.rounds import spread
-from cluster.config import RunConfig
-from cluster.policy import check_model
-from cluster.probe_texts import ProbeTexts
-from cluster.sync import WeightSync
+from cluster.recipe.config import RunConfig
+from cluster.run.policy import check_model
+from cluster.run.probe_texts import ProbeTexts
+from cluster.run.sync import WeightSync
 from learners.group import LearnerGroup
 
 TRANSPORTS = {

@@ -28,8 +28,8 @@ from rich.table import Table
 
 from benchmarks.report import Say, run_alone, spread_of
 from benchmarks.rounds import spread
-from envs.embedding import embed
 from envs.registry import GAMES, make_game, make_player
+from envs.text.embedding import embed
 
 QUESTIONS = Path(__file__).parent.parent / "tests" / "data"
 ORACLES = {"twenty_questions": {"table": "full", "turns": 20}, "guess_my_city": {}}

@@ -27,10 +27,10 @@ GAMES = {
 
 # Ways in: each is as many games as its library has, and an option says which.
 DOORS = {
-    "gymnasium": "envs.doors.gymnasium_in:GymnasiumGame",
-    "openenv": "envs.doors.openenv:OpenEnvGame",
-    "textarena": "envs.doors.textarena:TextArenaGame",
-    "textworld": "envs.doors.textworld:TextWorldGame",
+    "gymnasium": "envs.doors.inward.gymnasium:GymnasiumGame",
+    "openenv": "envs.doors.inward.openenv:OpenEnvGame",
+    "textarena": "envs.doors.inward.textarena:TextArenaGame",
+    "textworld": "envs.doors.inward.textworld:TextWorldGame",
 }
 
 

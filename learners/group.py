@@ -22,8 +22,8 @@ from ray.exceptions import ActorDiedError, RayActorError, RayTaskError
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from learners.rendezvous import meeting_point
 from learners.settings import LearnerSettings
+from learners.transport.rendezvous import meeting_point
 from reward_service.shaper import ShapedRewards
 
 if TYPE_CHECKING:

@@ -25,14 +25,14 @@ import transformers
 from transformers import AutoTokenizer
 
 from envs.episode import Episode
-from learners import checkpoint
-from learners.batch import collect
-from learners.learning import Learning, make_critic
-from learners.model import fingerprint, load_model, pack_logprobs, write_adapter
+from learners.batch.packing import fill, pack_sequences
+from learners.batch.trajectories import collect
+from learners.model.load import fingerprint, load_model, pack_logprobs, write_adapter
+from learners.model.reference import Reference, reads_base
 from learners.optimiser import deepspeed_config, make_optimiser
-from learners.packing import fill, pack_sequences
-from learners.reference import Reference, reads_base
 from learners.settings import LearnerSettings
+from learners.update import checkpoint
+from learners.update.learning import Learning, make_critic
 from reward_service.shaper import ShapedRewards
 
 if TYPE_CHECKING:

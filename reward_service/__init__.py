@@ -5,17 +5,17 @@ from __future__ import annotations
 from importlib import import_module
 
 from envs.settings import GameSettings
-from reward_service.settings import RewardSettings
+from reward_service.settings.rewards import RewardSettings
 from reward_service.shaper import Shaper
 
 SHAPERS = {
-    "aria": "reward_service.aria:AriaShaper",
-    "aria_rm": "reward_service.aria_rm:AriaRmShaper",
-    "game": "reward_service.paid:PaidShaper",
-    "oni": "reward_service.oni.shaper:OniShaper",
-    "outcome": "reward_service.outcome:OutcomeShaper",
-    "regressed": "reward_service.regressed.shaper:RegressedShaper",
-    "spa": "reward_service.spa:SpaShaper",
+    "aria": "reward_service.shapers.aria:AriaShaper",
+    "aria_rm": "reward_service.shapers.aria_rm:AriaRmShaper",
+    "game": "reward_service.shapers.paid:PaidShaper",
+    "oni": "reward_service.shapers.oni.shaper:OniShaper",
+    "outcome": "reward_service.shapers.outcome:OutcomeShaper",
+    "regressed": "reward_service.shapers.regressed.shaper:RegressedShaper",
+    "spa": "reward_service.shapers.spa:SpaShaper",
 }
 
 

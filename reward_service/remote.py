@@ -23,7 +23,7 @@ from envs.settings import GameSettings
 from reward_service import make_shaper
 from reward_service.desk import Name, RewardDesk
 from reward_service.interpreter import settle
-from reward_service.settings import RewardSettings
+from reward_service.settings.rewards import RewardSettings
 from reward_service.shaper import ShapedRewards
 
 log = logging.getLogger("parley.rewards")

@@ -15,7 +15,7 @@ import numpy as np
 
 from envs.episode import Episode
 from envs.settings import GameSettings
-from reward_service.settings import RewardSettings
+from reward_service.settings.rewards import RewardSettings
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 
-from actors.engine import Completion, Engine, Request
+from actors.engines.contract import Completion, Engine, Request
 from actors.settings import EngineSettings
 
 torch.set_num_threads(1)  # tiny models: more threads only wait for each other
@@ -32,10 +32,10 @@ def engine_settings(kind: str, dtype: str = "float32") -> EngineSettings:
 def shared_engine(kind: str, path: str, lora_rank: int = 0, dtype: str = "float32") -> Engine:
     transport = "adapter" if lora_rank else "shared_memory"
     if kind == "vllm":
-        from actors.vllm_engine import VllmEngine
+        from actors.engines.vllm_engine import VllmEngine
 
         return VllmEngine(engine_settings(kind, dtype), path, transport=transport, lora_rank=lora_rank)
-    from actors.transformers_engine import TransformersEngine
+    from actors.engines.transformers_engine import TransformersEngine
 
     return TransformersEngine(engine_settings(kind, dtype), path, transport=transport, lora_rank=lora_rank)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envs.doors.imported import ImportedGame
+from envs.doors.inward.imported import ImportedGame
 from envs.game import Game
 
 

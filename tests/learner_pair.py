@@ -53,7 +53,7 @@ class Learners:
                 self.rank.start(*meet)
 
             def meeting_point(self):
-                from learners.rendezvous import meeting_point
+                from learners.transport.rendezvous import meeting_point
 
                 return meeting_point()
 
@@ -62,7 +62,7 @@ class Learners:
 
             def read_all(self, trajectories):
                 """Whatever the credit method needs of the model, as this rank knows it."""
-                from learners.packing import plan
+                from learners.batch.packing import plan
 
                 rank = self.rank
                 mine = plan(trajectories, rank.settings.ranks, rank.settings.tokens_per_micro_batch)[rank.rank]
@@ -70,7 +70,7 @@ class Learners:
 
             def hidden(self, trajectories):
                 """The states that the critic reads of this rank's share."""
-                from learners.packing import plan
+                from learners.batch.packing import plan
 
                 mine = plan(trajectories, self.rank.settings.ranks, 4096)[self.rank.rank]
                 return [states.hidden for states in self.rank.learning.reader.read(trajectories, mine)[1]]
@@ -89,7 +89,7 @@ class Learners:
                 """Bytes of memory of its own that this process comes to need for it, at the most."""
                 import ctypes
 
-                from learners.model import load_model
+                from learners.model.load import load_model
 
                 libc = ctypes.CDLL("libc.so.6")
                 for parameter in (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD):
@@ -105,7 +105,7 @@ class Learners:
                 import deepspeed
                 import torch
 
-                from learners.model import load_model
+                from learners.model.load import load_model
 
                 settings = LearnerSettings(zero=3, dtype="bfloat16")
                 whole, sharded = (load_model(folder, settings, 0, sharded=each) for each in (False, True))
@@ -121,7 +121,7 @@ class Learners:
                 return found
 
             def hold_logits(self, most):
-                from learners import slices
+                from learners.model import slices
 
                 slices.SLICE_LOGITS = most
 

@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from cluster.cli import main
-from cluster.config import RunConfig
+from cluster.commands.cli import main
+from cluster.commands.offline import checked
 from cluster.offline.account import Account
-from cluster.offline.commands import checked
 from cluster.offline.house import House
 from cluster.offline.work import Work
-from cluster.recipe import load_recipe
-from cluster.run_folder import RunFolder
+from cluster.recipe.config import RunConfig
+from cluster.recipe.reading import load_recipe
+from cluster.record.run_folder import RunFolder
 
 ROOT = Path(__file__).parent.parent
 BARGAINING = ROOT / "recipes" / "offline" / "tiny_bargaining.yaml"

@@ -9,11 +9,11 @@ from envs.episode import Episode, Ticket, Turn
 from envs.registry import game_class, make_game
 from envs.settings import GameSettings
 from reward_service.desk import RewardDesk, name_of
-from reward_service.oni.annotator import Failed
-from reward_service.oni.queue import Question
-from reward_service.oni.settings import OniSettings
-from reward_service.oni.shaper import OniShaper
+from reward_service.settings.oni import OniSettings
 from reward_service.shaper import ShapedRewards
+from reward_service.shapers.oni.annotator import Failed
+from reward_service.shapers.oni.queue import Question
+from reward_service.shapers.oni.shaper import OniShaper
 
 GAME = GameSettings(name="virtualhome", options={"turns": 12})
 GOOD, BAD = "the agent chooses to grab the pancake", "the agent chooses to walk to the bedroom"

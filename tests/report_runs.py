@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 import ray
 
-from cluster.checkpoints import CheckpointStore
-from cluster.evaluate import measure
-from cluster.metrics import Metrics
-from cluster.recipe import load_recipe
-from cluster.report.samples import Samples
-from cluster.run_folder import RunFolder
+from cluster.recipe.reading import load_recipe
+from cluster.record.checkpoints import CheckpointStore
+from cluster.record.metrics import Metrics
+from cluster.record.run_folder import RunFolder
+from cluster.record.samples import Samples
+from cluster.run.evaluate import measure
 from envs.episode import Episode, Ticket, Turn
 from envs.registry import make_game, make_player
 from reward_service import make_shaper
-from reward_service.storage import write_state
+from reward_service.service.storage import write_state
 
 HOSTILE = '</script><img src=x onerror="alert(1)"> & <!-- \'\u2028'
 GAME = "bargaining"

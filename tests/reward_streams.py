@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from envs.episode import Episode, Ticket, Turn
-from reward_service.aria import AriaShaper
-from reward_service.http.settings import StreamSettings
-from reward_service.intentions.settings import IntentionSettings
-from reward_service.journal import Journal
+from reward_service.service.journal import Journal
+from reward_service.service.stream import RewardStream
+from reward_service.settings.intentions import IntentionSettings
+from reward_service.settings.service import StreamSettings
 from reward_service.shaper import ShapedRewards
-from reward_service.stream import RewardStream
+from reward_service.shapers.aria import AriaShaper
 
 WORDS = ("apple", "bread", "cloud", "drum", "eagle", "fern")
 ROOM = 2**16  # bytes of a journal

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cluster.config import RunConfig
-from cluster.run_folder import RunFolder
+from cluster.recipe.config import RunConfig
+from cluster.record.run_folder import RunFolder
 
 ROOT = Path(__file__).parent.parent
 
@@ -50,7 +50,7 @@ def config_for(model: Path, output: Path, **changes) -> RunConfig:
 
 
 def run(config: RunConfig) -> tuple[dict, RunFolder]:
-    from cluster.session import train
+    from cluster.run.session import train
 
     folder = RunFolder.create(config)
     with folder:

@@ -23,14 +23,14 @@ from transformers import (
     ViTConfig,
 )
 
-from actors.transformers_engine import TransformersEngine
+from actors.engines.transformers_engine import TransformersEngine
 from benchmarks.architectures import EXPERTS, FORMS, SHAPES, WINDOW, projections
 from cluster.errors import ConfigError
-from cluster.policy import check_model
-from cluster.recipe import load_recipe
-from learners.architecture import TRIED
-from learners.model import load_model, pack_logprobs
-from learners.packing import pack_sequences
+from cluster.recipe.reading import load_recipe
+from cluster.run.policy import check_model
+from learners.batch.packing import pack_sequences
+from learners.model.architecture import TRIED
+from learners.model.load import load_model, pack_logprobs
 from learners.settings import LearnerSettings, LoraSettings
 from learners.transport.source import ModuleWeights, size_of
 from tests.engines import engine_settings, largest_gap, model_of, requests, run, send_bucket

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from envs.episode import Episode, Ticket, Turn
-from reward_service.aria import AriaShaper
 from reward_service.intentions.reading import EpisodeRefused
-from reward_service.intentions.settings import IntentionSettings, PoolingSettings, SpaceSettings
+from reward_service.settings.intentions import IntentionSettings, PoolingSettings, SpaceSettings
 from reward_service.shaper import Shaper
+from reward_service.shapers.aria import AriaShaper
 
 KINDS = ("ask price", "ask size", "make offer", "refuse offer", "small talk", "walk away")
 WAYS = ("now", "please", "kindly", "again", "my friend", "today", "then", "well", "so", "indeed")

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from envs.episode import Episode
-from reward_service.aria import AriaShaper
-from reward_service.aria_rm import AriaRmShaper, weights_of
 from reward_service.desk import RewardDesk
 from reward_service.intentions.reading import EpisodeRefused
-from reward_service.intentions.settings import IntentionSettings, PoolingSettings, SpaceSettings
 from reward_service.intentions.space import IntentionSpace
 from reward_service.intentions.trajectory import turn_returns
-from reward_service.reward_models.examples import Examples, held_out_games, measures
-from reward_service.reward_models.model import RewardModel
-from reward_service.reward_models.settings import AriaRmSettings, RewardModelSettings
-from reward_service.reward_models.training import TimeLimit, offset_of, train
-from reward_service.storage import read_state, write_state
+from reward_service.models.examples import Examples, held_out_games, measures
+from reward_service.models.model import RewardModel
+from reward_service.models.training import TimeLimit, offset_of, train
+from reward_service.service.storage import read_state, write_state
+from reward_service.settings.intentions import IntentionSettings, PoolingSettings, SpaceSettings
+from reward_service.settings.models import AriaRmSettings, RewardModelSettings
+from reward_service.shapers.aria import AriaShaper
+from reward_service.shapers.aria_rm import AriaRmShaper, weights_of
 from tests.valued_games import WORTH, batch, embed, episode, plain, same, shaped_by, worth_of
 
 ALL_TIME = {"reward_model/training_seconds"}

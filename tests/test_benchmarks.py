@@ -11,10 +11,10 @@ from benchmarks.rollout import RawVllm, bare_parameters, same_parameters
 from benchmarks.rounds import Sample, cpu_ratio, ratio, spread, take_turns
 from benchmarks.stages import stages_of
 from envs.settings import GameSettings
-from learners import attention
-from learners.batch import collect
+from learners.batch.trajectories import collect
+from learners.model import attention
 from reward_service import make_shaper
-from reward_service.settings import RewardSettings
+from reward_service.settings.rewards import RewardSettings
 from tests.engines import shared_engine
 
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envs.case_study import ACTIONS, CLOSE, OPEN, PUT, CaseStudy, State, action_values, states, transitions
-from envs.listed import named, order_of
 from envs.registry import make_game, make_player
+from envs.text.listed import named, order_of
 
 SEAT = "agent"
 RIGHT = {"closed": OPEN, "open": PUT, "filled": CLOSE}

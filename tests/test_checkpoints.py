@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.checkpoints import CheckpointStore, best, damage_of, latest
 from cluster.errors import CheckpointError
+from cluster.record.checkpoints import CheckpointStore, best, damage_of, latest
 
 ROOT = Path(__file__).parent.parent
 
@@ -137,7 +137,7 @@ def test_a_real_learners_file_that_does_not_fit_is_the_same_line(store):
     program = f"""
         import resource, torch
         from pathlib import Path
-        from cluster.checkpoints import CheckpointStore
+        from cluster.record.checkpoints import CheckpointStore
         from cluster.errors import CheckpointError
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
         store = CheckpointStore(Path({str(store.folder)!r}), keep=2)
@@ -168,7 +168,7 @@ def test_a_killed_save_leaves_the_last_checkpoint_and_is_cleaned_up(store):
     program = f"""
         import time
         from pathlib import Path
-        from cluster.checkpoints import CheckpointStore
+        from cluster.record.checkpoints import CheckpointStore
         def writer(folder):
             (folder / "state.json").write_text("half")
             print("writing", flush=True)

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cluster import cli
-from cluster.checkpoints import CheckpointStore
-from cluster.config import RunConfig
-from cluster.recipe import load_recipe
-from cluster.run_folder import RunFolder
+from cluster.commands import cli
+from cluster.recipe.config import RunConfig
+from cluster.recipe.reading import load_recipe
+from cluster.record.checkpoints import CheckpointStore
+from cluster.record.run_folder import RunFolder
 
 ROOT = Path(__file__).parent.parent
 DEMO = str(ROOT / "recipes" / "demo.yaml")
@@ -34,7 +34,7 @@ def parley(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
 def test_nothing_heavy_is_imported_before_it_is_needed(arguments):
     program = f"""
         import sys
-        from cluster.cli import main
+        from cluster.commands.cli import main
         code = main({arguments!r})
         heavy = sorted({{"torch", "vllm", "ray", "transformers", "deepspeed"}} & set(sys.modules))
         print("HEAVY", code, heavy, file=sys.stderr)
@@ -145,8 +145,8 @@ def test_ctrl_c_is_one_line_that_says_how_to_go_on(finished_run):
     """SIGINT to a real process inside a run's context."""
     program = f"""
         import sys, time
-        from cluster import cli
-        from cluster.run_folder import RunFolder
+        from cluster.commands import cli
+        from cluster.record.run_folder import RunFolder
         def command(asked):
             with RunFolder.open({str(finished_run)!r}) as folder, cli.continuing(folder):
                 print("ready", flush=True)
@@ -169,7 +169,7 @@ def test_ctrl_c_is_one_line_that_says_how_to_go_on(finished_run):
 
 
 def test_doctor_names_what_to_mend(monkeypatch, capsys):
-    from cluster import doctor
+    from cluster.commands import doctor
 
     monkeypatch.setattr(doctor, "CHECKS", [check for check in doctor.CHECKS if check is not doctor.imports])
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
@@ -183,7 +183,7 @@ def test_doctor_names_what_to_mend(monkeypatch, capsys):
 
 
 def test_doctor_survives_an_import_that_crashes(tmp_path, monkeypatch):
-    from cluster import doctor
+    from cluster.commands import doctor
 
     (tmp_path / "crashing.py").write_text("import os; os.abort()")
     (tmp_path / "lacking.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')")
@@ -203,7 +203,7 @@ def test_the_summary_on_the_terminal_holds_the_figures_of_summary_json(finished_
 
     from rich.console import Console
 
-    from cluster.show import Show, sparkline
+    from cluster.record.terminal import Show, sparkline
 
     summary = {
         "game": "twenty_questions", "updates": 4, "held_out_games": 400,

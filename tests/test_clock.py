@@ -6,7 +6,7 @@ import time
 
 import torch
 
-from learners.clock import device_time
+from learners.update.clock import device_time
 
 
 def test_a_gpu_is_waited_for_and_a_cpu_is_not(monkeypatch):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from learners.batch import collect
+from learners.batch.trajectories import collect
 from learners.credit import FIELDS, METHODS, Turns, assign_credit, needs, turns_of
 from learners.credit.anchors import histories, numbered, observation_anchors
 from learners.credit.reinforce import reinforce

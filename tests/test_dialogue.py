@@ -6,7 +6,7 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from envs.dialogue import Dialogue
+from envs.text.dialogue import Dialogue
 
 # The form of Qwen's: ChatML, a system message, and reasoning of earlier answers dropped when they are shown again.
 CHATML = (

@@ -7,7 +7,7 @@ import warnings
 import gymnasium
 import pytest
 
-from envs.doors.gymnasium_in import GymnasiumGame
+from envs.doors.inward.gymnasium import GymnasiumGame
 from tests.imported_games import mean_outcome
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the other libraries, about themselves

@@ -10,9 +10,9 @@ from itertools import islice
 
 import pytest
 
-from envs.doors.gymnasium_in import GymnasiumGame
-from envs.doors.textarena import TextArenaGame
-from envs.doors.textworld import TextWorldGame
+from envs.doors.inward.gymnasium import GymnasiumGame
+from envs.doors.inward.textarena import TextArenaGame
+from envs.doors.inward.textworld import TextWorldGame
 from envs.game import Game
 from tests.fuzz import utterances
 from tests.imported_games import cast, play, turns
@@ -157,7 +157,8 @@ def test_a_missing_package_is_named_with_the_way_to_get_it(game, monkeypatch):
 
 def test_importing_the_doors_imports_none_of_the_libraries():
     code = (
-        "import sys, envs.doors.gymnasium_in, envs.doors.textworld, envs.doors.textarena, envs.doors.openenv\n"
+        "import sys, envs.doors.inward.gymnasium, envs.doors.inward.textworld\n"
+        "import envs.doors.inward.textarena, envs.doors.inward.openenv\n"
         "print(sorted({'textworld', 'textarena', 'gymnasium', 'websockets', 'torch', 'ray'} & set(sys.modules)))"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

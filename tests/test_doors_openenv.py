@@ -23,10 +23,10 @@ import pytest
 import uvicorn
 from fastapi import FastAPI, WebSocket, WebSocketDisconnect
 
-from envs.chat import EndpointError
-from envs.doors import openenv
-from envs.doors.openenv import OpenEnvGame
+from envs.doors.inward import openenv
+from envs.doors.inward.openenv import OpenEnvGame
 from envs.game import Game
+from envs.text.chat import EndpointError
 from tests.fuzz import utterances
 
 ROOM = 3  # sessions at once
@@ -264,7 +264,7 @@ def test_a_game_that_is_thrown_away_makes_room(url):
 
 
 def test_a_process_ends_although_a_session_is_open(url):
-    code = f"from envs.doors.openenv import OpenEnvGame\ngame = OpenEnvGame(url={url!r})\ngame.reset(0)\n"
+    code = f"from envs.doors.inward.openenv import OpenEnvGame\ngame = OpenEnvGame(url={url!r})\ngame.reset(0)\n"
     assert subprocess.run([sys.executable, "-c", code], timeout=30).returncode == 0
 
 

@@ -10,10 +10,10 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from ray.rllib.utils.pre_checks.env import check_multiagent_environments
 
-import envs.doors.gymnasium_out as gymnasium_out
-from envs.doors.forms import CHARACTERS, ArrayForm, TextForm, phrasebook
-from envs.doors.rllib import GameEnv
-from envs.doors.sitting import Sitting
+import envs.doors.outward.gymnasium as gymnasium_out
+from envs.doors.inward.forms import CHARACTERS, ArrayForm, TextForm, phrasebook
+from envs.doors.inward.sitting import Sitting
+from envs.doors.outward.rllib import GameEnv
 from envs.registry import DOORS, GAMES, make_game, make_player
 from tests.test_doors_openenv import serving
 
@@ -231,7 +231,7 @@ def test_impossible_configurations_are_refused(config, message):
 
 
 def test_twenty_questions_through_gymnasium_is_the_game_itself():
-    environment = gymnasium.make("envs.doors.gymnasium_out:parley/twenty_questions-v0")
+    environment = gymnasium.make("envs.doors.outward.gymnasium:parley/twenty_questions-v0")
     game, expert = make_game("twenty_questions"), make_player("twenty_questions", "expert")
     for seed in range(5):
         shown, _ = environment.reset(seed=seed)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from envs.doors.textarena import REFUSED, TextArenaGame
+from envs.doors.inward.textarena import REFUSED, TextArenaGame
 from tests.imported_games import play
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the other libraries, about themselves

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from envs.doors.textworld import UNKNOWN, TextWorldGame
-from envs.doors.worlds import generated
+from envs.doors.inward.textworld import UNKNOWN, TextWorldGame
+from envs.doors.inward.worlds import generated
 from tests.imported_games import mean_outcome, play
 
 pytestmark = [
@@ -73,7 +73,7 @@ def test_a_world_of_ones_own_is_a_file():
 def test_the_same_world_is_generated_in_every_process(tmp_path):
     code = (
         "import sys, json, os; os.environ['PARLEY_CACHE'] = sys.argv[1]\n"
-        "from envs.doors.worlds import generated\n"
+        "from envs.doors.inward.worlds import generated\n"
         "print(generated('treasure_hunter', {'level': 3}, 7).with_suffix('.json').read_text())"
     )
     texts = []

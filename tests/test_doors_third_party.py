@@ -79,7 +79,7 @@ def test_its_recipe_is_understood(environment):
 def test_it_goes_out_through_the_doors_too(environment):
     code = (
         "import gymnasium\n"
-        "made = gymnasium.make('envs.doors.gymnasium_out:parley/hot_cold-v0')\n"
+        "made = gymnasium.make('envs.doors.outward.gymnasium:parley/hot_cold-v0')\n"
         "shown, info = made.reset(seed=0)\n"
         "print(shown, info['actions'][:2], made.step('look 3')[1:3])"
     )

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster.config import RunConfig
-from cluster.download import on_every_node
 from cluster.errors import ConfigError
-from cluster.policy import policy_folder
+from cluster.recipe.config import RunConfig
+from cluster.run.download import on_every_node
+from cluster.run.policy import policy_folder
 
 NAME, COMMIT = "someone/small", "0123456789abcdef0123456789abcdef01234567"
 FILES = {"config.json": b'{"model_type": "llama"}', "model.safetensors": b"weights", "original/model.pth": b"again"}

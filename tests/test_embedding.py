@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from envs.embedding import Embedder, LocalEncoder, embed
+from envs.text.embedding import Embedder, LocalEncoder, embed
 
 TEXTS = ["is it alive?", "does it live?", "can you eat it?", "\ud800 broken \u00e9", ""]
 

@@ -10,12 +10,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from envs.chat import EndpointError
-from envs.embedding import Embedder, EmbeddingEndpointSettings, embed
-from envs.embedding_endpoint import EndpointEncoder
 from envs.episode import Episode, Ticket, Turn
-from reward_service.aria import AriaShaper
-from reward_service.intentions.settings import EmbeddingSettings, IntentionSettings
+from envs.text.chat import EndpointError
+from envs.text.embedding import Embedder, EmbeddingEndpointSettings, embed
+from envs.text.embedding_endpoint import EndpointEncoder
+from reward_service.settings.intentions import EmbeddingSettings, IntentionSettings
+from reward_service.shapers.aria import AriaShaper
 
 TEXTS = ["is it alive?", "does it live?", "can you eat it?", "\u00e9", ""]
 
@@ -97,7 +97,7 @@ def test_rows_are_in_the_order_of_the_texts_and_of_unit_length(server):
 
 
 def test_what_may_pass_is_tried_again_and_what_will_not_is_not(server, monkeypatch):
-    monkeypatch.setattr("envs.embedding_endpoint.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("envs.text.embedding_endpoint.RETRY_SECONDS", 0.01)
     encoder = server.encoder(retries=2)
     server.faults = [503, 429]
     assert np.allclose(encoder.encode(["a"]), embed(["a"]), atol=1e-6)
@@ -111,7 +111,7 @@ def test_what_may_pass_is_tried_again_and_what_will_not_is_not(server, monkeypat
 
 
 def test_a_server_that_is_not_there_or_never_ends_is_given_up(server, monkeypatch):
-    monkeypatch.setattr("envs.embedding_endpoint.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("envs.text.embedding_endpoint.RETRY_SECONDS", 0.01)
     with pytest.raises(EndpointError, match="ConnectError"):
         server.encoder(url="http://127.0.0.1:9/v1").encode(["a"])
     server.faults, started = ["slow"], time.monotonic()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from actors.engine import Request
+from actors.engines.contract import Request
 from actors.transport.bucket import BadBucket
 from tests.engines import (
     KINDS,
@@ -308,7 +308,7 @@ def test_both_engines_are_one_model(path, vocabulary):
 
 
 def test_settings_that_cannot_work_are_refused(path):
-    from actors.transformers_engine import TransformersEngine
+    from actors.engines.transformers_engine import TransformersEngine
     from tests.engines import engine_settings
 
     settings = engine_settings("transformers")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.recipe import load_recipe
+from cluster.recipe.reading import load_recipe
 from envs.registry import GAMES
 from tests.runs import ROOT, assert_whole, run
 

@@ -9,9 +9,9 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from benchmarks.architectures import EXPERTS
-from learners.model import load_model, pack_logprobs
-from learners.packing import pack_sequences
-from learners.routers import RouterLoad
+from learners.batch.packing import pack_sequences
+from learners.model.load import load_model, pack_logprobs
+from learners.model.routers import RouterLoad
 from learners.settings import LearnerSettings
 from tests.engines import model_of
 from tests.learner_batches import make_batch

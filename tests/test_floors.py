@@ -36,15 +36,17 @@ def test_the_contract_of_the_floors_holds():
 @pytest.mark.parametrize(
     ("module", "line"),
     [
-        ("learners/loss.py", "import actors.engine"),
-        ("actors/engine.py", "import learners.loss"),
+        ("learners/loss/policy.py", "import actors.engines.contract"),
+        ("learners/loss/policy.py", "import learners.update.learning"),
+        ("cluster/record/terminal.py", "import cluster.run.loop"),
+        ("actors/engines/contract.py", "import learners.loss.policy"),
         ("envs/game.py", "import reward_service.shaper"),
-        ("reward_service/shaper.py", "import actors.engine"),
+        ("reward_service/shaper.py", "import actors.engines.contract"),
         ("actors/settings.py", "import ray"),
         ("envs/game.py", "import torch"),
-        ("cluster/config.py", "import learners.loss"),
-        ("cluster/ledger.py", "import vllm"),
-        ("learners/loss.py", "import vllm"),
+        ("cluster/recipe/config.py", "import learners.loss.policy"),
+        ("cluster/run/ledger.py", "import vllm"),
+        ("learners/loss/policy.py", "import vllm"),
     ],
 )
 def test_an_import_that_breaks_the_contract_is_caught(house, module, line):
@@ -59,10 +61,17 @@ def test_an_import_that_breaks_the_contract_is_caught(house, module, line):
     assert line.split()[1].split(".")[0] in result.stdout.partition("Broken contracts")[2]
 
 
+def test_no_level_has_more_rooms_than_a_newcomer_can_hold():
+    for floor in FLOORS:
+        for folder in [ROOT / floor, *(ROOT / floor).rglob("*")]:
+            rooms = [each for each in folder.iterdir() if (each / "__init__.py").is_file()] if folder.is_dir() else []
+            assert len(rooms) <= 12, folder
+
+
 def test_reading_a_config_imports_neither_torch_nor_ray_nor_vllm():
     code = (
-        "import sys, cluster.config, cluster.recipe\n"
-        "cluster.recipe.load_recipe(None, ['rollout.workers=2'])\n"
+        "import sys, cluster.recipe.config, cluster.recipe.reading\n"
+        "cluster.recipe.reading.load_recipe(None, ['rollout.workers=2'])\n"
         "print(sorted({'torch', 'ray', 'vllm', 'transformers', 'deepspeed'} & set(sys.modules)))"
     )
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)

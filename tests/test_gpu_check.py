@@ -14,7 +14,7 @@ import psutil
 import pytest
 import torch
 
-from actors.transformers_engine import TransformersEngine
+from actors.engines.transformers_engine import TransformersEngine
 from benchmarks.games import demo
 from benchmarks.gpu import __main__ as command
 from benchmarks.gpu import card, packs, player, updates
@@ -23,8 +23,8 @@ from benchmarks.gpu.bench import FAIL, FIGURE, NOT_CHECKED, OK, Bench, Check, Li
 from benchmarks.gpu.checks import CHECKS
 from benchmarks.gpu.page import counts, report
 from benchmarks.gpu.runner import Result, run
-from learners import attention
 from learners.embedded.build import build_policy
+from learners.model import attention
 from learners.optimiser import make_optimiser
 from learners.settings import EmbeddedSettings
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from cluster.config import RunConfig
 from cluster.plan.decide import Plan, PlanError, plan
 from cluster.plan.machine import GIB, described
 from cluster.plan.memory import cache_of
 from cluster.plan.shape import ModelShape, shape_of
-from cluster.recipe import load_recipe
+from cluster.recipe.config import RunConfig
+from cluster.recipe.reading import load_recipe
 
 FOLDER = Path(__file__).parent.parent / "recipes" / "gpu"
 RECIPES = sorted(path.stem for path in FOLDER.glob("*x*_*.yaml"))

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster.errors import ConfigError
-from cluster.recipe import load_recipe
-from learners.batch import collect
+from cluster.recipe.reading import load_recipe
+from learners.batch.trajectories import collect
 from learners.credit import assign_credit
 from learners.settings import CreditSettings
 from tests.learner_batches import make_batch

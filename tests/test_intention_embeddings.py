@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from envs.embedding import embed
 from envs.episode import Episode, Ticket, Turn
-from reward_service.aria import AriaShaper
+from envs.text.embedding import embed
 from reward_service.intentions.fit import Utterances, fit_space
 from reward_service.intentions.gist import Gist
 from reward_service.intentions.matching import compare
-from reward_service.intentions.settings import IntentionSettings, SpaceSettings
+from reward_service.settings.intentions import IntentionSettings, SpaceSettings
+from reward_service.shapers.aria import AriaShaper
 
 
 def test_with_the_packaged_embeddings_paraphrases_share_their_reward():

@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from cluster.run_folder import RunFolder
-from reward_service.storage import read_state
+from cluster.record.run_folder import RunFolder
+from reward_service.service.storage import read_state
 from tests.runs import assert_whole, config_for, metrics_of, run
 
 
 @pytest.mark.timeout(300)
 def test_a_run_learns_from_intentions_and_resumes_with_its_space(ray_cluster, parrot_model, tmp_path):
-    from cluster.session import resume
+    from cluster.run.session import resume
 
     config = config_for(
         parrot_model,

@@ -16,8 +16,8 @@ from reward_service.intentions.gist import Gist
 from reward_service.intentions.linkage import link, nested_cuts
 from reward_service.intentions.matching import compare
 from reward_service.intentions.prototypes import centres_of, nearest, principal_axes, project, surely_nearest
-from reward_service.intentions.settings import SpaceSettings
 from reward_service.intentions.space import ARRAYS, IntentionSpace
+from reward_service.settings.intentions import SpaceSettings
 
 METHODS = ("average", "ward")
 

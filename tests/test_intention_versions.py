@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import settings as checked
 from hypothesis import strategies as st
 
-import reward_service.aria as aria_module
+import reward_service.shapers.aria as aria_module
 from envs.episode import Episode, Ticket, Turn, TurnTokens
-from learners.batch import collect, label_anchors
+from learners.batch.trajectories import collect, label_anchors
 from learners.credit import assign_credit
 from learners.settings import CreditSettings
-from reward_service.aria import AriaShaper
 from reward_service.intentions.version import Version
 from reward_service.intentions.window import Window
+from reward_service.shapers.aria import AriaShaper
 from tests.test_aria import batch, embed, episode, settings
 
 POOLINGS = ({}, {"pooling": "backoff", "baseline": "history"}, {"pooling": "shrinkage", "coarser": (3,)})

@@ -18,7 +18,7 @@ from benchmarks.lab.pages import costs, gains, gradient_table, mean_of, outcomes
 from benchmarks.lab.store import Store, _pool
 from benchmarks.lab.trainee import Trainee
 from benchmarks.lab.trial import RECIPES, TUNING, Game, Method, Record, Sizes, Trial, destroyed, run, warm_start
-from cluster.recipe import load_recipe
+from cluster.recipe.reading import load_recipe
 
 TINY = Sizes(updates=2, batch=8, held_out=8, cloning_steps=40)
 PLAIN, OTHER = Method("plain"), Method("regressed", ("reward.shaper=regressed",))
@@ -237,8 +237,8 @@ def test_sampler_and_learner_share_the_weights():
     trainee.update()
     trajectories = trainee.shaped(trainee.next_batch())
     assert all((t.sequence.versions[t.sequence.mask] == 2).all() for t in trajectories)
-    from learners.model import pack_logprobs
-    from learners.packing import pack_trajectories
+    from learners.batch.packing import pack_trajectories
+    from learners.model.load import pack_logprobs
 
     pack = pack_trajectories(trajectories, [np.zeros(int(t.turn_tokens.sum())) for t in trajectories], 2)
     found = pack_logprobs(trainee.model, pack, 1.0, trainee.sampler.device).detach().numpy()

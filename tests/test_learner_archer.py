@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from learners.batch import collect
+from learners.batch.trajectories import collect
 from tests.learner_batches import make_batch
 from tests.learner_pair import Learners, distance
 from tests.runs import config_for, metrics_of, run

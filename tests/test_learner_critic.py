@@ -7,10 +7,10 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from learners.batch import collect
-from learners.critic import Critic, States, explained, head_inputs
-from learners.model import load_model, pack_logprobs
-from learners.packing import pack_to_read
+from learners.batch.packing import pack_to_read
+from learners.batch.trajectories import collect
+from learners.critic.tokens import Critic, States, explained, head_inputs
+from learners.model.load import load_model, pack_logprobs
 from learners.settings import CriticSettings, LearnerSettings
 from tests.learner_batches import VOCABULARY, make_batch
 from tests.learner_pair import distance

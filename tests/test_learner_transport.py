@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from actors.transport.digest import digest
-from cluster.parity import byte_faults
+from cluster.run.parity import byte_faults
 from learners.group import LearnerError, LearnerGroup, environment
 from learners.settings import LearnerSettings
 from learners.transport.bucket import Bucket, layout
@@ -139,7 +139,7 @@ def test_an_engine_proves_what_zero_3_sent_it(ray_cluster, two_ranks, model):
     @ray_cluster.remote(num_cpus=0)
     class Worker:
         def __init__(self, path):
-            from actors.transformers_engine import TransformersEngine
+            from actors.engines.transformers_engine import TransformersEngine
             from tests.engines import engine_settings
 
             self.engine, self.change, self.kept = TransformersEngine(engine_settings("transformers"), path), "", {}

@@ -27,11 +27,11 @@ BATCHES = [make_batch(10, seed=seed) for seed in (21, 22, 23)]
 def expected(tiny_model) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], list[float]]:
     """Three updates by the bare pieces: one process, no DeepSpeed, one pack a batch. The
     weights before and after, and the gradients' norms."""
-    from learners.batch import collect
+    from learners.batch.packing import pack_trajectories
+    from learners.batch.trajectories import collect
     from learners.credit import assign_credit
-    from learners.loss import batch_scale, importance_weights, policy_loss
-    from learners.model import load_model, pack_logprobs
-    from learners.packing import pack_trajectories
+    from learners.loss.policy import batch_scale, importance_weights, policy_loss
+    from learners.model.load import load_model, pack_logprobs
 
     settings = LearnerSettings()
     model = load_model(str(tiny_model), settings, 0)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.ledger import TRAINING_SEEDS, Ledger, training_seed
+from cluster.run.ledger import TRAINING_SEEDS, Ledger, training_seed
 
 PLAYERS = (("guesser", "policy"),)
 

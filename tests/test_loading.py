@@ -7,8 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
-from learners.batch import collect
-from learners.model import adapter_config, load_model
+from learners.batch.trajectories import collect
+from learners.model.load import adapter_config, load_model
 from learners.settings import LearnerSettings
 from tests.learner_batches import make_batch
 

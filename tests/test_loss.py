@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from learners.batch import Trajectory, collect
+from learners.batch.packing import by_trajectory, pack_trajectories, plan
+from learners.batch.trajectories import Trajectory, collect
 from learners.credit import assign_credit
-from learners.learning import sampled_by
-from learners.loss import batch_scale, importance_weights, target_logprobs
-from learners.model import load_model
-from learners.packing import by_trajectory, pack_trajectories, plan
-from learners.policy_steps import Batch, pack_outcome
+from learners.loss.policy import batch_scale, importance_weights, target_logprobs
+from learners.model.load import load_model
 from learners.settings import LearnerSettings
+from learners.update.learning import sampled_by
+from learners.update.policy_steps import Batch, pack_outcome
 from tests.engines import model_of
 from tests.learner_batches import make_batch
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from learners.credit.off_policy import decoupled, row_weights, truncated_weights
-from learners.loss import FAR, Tokens, kl_estimates, token_losses
+from learners.loss.policy import FAR, Tokens, kl_estimates, token_losses
 from learners.settings import LearnerSettings
 
 KINDS = ["policy_gradient", "ppo", "decoupled"]

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from learners.batch import Trajectory, collect
-from learners.loss import batch_scale
-from learners.minibatches import plan_share, shares
-from learners.model import load_model, pack_logprobs
-from learners.packing import by_trajectory, pack_trajectories
-from learners.policy_steps import Batch, pack_outcome
+from learners.batch.minibatches import plan_share, shares
+from learners.batch.packing import by_trajectory, pack_trajectories
+from learners.batch.trajectories import Trajectory, collect
+from learners.loss.policy import batch_scale
+from learners.model.load import load_model, pack_logprobs
 from learners.settings import LearnerSettings
+from learners.update.policy_steps import Batch, pack_outcome
 from tests.learner_batches import make_batch
 
 CPU = torch.device("cpu")

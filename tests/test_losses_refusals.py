@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cluster.errors import ConfigError
-from cluster.recipe import load_recipe, to_yaml
-from learners.model import load_model
+from cluster.recipe.reading import load_recipe, to_yaml
+from learners.model.load import load_model
 from learners.settings import LearnerSettings
 
 

@@ -22,12 +22,12 @@ PPO |= {"eps": 1e-4}  # large enough to tell
 @pytest.fixture(scope="module")
 def expected(tiny_model) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Five updates of four steps by the bare pieces: one process, no DeepSpeed. Weights before and after."""
-    from learners.batch import collect
+    from learners.batch.minibatches import shares
+    from learners.batch.packing import by_trajectory, pack_trajectories
+    from learners.batch.trajectories import collect
     from learners.credit import assign_credit
-    from learners.loss import ppo_loss
-    from learners.minibatches import shares
-    from learners.model import load_model, pack_logprobs
-    from learners.packing import by_trajectory, pack_trajectories
+    from learners.loss.policy import ppo_loss
+    from learners.model.load import load_model, pack_logprobs
 
     settings = LearnerSettings(**PPO)
     model = load_model(str(tiny_model), settings, 0)
@@ -191,7 +191,7 @@ def test_steps_go_on_from_a_checkpoint(learners, tmp_path):
 
 @pytest.mark.parametrize(("zero", "lora"), [(0, 4), (3, 4), (2, 0), (3, 0)])
 def test_the_reference_stays_what_the_run_started_from(learners, zero, lora):
-    from learners.batch import collect
+    from learners.batch.trajectories import collect
 
     trajectories = collect(*BATCHES[0])
     chosen = {"zero": zero, "lora": {"rank": lora}, "learning_rate": 1e-2 if lora else 1e-3}

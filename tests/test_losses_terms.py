@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learners.critic import value_losses
-from learners.loss import (
+from learners.critic.tokens import value_losses
+from learners.loss.policy import (
     Tokens,
     clipped,
     entropies,
@@ -24,8 +24,8 @@ from learners.loss import (
     token_losses,
     token_mask,
 )
-from learners.schedule import critic_learning_rate, learning_rate
 from learners.settings import LearnerSettings
+from learners.update.schedule import critic_learning_rate, learning_rate
 
 EVERY = settings(max_examples=25, deadline=None)
 CLIPS = 0.2, 0.3, 2.5

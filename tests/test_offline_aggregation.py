@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from reward_service.intentions.gist import NOTHING, YES, Gist
 from reward_service.intentions.reading import Reading
-from reward_service.intentions.settings import PoolingSettings
 from reward_service.intentions.trajectory import Trajectory, Turns
 from reward_service.offline.coding import Coding
 from reward_service.offline.columns import Column, open_column
 from reward_service.offline.turns import CodedTurns, figures, worth
+from reward_service.settings.intentions import PoolingSettings
 from tests.offline_games import BARGAINING, KNOWN, QUESTIONS, lone, offline, one_hot, pair, rows, write
 
 EACH_ITS_OWN = ("reward.intentions.space.granularity=fixed", "reward.intentions.space.k=100")

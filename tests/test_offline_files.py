@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.cli import main
+from cluster.commands.cli import main
 from cluster.offline.examples import games_of, rows_of
 from cluster.offline.files import FileRefused, Reader, Record, Sides, reward_scale_of
 from cluster.offline.recording import record_of, training_rows

@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cluster.cli import main
+from cluster.commands.cli import main
+from cluster.commands.offline import checked
 from cluster.errors import RunError
 from cluster.offline import pipeline
 from cluster.offline.account import Account
-from cluster.offline.commands import checked
 from cluster.offline.examples import Sequences, Speech
 from cluster.offline.recording import tokenizer_name
 from cluster.offline.stages import STAGES, settings_of
 from cluster.offline.train import batches
-from cluster.recipe import load_recipe
-from cluster.run_folder import RunFolder
+from cluster.recipe.reading import load_recipe
+from cluster.record.run_folder import RunFolder
 from envs.settings import GameSettings
 from learners.embedded.cloning import ScriptedGames
 from tests.engines import model_logprobs, model_of

@@ -18,7 +18,7 @@ GAMES = 8_000
 
 MEASURED = """
 import resource, sys
-from cluster.cli import main
+from cluster.commands.cli import main
 for file, folder in (sys.argv[2:4], sys.argv[4:6]):
     assert main(["offline", "run", sys.argv[1], "--input", file, "--folder", folder, "--until", "aggregate"]) == 0
     print("PEAK", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

@@ -10,11 +10,11 @@ from pydantic import ValidationError
 from envs.registry import make_game
 from envs.settings import GameSettings
 from reward_service.desk import RewardDesk, name_of
-from reward_service.oni.annotator import COMPARISON, HELPFULNESS, Failed, RuleAnnotator, verdict
-from reward_service.oni.settings import OniSettings
-from reward_service.oni.shaper import OniShaper
+from reward_service.service.storage import read_state, write_state
+from reward_service.settings.oni import OniSettings
 from reward_service.shaper import ShapedRewards
-from reward_service.storage import read_state, write_state
+from reward_service.shapers.oni.annotator import COMPARISON, HELPFULNESS, Failed, RuleAnnotator, verdict
+from reward_service.shapers.oni.shaper import OniShaper
 from tests.oni_games import BAD, GAME, GOOD, Answering, batch, figures, shaped, shaper_with, telling
 from tests.runs import assert_whole, config_for, metrics_of, run
 
@@ -218,7 +218,7 @@ def bytes_of(rewards: list[ShapedRewards]) -> bytes:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_the_same_games_pay_the_same_bytes_whatever_came_first_and_across_a_restart(model, tmp_path):
-    from envs.embedding import embedder
+    from envs.text.embedding import embedder
 
     settings = OniSettings(model=model, queue={"batch": 1, "batches": 2}, distil={"until": 9})
     batches = [batch(number, 4) for number in range(5)]
@@ -245,7 +245,7 @@ def test_the_same_games_pay_the_same_bytes_whatever_came_first_and_across_a_rest
 
 def test_a_caption_is_embedded_alike_in_whatever_company():
     """In one batch with longer texts its row would differ by rounding, and with it rewards from run to run."""
-    from envs.embedding import embed, embedder
+    from envs.text.embedding import embed, embedder
 
     shaper, rows = OniShaper(OniSettings(), GAME), []
     for company in ((), ("the agent looks around " * 9, BAD, "a word"), (BAD, BAD + ", which cannot be done")):

@@ -14,12 +14,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cluster.cli import main
+from cluster.commands.cli import main
 from envs.settings import GameSettings
 from reward_service.desk import RewardDesk, name_of
-from reward_service.oni.annotator import EndpointAnnotator, Failed, goal_of
-from reward_service.oni.settings import AnnotatorEndpoint, OniSettings
-from reward_service.oni.shaper import OniShaper
+from reward_service.settings.oni import AnnotatorEndpoint, OniSettings
+from reward_service.shapers.oni.annotator import EndpointAnnotator, Failed, goal_of
+from reward_service.shapers.oni.shaper import OniShaper
 from tests.oni_games import telling
 from tests.runs import ROOT
 

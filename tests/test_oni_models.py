@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reward_service.oni.labels import Comparisons, Labels
-from reward_service.oni.models import Answers, Running, Scorer
-from reward_service.oni.settings import DistilSettings, OniSettings
-from reward_service.oni.shaper import OniShaper
+from reward_service.settings.oni import DistilSettings, OniSettings
+from reward_service.shapers.oni.labels import Comparisons, Labels
+from reward_service.shapers.oni.models import Answers, Running, Scorer
+from reward_service.shapers.oni.shaper import OniShaper
 from tests.oni_games import BAD, GAME, GOOD, Answering, telling
 
 

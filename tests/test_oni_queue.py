@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reward_service.oni.queue import Queue
+from reward_service.shapers.oni.queue import Queue
 
 CAPTIONS = [(f"caption {number}",) for number in range(12)]
 PAIRS = [("a", "b"), ("b", "a"), ("a", "c")]

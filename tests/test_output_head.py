@@ -8,12 +8,12 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from learners import slices
-from learners.choices import Listed
-from learners.loss import entropies, target_logprobs
-from learners.model import load_model, pack_logprobs, pack_logprobs_and_entropies
-from learners.output_head import HeadRead, after_head
-from learners.packing import Pack, pack_sequences, pack_trajectories
+from learners.batch.choices import Listed
+from learners.batch.packing import Pack, pack_sequences, pack_trajectories
+from learners.loss.policy import entropies, target_logprobs
+from learners.model import slices
+from learners.model.load import load_model, pack_logprobs, pack_logprobs_and_entropies
+from learners.model.output_head import HeadRead, after_head
 from learners.settings import LearnerSettings
 from tests.learner_batches import make_batch
 from tests.learner_pair import distance

@@ -20,9 +20,9 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from cluster.config import RunConfig
-from cluster.metrics import GAUGES
-from cluster.recipe import load_recipe
+from cluster.recipe.config import RunConfig
+from cluster.recipe.reading import load_recipe
+from cluster.record.metrics import GAUGES
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ["cluster", "learners", "actors", "reward_service", "envs"]
@@ -160,7 +160,7 @@ def test_the_wheel_holds_every_file_of_the_packages_and_the_command(tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
         (entry_points,) = (name for name in archive.namelist() if name.endswith("entry_points.txt"))
-        assert "parley = cluster.cli:main" in archive.read(entry_points).decode()
+        assert "parley = cluster.commands.cli:main" in archive.read(entry_points).decode()
     expected = {
         str(path.relative_to(ROOT))
         for name in PACKAGES
@@ -262,7 +262,7 @@ def test_the_dashboard_asks_for_metrics_that_runs_export():
     dashboard = json.loads((ROOT / "deploy/monitoring/grafana.json").read_text())
     queries = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
     asked = {name for query in queries for name in re.findall(r"ray_(parley_\w+)", query)}
-    exported = set(re.findall(r'"(parley_\w+)"', (ROOT / "cluster/metrics.py").read_text()))
+    exported = set(re.findall(r'"(parley_\w+)"', (ROOT / "cluster/record/metrics.py").read_text()))
     assert {re.sub("_(sum|count|bucket)$", "", name) for name in asked} <= exported
     assert set(GAUGES) - asked <= {"parley_episodes_per_second", "parley_tokens_per_second"}, "a gauge is not shown"
 
@@ -277,7 +277,7 @@ def test_no_module_is_over_400_lines():
 
 
 def test_the_training_loop_is_under_100_lines():
-    tree = ast.parse((ROOT / "cluster/loop.py").read_text())
+    tree = ast.parse((ROOT / "cluster/run/loop.py").read_text())
     (loop,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "TrainingLoop")
     (run,) = (node for node in loop.body if isinstance(node, ast.FunctionDef) and node.name == "run")
     assert run.end_lineno - run.lineno + 1 < 100

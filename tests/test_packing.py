@@ -9,11 +9,11 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from envs.episode import Choice
-from learners import attention
-from learners.attention import BRANCH_TOKENS, heads_may_share, layout, packed_attention, varlen_attention
-from learners.batch import collect
-from learners.model import load_model, pack_logprobs
-from learners.packing import balance, pack_sequences, pack_trajectories, plan
+from learners.batch.packing import balance, pack_sequences, pack_trajectories, plan
+from learners.batch.trajectories import collect
+from learners.model import attention
+from learners.model.attention import BRANCH_TOKENS, heads_may_share, layout, packed_attention, varlen_attention
+from learners.model.load import load_model, pack_logprobs
 from learners.settings import LearnerSettings
 from tests.engines import model_of
 from tests.learner_batches import VOCABULARY, make_batch

@@ -17,10 +17,10 @@ import learners.group
 from actors.fleet import Fleet, FleetError
 from actors.settings import EngineSettings, RolloutSettings
 from actors.worker import Report, WorkerSpec
-from cluster.config import RunConfig
 from cluster.errors import RunError
-from cluster.places import shared_cards
-from cluster.session import start_fleet
+from cluster.recipe.config import RunConfig
+from cluster.run.placement import shared_cards
+from cluster.run.session import start_fleet
 from learners.group import LearnerError, LearnerGroup
 from learners.settings import LearnerSettings
 

@@ -9,8 +9,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCau
 
 from cluster.plan import memory
 from cluster.plan.shape import shape_of
-from cluster.recipe import load_recipe
-from learners import attention
+from cluster.recipe.reading import load_recipe
+from learners.model import attention
 
 MODELS = {"qwen3": (Qwen3Config, Qwen3ForCausalLM), "llama": (LlamaConfig, LlamaForCausalLM)}
 SHAPES = {  # hidden, layers, heads, key heads, inner width

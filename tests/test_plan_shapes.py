@@ -9,14 +9,14 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from actors.engines.transformers_engine import TransformersEngine
+from actors.engines.vllm_platform import card_memory
 from actors.fleet import environment as of_worker
 from actors.settings import EngineSettings, RolloutSettings
-from actors.transformers_engine import TransformersEngine
-from actors.vllm_platform import card_memory
 from cluster.plan import machine
 from cluster.plan.machine import Machine, Node
 from cluster.plan.shape import ShapeUnknown, model_shape, shape_of, shape_of_run
-from cluster.recipe import load_recipe
+from cluster.recipe.reading import load_recipe
 
 WIDTHS = {
     "vocab_size": 1000, "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 3, "num_attention_heads": 4,

@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
+from actors.engines.transformers_engine import TransformersEngine
 from actors.play import Failure, Play
 from actors.players import Cast, Endpoint, Policy, stable_seed
 from actors.settings import RolloutSettings
-from actors.transformers_engine import TransformersEngine
-from envs.chat import EndpointError
-from envs.dialogue import Dialogue
 from envs.episode import Episode, Ticket
 from envs.game import Step
 from envs.registry import make_game, make_player
 from envs.settings import EndpointSettings
+from envs.text.chat import EndpointError
+from envs.text.dialogue import Dialogue
 from tests.engines import engine_settings, model_of, send, shared_engine
 
 

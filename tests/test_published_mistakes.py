@@ -27,11 +27,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from envs.episode import Episode, Ticket, Turn, TurnTokens
-from learners.batch import collect
+from learners.batch.trajectories import collect
 from learners.credit import assign_credit
 from learners.settings import CreditSettings
-from reward_service.aria import AriaShaper
-from reward_service.intentions.settings import IntentionSettings, PoolingSettings
+from reward_service.settings.intentions import IntentionSettings, PoolingSettings
+from reward_service.shapers.aria import AriaShaper
 from tests.glee_games import earned, new, play, say
 from tests.test_aria import embed
 

@@ -7,10 +7,10 @@ from typing import get_args
 
 import pytest
 
-from cluster.config import RunConfig
 from cluster.errors import ConfigError
-from cluster.plain_yaml import read_yaml
-from cluster.recipe import dotted_fields, load_recipe, to_yaml
+from cluster.recipe.config import RunConfig
+from cluster.recipe.plain_yaml import read_yaml
+from cluster.recipe.reading import dotted_fields, load_recipe, to_yaml
 from learners.settings import CreditSettings
 
 FOLDER = Path(__file__).parent.parent / "recipes"

@@ -11,11 +11,11 @@ from sklearn.linear_model import Ridge
 from envs.episode import Episode, Ticket, Turn
 from reward_service.intentions.gist import NO, YES, Gist
 from reward_service.intentions.reading import EpisodeRefused, Reading
-from reward_service.regressed.features import Axes, features
-from reward_service.regressed.ridge import PastRidge
-from reward_service.regressed.settings import RegressedSettings
-from reward_service.regressed.shaper import RegressedShaper, by_turn
-from reward_service.storage import read_state, write_state
+from reward_service.service.storage import read_state, write_state
+from reward_service.settings.regressed import RegressedSettings
+from reward_service.shapers.regressed.features import Axes, features
+from reward_service.shapers.regressed.ridge import PastRidge
+from reward_service.shapers.regressed.shaper import RegressedShaper, by_turn
 
 KINDS, DIMENSION = 6, 32
 DIRECTIONS = np.linalg.qr(np.random.default_rng(0).normal(size=(DIMENSION, DIMENSION)))[0]

@@ -14,16 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster import cli
+from cluster.commands import cli
+from cluster.record.run_folder import RunFolder
+from cluster.record.samples import Samples
+from cluster.record.statistics import mean_interval
 from cluster.report.comparing import compared
 from cluster.report.figures import MOST_UPDATES, pooling, thinned
 from cluster.report.games import games
 from cluster.report.intentions import Meanings, intention_map, layout, share_of_play, worth_of_turns
 from cluster.report.page import page, write_report
 from cluster.report.reading import read_run
-from cluster.report.samples import Samples
-from cluster.run_folder import RunFolder
-from cluster.statistics import mean_interval
 from reward_service.intentions.gist import NOTHING
 from reward_service.intentions.trajectory import Trajectory
 from tests.report_runs import ARIA, BATCH, HOSTILE, batch, embed, made_run
@@ -69,7 +69,7 @@ def test_samples_hold_what_was_played_and_what_each_turn_was_given(aria_run):
 
 @pytest.mark.timeout(300)
 def test_a_run_keeps_samples_and_a_resumed_one_keeps_them_once(ray_cluster, parrot_model, tmp_path):
-    from cluster.session import resume
+    from cluster.run.session import resume
 
     config = config_for(
         parrot_model, tmp_path, rollout={"engine": {"kind": "transformers"}}, samples={"updates": 2, "episodes": 2}

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from envs.episode import Episode
-from reward_service import journal as journals
-from reward_service import stream as streams
-from reward_service.http.prometheus import text_of
-from reward_service.journal import Journal, JournalError
-from reward_service.stream import RewardStream
+from reward_service.service import journal as journals
+from reward_service.service import stream as streams
+from reward_service.service.http.prometheus import text_of
+from reward_service.service.journal import Journal, JournalError
+from reward_service.service.stream import RewardStream
 from tests.reward_streams import ROOM, SECONDS, aggregates, answer, episode, opened, plain, waits
 
 ROOT = Path(__file__).parent.parent

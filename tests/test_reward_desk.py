@@ -12,9 +12,9 @@ import pytest
 from envs.episode import Episode, Ticket, Turn
 from envs.settings import GameSettings
 from reward_service.desk import DeskError, RewardDesk, name_of
-from reward_service.settings import RewardSettings
+from reward_service.service.storage import read_state, write_state
+from reward_service.settings.rewards import RewardSettings
 from reward_service.shaper import ShapedRewards
-from reward_service.storage import read_state, write_state
 
 
 def episode(number: int, outcome: float = 0.5) -> Episode:

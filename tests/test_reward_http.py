@@ -21,16 +21,24 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from cluster.cli import main
-from cluster.recipe import load_recipe
+from cluster.commands.cli import main
+from cluster.recipe.reading import load_recipe
 from envs.settings import GameSettings
 from reward_service import make_shaper
-from reward_service.client import Refused, RewardClient, SentTwice, TooLarge, Unauthorized, Unavailable, UnknownGame
-from reward_service.http.plain import PlainEpisode
-from reward_service.http.plain import episode_of as read
-from reward_service.http.settings import HttpSettings
-from reward_service.http.shard import NAMESPACE, shard_name, shard_of
-from reward_service.settings import RewardSettings
+from reward_service.service.client import (
+    Refused,
+    RewardClient,
+    SentTwice,
+    TooLarge,
+    Unauthorized,
+    Unavailable,
+    UnknownGame,
+)
+from reward_service.service.http.shard import NAMESPACE, shard_name, shard_of
+from reward_service.service.plain import PlainEpisode
+from reward_service.service.plain import episode_of as read
+from reward_service.settings.rewards import RewardSettings
+from reward_service.settings.service import HttpSettings
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "docs" / "examples"
@@ -50,7 +58,7 @@ def service(ray_cluster, tmp_path_factory) -> Iterator:
     """Two shards behind Ray Serve."""
     from ray import serve
 
-    from reward_service.http.deployment import DeployedService
+    from reward_service.service.http.deployment import DeployedService
 
     games = {}
     for recipe in EXAMPLES.glob("*_rewards/service.yaml"):

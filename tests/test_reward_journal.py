@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reward_service import journal as journals
-from reward_service.aria import AriaShaper
-from reward_service.http.requests import Stopped
 from reward_service.intentions.reading import EpisodeRefused
-from reward_service.journal import Journal, JournalError
-from reward_service.outcome import OutcomeShaper
-from reward_service.stream import RewardStream
+from reward_service.service import journal as journals
+from reward_service.service.journal import Journal, JournalError
+from reward_service.service.requests import Stopped
+from reward_service.service.stream import RewardStream
+from reward_service.shapers.aria import AriaShaper
+from reward_service.shapers.outcome import OutcomeShaper
 from tests.reward_streams import ROOM, SECONDS, aggregates, answer, aria, episode, opened, plain, waits
 
 ROOT = Path(__file__).parent.parent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reward_service.storage import read_state
+from reward_service.service.storage import read_state
 from tests.runs import assert_whole, config_for, metrics_of, run
 
 MODEL = {"embedding": {"steps": 40}}

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from transformers import AutoModelForSequenceClassification
 
 from envs.episode import Episode, Ticket, Turn
-from reward_service.aria_rm import AriaRmShaper
-from reward_service.intentions.settings import IntentionSettings
-from reward_service.reward_models.examples import by_game, by_turn
-from reward_service.reward_models.language_model import Tokens
-from reward_service.reward_models.memory import Memory, Texts
-from reward_service.reward_models.settings import AriaRmSettings, RewardModelSettings, SpaSettings, TransformerSettings
-from reward_service.reward_models.training import TimeLimit, train, values_of
-from reward_service.reward_models.transformer import Reader, one_by_one, together
-from reward_service.spa import SpaShaper
-from reward_service.storage import read_state, write_state
+from reward_service.models.examples import by_game, by_turn
+from reward_service.models.language_model import Tokens
+from reward_service.models.memory import Memory, Texts
+from reward_service.models.training import TimeLimit, train, values_of
+from reward_service.models.transformer import Reader, one_by_one, together
+from reward_service.service.storage import read_state, write_state
+from reward_service.settings.intentions import IntentionSettings
+from reward_service.settings.models import AriaRmSettings, RewardModelSettings, SpaSettings, TransformerSettings
+from reward_service.shapers.aria_rm import AriaRmShaper
+from reward_service.shapers.spa import SpaShaper
 from tests.valued_games import batch, learned, plain
 
 ASKED = {"is it alive?": 0.3, "is it big?": 0.1, "is it a tool?": 0.0}

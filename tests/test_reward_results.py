@@ -16,13 +16,13 @@ from envs.settings import GameSettings
 from reward_service import make_shaper
 from reward_service.intentions.stored import packed, unpacked
 from reward_service.interpreter import MAKE_WAY_SECONDS, making_way
-from reward_service.oni.settings import OniSettings
-from reward_service.oni.shaper import OniShaper
-from reward_service.outcome import OutcomeShaper
-from reward_service.settings import RewardSettings
+from reward_service.service.storage import _pieces, read_state, write_json, write_state
+from reward_service.settings.oni import OniSettings
+from reward_service.settings.rewards import RewardSettings
 from reward_service.shaper import Shaper, frozen
-from reward_service.spa import SpaShaper
-from reward_service.storage import _pieces, read_state, write_json, write_state
+from reward_service.shapers.oni.shaper import OniShaper
+from reward_service.shapers.outcome import OutcomeShaper
+from reward_service.shapers.spa import SpaShaper
 from tests.oni_games import GAME, Answering
 from tests.oni_games import batch as told
 from tests.test_aria_rm import shaper as aria_rm

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from envs.episode import Episode
-from reward_service.client import episode_values
-from reward_service.http.app import answer_of
-from reward_service.http.requests import (
+from reward_service.intentions.reading import EpisodeRefused
+from reward_service.service.client import episode_values
+from reward_service.service.http.app import answer_of
+from reward_service.service.requests import (
     Busy,
     OtherContent,
     Stopped,
@@ -22,11 +23,10 @@ from reward_service.http.requests import (
     kept,
     request_of,
 )
-from reward_service.http.settings import StreamSettings
-from reward_service.intentions.reading import EpisodeRefused
-from reward_service.outcome import OutcomeShaper
+from reward_service.service.stream import RewardStream
+from reward_service.settings.service import StreamSettings
 from reward_service.shaper import ShapedRewards, Stateless
-from reward_service.stream import RewardStream
+from reward_service.shapers.outcome import OutcomeShaper
 from tests.reward_streams import SECONDS, aggregates, answer, aria, episode, plain, waits
 
 

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from cluster.errors import ConfigError, RunError, RunFolderError
-from cluster.metrics import Metrics, RayMetrics, truncate_after
-from cluster.recipe import load_recipe
-from cluster.run_folder import RunFolder, read_config, write_whole
-from cluster.show import Show
+from cluster.recipe.reading import load_recipe
+from cluster.record.metrics import Metrics, RayMetrics, truncate_after
+from cluster.record.run_folder import RunFolder, read_config, write_whole
+from cluster.record.terminal import Show
 from envs.episode import Episode, Ticket, Turn, TurnTokens
 
 ROOT = Path(__file__).parent.parent
@@ -99,7 +99,7 @@ def test_a_killed_owner_leaves_the_folder_free(config):
         path = folder.path
     program = f"""
         import time
-        from cluster.run_folder import RunFolder
+        from cluster.record.run_folder import RunFolder
         folder = RunFolder.open({str(path)!r})
         print("mine", flush=True)
         time.sleep(60)
@@ -288,7 +288,7 @@ def test_a_job_tells_ray_where_it_is_until_it_is_closed(ray_cluster, monkeypatch
     from ray.dashboard.modules.job.common import JobInfo, JobInfoStorageClient, JobStatus
     from ray.experimental.internal_kv import internal_kv_get_gcs_client
 
-    from cluster.job_status import JobMessage
+    from cluster.record.job_status import JobMessage
 
     monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", json.dumps({"metadata": {"job_submission_id": "job-1"}}))
     store, key = internal_kv_get_gcs_client(), JobInfoStorageClient.JOB_DATA_KEY.format(job_id="job-1").encode()

@@ -7,7 +7,7 @@ import pytest
 from envs.episode import Episode, Ticket, Turn
 from envs.settings import GameSettings
 from reward_service import SHAPERS, make_shaper
-from reward_service.settings import RewardSettings
+from reward_service.settings.rewards import RewardSettings
 from reward_service.shaper import Shaper
 
 GAME = GameSettings(name="parrot")

@@ -99,7 +99,7 @@ def test_the_plain_engine_really_gives_its_cache_back(tiny_model):
 
 
 def test_vllm_on_a_cpu_refuses_to_sleep_instead_of_only_seeming_to(tiny_model):
-    from actors.vllm_engine import VllmEngine
+    from actors.engines.vllm_engine import VllmEngine
 
     with pytest.raises(ValueError, match="rollout.engine.sleep=true needs a GPU, or rollout.engine.kind=transformers"):
         VllmEngine(engine_settings("vllm").model_copy(update={"sleep": True}), str(tiny_model))

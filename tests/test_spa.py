@@ -10,10 +10,10 @@ import pytest
 from envs.episode import Episode, Ticket, Turn
 from reward_service.desk import RewardDesk
 from reward_service.intentions.reading import EpisodeRefused
-from reward_service.reward_models.settings import SpaSettings
+from reward_service.service.storage import read_state, write_state
+from reward_service.settings.models import SpaSettings
 from reward_service.shaper import Shaper
-from reward_service.spa import SpaShaper
-from reward_service.storage import read_state, write_state
+from reward_service.shapers.spa import SpaShaper
 from tests.valued_games import batch, embed, episode, learned, plain, same, shaped_by, worth_of
 
 GAMES = 512  # to learn from

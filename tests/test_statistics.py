@@ -8,7 +8,7 @@ import random
 import pytest
 from scipy import stats
 
-from cluster.statistics import mean_interval, wilson_interval
+from cluster.record.statistics import mean_interval, wilson_interval
 
 
 @pytest.mark.parametrize(("wins", "games"), [(0, 1), (1, 1), (0, 400), (400, 400), (113, 400), (199, 400), (3, 7)])

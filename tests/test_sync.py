@@ -15,11 +15,11 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from actors.receipt import Receipt
 from actors.transport.digest import digest
+from actors.transport.receipt import Receipt
 from cluster.errors import ParityError, SyncError
-from cluster.parity import Gap
-from cluster.sync import WeightSync
+from cluster.run.parity import Gap
+from cluster.run.sync import WeightSync
 from learners.settings import SyncSettings
 from tests.engines import KINDS, model_logprobs, model_of, send, send_adapter, send_weights, shared_engine
 

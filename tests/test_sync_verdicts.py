@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from actors.receipt import Receipt
 from actors.transport.digest import digest
-from cluster.parity import byte_faults, gap_between
+from actors.transport.receipt import Receipt
+from cluster.run.parity import byte_faults, gap_between
 
 
 def test_a_digest_stands_for_the_bytes_in_their_order():

@@ -9,9 +9,9 @@ import sys
 import pytest
 from rich.console import Console
 
-from cluster.cli import main
-from cluster.game_commands import opponent
-from cluster.terminal_game import Terminal
+from cluster.commands.cli import main
+from cluster.commands.games import opponent
+from cluster.commands.terminal_game import Terminal
 from envs.registry import GAMES, make_game, make_player
 
 

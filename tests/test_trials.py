@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from cluster.cli import main
-from cluster.config import RunConfig
+from cluster.commands.cli import main
 from cluster.errors import ConfigError
-from cluster.evaluate import measure
-from cluster.trials import chosen_trials
+from cluster.recipe.config import RunConfig
+from cluster.run.evaluate import measure
+from cluster.run.trials import chosen_trials
 from envs.episode import Episode, Ticket, Turn
 
 

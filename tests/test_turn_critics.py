@@ -8,14 +8,14 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from envs.episode import Episode, Ticket, Turn, TurnTokens
-from learners.batch import Trajectory, collect
-from learners.critic import States, head_inputs
-from learners.model import load_model, pack_logprobs
-from learners.packing import pack_to_read
-from learners.replay import Replay
+from learners.batch.packing import pack_to_read
+from learners.batch.trajectories import Trajectory, collect
+from learners.critic.replay import Replay
+from learners.critic.tokens import States, head_inputs
+from learners.critic.transitions import Played, Transitions, features, played
+from learners.critic.turns import TurnCritics
+from learners.model.load import load_model, pack_logprobs
 from learners.settings import CriticSettings, LearnerSettings
-from learners.transitions import Played, Transitions, features, played
-from learners.turn_critics import TurnCritics
 from reward_service.shaper import ShapedRewards
 from tests.language_mdp import LanguageMDP, Policy, random_mdp, random_policy
 from tests.learner_batches import VOCABULARY
@@ -216,7 +216,7 @@ def sampled(mdp: LanguageMDP, policy: Policy, turns: int) -> Played:
 def test_old_turns_teach_the_values_of_the_present_policy(monkeypatch):
     """The replay is full of another policy's turns; V learns on the present one's alone. Both converge to
     the values of the present policy at the level of whole utterances, within 0.05."""
-    monkeypatch.setattr("learners.critic.LAYERS", (64, 32))  # enough for a table, and quick
+    monkeypatch.setattr("learners.critic.tokens.LAYERS", (64, 32))  # enough for a table, and quick
     mdp = random_mdp(3)
     order = [np.argsort(np.argsort(q)) for q in mdp.action_values(mdp.evaluated(random_policy(mdp, 1)))]
     present = [np.array([0.1, 0.1, 0.8])[rank] for rank in order]

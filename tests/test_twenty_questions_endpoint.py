@@ -12,8 +12,8 @@ import time
 import httpx
 import pytest
 
-from envs.chat import EndpointError
 from envs.registry import make_game
+from envs.text.chat import EndpointError
 from envs.twenty_questions.endpoint import ANSWERS
 from envs.twenty_questions.meaning import Meaning
 

@@ -8,16 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from actors.branches import passes
 from actors.choice import drawn
-from actors.engine import Engine, Request, Scored
+from actors.engines.branches import passes
+from actors.engines.contract import Engine, Request, Scored
 from actors.play import Play
 from actors.players import Cast, Policy
 from actors.settings import RolloutSettings
-from envs.dialogue import Dialogue
 from envs.episode import Episode, Ticket
 from envs.parrot import WORDS
 from envs.registry import make_game
+from envs.text.dialogue import Dialogue
 from learners.credit.twosome import listed_logprobs
 from tests.engines import KINDS, drain, engine_settings, model_logprobs, model_of, send, shared_engine
 from tests.runs import config_for, metrics_of, run

@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from envs.episode import Choice, Episode, Ticket, Turn, TurnTokens
-from learners.batch import collect
-from learners.choices import Listed
+from learners.batch.choices import Listed
+from learners.batch.decisions import decided
+from learners.batch.packing import pack_to_read, pack_trajectories, plan
+from learners.batch.trajectories import collect
 from learners.credit import assign_credit
 from learners.credit.twosome import chosen_logprobs, gradient_weights, listed_logprobs
-from learners.decisions import decided
-from learners.model import load_model, pack_logprobs, pack_logprobs_and_entropies
-from learners.packing import pack_to_read, pack_trajectories, plan
+from learners.model.load import load_model, pack_logprobs, pack_logprobs_and_entropies
 from learners.settings import CreditSettings, LearnerSettings
 from reward_service.shaper import ShapedRewards
 from tests.engines import model_of

@@ -9,8 +9,8 @@ import torch
 from transformers import PreTrainedModel
 from transformers.core_model_loading import revert_weight_conversion
 
-from actors.receipt import Fault
 from actors.transport.bucket import BadBucket
+from actors.transport.receipt import Fault
 from actors.transport.tally import Tally
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import torch
 
-from actors.receipt import Fault
 from actors.transport.digest import digest, numbers_of
+from actors.transport.receipt import Fault
 
 
 class Tally:

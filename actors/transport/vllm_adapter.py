@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from vllm.lora.utils import parse_fine_tuned_lora_name
 
-from actors.receipt import Fault
+from actors.transport.receipt import Fault
 from actors.transport.tally import Tally
 
 Pair = tuple[str, torch.Tensor]  # the tensor's name in the adapter file, and the tensor

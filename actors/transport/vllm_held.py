@@ -28,8 +28,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from vllm.model_executor.layers.quantization.base_config import QuantizeMethodBase
 from vllm.model_executor.model_loader.reload.utils import get_tensor_load_numel
 
-from actors.receipt import Fault
 from actors.transport.digest import digest, numbers_of
+from actors.transport.receipt import Fault
 from actors.transport.tally import Tally
 
 Home = tuple[str, str]  # a module's name and its parameter's; the first one of those that share it

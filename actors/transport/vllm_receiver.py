@@ -29,9 +29,9 @@ from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead, 
 from vllm.model_executor.model_loader.reload import finalize_layerwise_reload, initialize_layerwise_reload
 from vllm.platforms import current_platform
 
-from actors.receipt import Fault
 from actors.transport.bucket import tensors_of
 from actors.transport.object_store import read_object_store
+from actors.transport.receipt import Fault
 from actors.transport.shared_memory import read_shared_memory
 from actors.transport.tally import Tally
 from actors.transport.vllm_adapter import read_slots

@@ -18,7 +18,7 @@ from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.card import needed
 from envs.episode import Choice, Episode, Ticket, Turn, TurnTokens
 from envs.registry import make_game
-from learners.batch import Trajectory, collect
+from learners.batch.trajectories import Trajectory, collect
 from learners.embedded.tokenizer import make_tokenizer
 from learners.settings import LearnerSettings
 from reward_service.shaper import ShapedRewards

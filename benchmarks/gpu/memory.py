@@ -14,11 +14,11 @@ from benchmarks.gpu.bench import Bench, NotHere
 from benchmarks.gpu.made_up import LARGE, TINY, games, large_model, prepare, settings, trajectories
 from benchmarks.gpu.packs import pack_of
 from benchmarks.gpu.speed import BUDGET, GAMES, SAID, ours
-from cluster.config import RunConfig
 from cluster.plan import memory as planned
 from cluster.plan.shape import model_shape
-from learners.model import load_model
-from learners.policy_steps import pack_outcome
+from cluster.recipe.config import RunConfig
+from learners.model.load import load_model
+from learners.update.policy_steps import pack_outcome
 
 WORDS, TOKENS = 151_936, 16_384  # Qwen3's vocabulary; trained tokens of a pack
 LEAST, MOST = 0.5, 1.15  # of what is planned: a plan must not be short, and not keep half of a card empty

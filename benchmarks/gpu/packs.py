@@ -17,11 +17,11 @@ import torch
 from benchmarks.architectures import ALWAYS_TIED, SHAPES
 from benchmarks.gpu.bench import Bench, NotHere
 from benchmarks.gpu.made_up import TINY, large_model, prepare, random_model, settings, trajectories
-from learners.batch import Trajectory
-from learners.model import load_model, pack_logprobs_and_entropies
-from learners.packing import Pack, pack_trajectories
-from learners.policy_steps import pack_outcome
+from learners.batch.packing import Pack, pack_trajectories
+from learners.batch.trajectories import Trajectory
+from learners.model.load import load_model, pack_logprobs_and_entropies
 from learners.settings import LearnerSettings
+from learners.update.policy_steps import pack_outcome
 
 CPU = torch.device("cpu")
 EXACT, GRADIENT = 1e-4, 1e-4  # float32: largest difference of a log-prob; of the whole gradient, relative

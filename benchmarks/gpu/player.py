@@ -12,19 +12,19 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from actors.engine import Engine, Request
-from actors.transformers_engine import TransformersEngine
+from actors.engines.contract import Engine, Request
+from actors.engines.transformers_engine import TransformersEngine
 from benchmarks.games import demo, new_play, play_out, tickets, tokens_made
 from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.made_up import prepare, settings
-from cluster.config import RunConfig
+from cluster.recipe.config import RunConfig
 from envs.episode import Episode
-from learners.batch import collect
+from learners.batch.packing import pack_trajectories
+from learners.batch.trajectories import collect
 from learners.embedded.build import build_policy
-from learners.model import load_model, pack_logprobs
-from learners.packing import pack_trajectories
+from learners.model.load import load_model, pack_logprobs
 from reward_service import make_shaper
-from reward_service.settings import RewardSettings
+from reward_service.settings.rewards import RewardSettings
 
 GAMES = {"cuda": 64, "cpu": 8}
 GAP = {"float32": 1e-3, "bfloat16": 0.05}  # mean |log-prob of the trainer - stored|

@@ -18,7 +18,7 @@ SETTINGS = ("model.embedded.steps=0", "rollout.engine.enforce_eager=true", "roll
 
 def check(bench: Bench) -> None:
     config, device = demo(*SETTINGS), prepare(bench)
-    from actors.vllm_engine import VllmEngine
+    from actors.engines.vllm_engine import VllmEngine
 
     path = build_policy(config.game, config.model.embedded, cache=bench.folder)
     dtype = "bfloat16" if bench.on_card else "float32"

@@ -16,21 +16,21 @@ import torch
 import torch.nn.functional as F
 import transformers
 
-from actors.engine import Request
+from actors.engines.contract import Request
+from actors.engines.transformers_engine import TransformersEngine
 from actors.settings import EngineSettings
-from actors.transformers_engine import TransformersEngine
 from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.card import matmul_rate
 from benchmarks.gpu.made_up import LARGE, TINY, large_model, prepare, settings, trajectories
 from benchmarks.lab.trainee import Driver
 from benchmarks.rounds import ratio, speed, take_turns
-from learners import attention
-from learners.batch import Trajectory
-from learners.learning import Learning
-from learners.model import load_model
+from learners.batch.packing import pack_trajectories, plan
+from learners.batch.trajectories import Trajectory
+from learners.model import attention
+from learners.model.load import load_model
 from learners.optimiser import GuardedAdamW
-from learners.packing import pack_trajectories, plan
 from learners.settings import LearnerSettings
+from learners.update.learning import Learning
 
 GAMES, SAID, BUDGET, ROUNDS = 96, 200, 8192, 3
 ROWS, PROMPT, ANSWER = 64, 128, 64

@@ -17,12 +17,12 @@ from benchmarks.gpu.bench import Bench, NotHere
 from benchmarks.gpu.made_up import prepare, random_model, settings, trajectories
 from benchmarks.gpu.packs import pack_of
 from benchmarks.lab.trainee import Driver
-from learners.learning import Learning, make_critic
-from learners.model import load_model, pack_logprobs
+from learners.model.load import load_model, pack_logprobs
+from learners.model.reference import Reference, reads_base
 from learners.optimiser import make_optimiser
-from learners.policy_steps import pack_outcome
-from learners.reference import Reference, reads_base
 from learners.settings import LearnerSettings
+from learners.update.learning import Learning, make_critic
+from learners.update.policy_steps import pack_outcome
 
 CPU = torch.device("cpu")
 UPDATES, GAMES, GROUP = 3, 8, 4

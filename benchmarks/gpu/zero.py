@@ -68,7 +68,7 @@ class Host:
     """An actor that becomes one rank after another."""
 
     def __init__(self, path: str):
-        from learners.rendezvous import meeting_point
+        from learners.transport.rendezvous import meeting_point
 
         self.path, self.meet = path, meeting_point()
 

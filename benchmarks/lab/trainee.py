@@ -21,16 +21,16 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from actors.transformers_engine import TransformersEngine
+from actors.engines.transformers_engine import TransformersEngine
 from benchmarks.games import new_play, play_out
-from cluster.config import RunConfig
-from cluster.session import seats_and_players
+from cluster.recipe.config import RunConfig
+from cluster.run.session import seats_and_players
 from envs.episode import Episode, Ticket
-from learners.batch import Trajectory, collect
-from learners.learning import Learning, make_critic
-from learners.model import load_model
+from learners.batch.trajectories import Trajectory, collect
+from learners.model.load import load_model
+from learners.model.reference import Reference, reads_base
 from learners.optimiser import GuardedAdamW, make_optimiser
-from learners.reference import Reference, reads_base
+from learners.update.learning import Learning, make_critic
 from reward_service import make_shaper
 from reward_service.desk import RewardDesk, name_of
 

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from benchmarks.lab.trainee import Trainee
-from cluster.config import RunConfig
-from cluster.recipe import load_recipe
+from cluster.recipe.config import RunConfig
+from cluster.recipe.reading import load_recipe
 from envs.settings import GameSettings
 from learners.embedded.build import build_policy
 from learners.settings import EmbeddedSettings

@@ -14,10 +14,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from envs.episode import Ticket
-
 if TYPE_CHECKING:
-    from cluster.play_through import Playing
+    from cluster.record.progress import Progress
 
 QUIET_SECONDS = 20.0  # without a terminal, a sign of life at most this often
 
@@ -72,11 +70,9 @@ class Account:
         if self.bars is not None and self.task is not None:
             self.bars.update(self.task, completed=done, total=total)
 
-    def playing(self, playing: Playing) -> None:
-        missing = sum(isinstance(item, Ticket) for item in playing.held_out.values())
-        failed = sum(playing.failures.values())
-        games = f"games{f', {failed} failures' if failed else ''}"
-        self.at(self.played + len(playing.held_out) - missing, self.wanted, games)
+    def playing(self, at: Progress) -> None:
+        games = f"games{f', {at.failures} failures' if at.failures else ''}"
+        self.at(self.played + at.played, self.wanted, games)
 
     @contextmanager
     def doing(self, what: str) -> Iterator[None]:

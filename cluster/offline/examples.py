@@ -4,7 +4,7 @@
                                                      and what the turn was worth
 
 A row without `seen` or `tokens`, as other tools write it, is a game of one turn whose observation is the
-user's message. Text becomes ids by the tokenizer's own chat template, through `envs.dialogue`, as in play:
+user's message. Text becomes ids by the tokenizer's own chat template, through `envs.text.dialogue`, as in play:
 the utterance follows its prompt at once and ends with what the template closes an answer with. Token ids
 that were played are taken as they are, if this tokenizer is the one that made them.
 
@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from cluster.offline.files import FileRefused
-from envs.dialogue import Dialogue
+from envs.text.dialogue import Dialogue
 from reward_service.offline.columns import Column, open_column
 
 PIECE, LARGEST = 1 << 20, 1 << 26  # characters read at a time, and of the largest entry

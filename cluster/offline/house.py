@@ -11,17 +11,17 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cluster.config import RunConfig
-from cluster.ledger import Ledger
 from cluster.offline.account import Account
 from cluster.plan.machine import Machine
 from cluster.plan.of_run import plan_run
-from cluster.policy import check_model, model_to_measure
-from cluster.run_folder import RunFolder
-from cluster.session import named_failures, ray_cluster, start_fleet
+from cluster.recipe.config import RunConfig
+from cluster.record.run_folder import RunFolder
+from cluster.run.ledger import Ledger
+from cluster.run.policy import check_model, model_to_measure
+from cluster.run.session import named_failures, ray_cluster, start_fleet
 
 if TYPE_CHECKING:
-    from cluster.play_through import Playing
+    from cluster.run.playing import Playing
     from learners.group import LearnerGroup
 
 
@@ -68,7 +68,7 @@ class House:
             return self.player[1]
         self.clear()
         self._cluster()
-        from cluster.play_through import Playing
+        from cluster.run.playing import Playing
 
         config = self.config.model_copy(deep=True)
         config.learner.lora.rank = 0  # the policy is whole

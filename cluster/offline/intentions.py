@@ -22,19 +22,19 @@ import numpy as np
 from cluster.errors import RunError
 from cluster.offline.files import FileRefused, Reader, Record, reward_scale_of
 from cluster.offline.recording import Labels, labelled, training_rows
-from cluster.offline.settings import PUBLISHED_K
 from cluster.offline.work import Work
-from cluster.run_folder import to_json, write_whole
-from envs.embedding import Encoder, LocalEncoder
+from cluster.recipe.offline import PUBLISHED_K
+from cluster.record.run_folder import to_json, write_whole
+from envs.text.embedding import Encoder, LocalEncoder
 from reward_service.intentions.fit import Utterances, fit_space
 from reward_service.intentions.gist import LONGEST, NOTHING, Gist, answer_of, gist_of, observations_of
 from reward_service.intentions.granularity import settled_level, split_scores, with_level
 from reward_service.intentions.reading import read
-from reward_service.intentions.settings import IntentionSettings
 from reward_service.intentions.space import IntentionSpace
 from reward_service.offline.coding import SEATS, TURNS, Coding
 from reward_service.offline.columns import Column, open_column
 from reward_service.offline.turns import CodedTurns, figures, worth
+from reward_service.settings.intentions import IntentionSettings
 
 BLOCK = 1024  # utterances embedded at a time
 
@@ -169,7 +169,7 @@ def _encoder(settings: IntentionSettings) -> Encoder:
 
         disable_progress_bar()  # the model's own bar would break up what the account shows
         return LocalEncoder(settings.model)
-    from envs.embedding_endpoint import EndpointEncoder
+    from envs.text.embedding_endpoint import EndpointEncoder
 
     return EndpointEncoder("reward.intentions.embedding.endpoint", settings.embedding.endpoint)
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.errors import RunFolderError
-from cluster.run_folder import to_json, write_whole
+from cluster.record.run_folder import to_json, write_whole
 
 MANIFEST = "manifest.json"
 NOT_YET = "not done yet"

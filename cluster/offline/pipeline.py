@@ -13,17 +13,17 @@ from typing import Any
 
 from rich.markup import escape
 
-from cluster.config import RunConfig
 from cluster.errors import ConfigError, RunError
-from cluster.job_status import JobMessage
 from cluster.offline.account import Account, results_table
 from cluster.offline.house import House
 from cluster.offline.manifest import NOT_YET
 from cluster.offline.stages import NAMES, do, stages_of, why_again
 from cluster.offline.work import Work
-from cluster.run_folder import RunFolder
-from cluster.session import interruptible
-from cluster.show import display_path, page
+from cluster.recipe.config import RunConfig
+from cluster.record.job_status import JobMessage
+from cluster.record.run_folder import RunFolder
+from cluster.record.terminal import display_path, page
+from cluster.run.session import interruptible
 
 
 def run(config: RunConfig, folder: RunFolder, until: str = "", account: Account | None = None) -> dict:

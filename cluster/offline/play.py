@@ -15,13 +15,13 @@ from pathlib import Path
 
 import ray
 
-from cluster.evaluate import measure
-from cluster.ledger import training_seed
 from cluster.offline.recording import record_of, tokenizer_name
 from cluster.offline.work import Work
-from cluster.play_through import HELD_OUT_NUMBERS, Playing
-from cluster.run_folder import to_json, write_whole
-from cluster.session import named_failures
+from cluster.record.run_folder import to_json, write_whole
+from cluster.run.evaluate import measure
+from cluster.run.ledger import training_seed
+from cluster.run.playing import HELD_OUT_NUMBERS, Playing
+from cluster.run.session import named_failures
 from envs.episode import Episode, Ticket
 
 Seats = tuple[tuple[str, str], ...]

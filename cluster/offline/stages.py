@@ -20,12 +20,12 @@ from typing import Any
 
 from rich.markup import escape
 
-from cluster.config import RunConfig
 from cluster.errors import RunError
 from cluster.offline import intentions, play
 from cluster.offline.manifest import NOT_YET, content
 from cluster.offline.work import Work
-from cluster.run_folder import write_whole
+from cluster.recipe.config import RunConfig
+from cluster.record.run_folder import write_whole
 
 # Where and how fast something is computed changes nothing that it computes.
 RESOURCES = {

@@ -20,15 +20,15 @@ from pathlib import Path
 
 import numpy as np
 
-from cluster.checkpoints import CheckpointStore
-from cluster.config import RunConfig
 from cluster.errors import RunError
 from cluster.offline.account import Account
 from cluster.offline.examples import Sequences
 from cluster.offline.files import UNSAMPLED
 from cluster.offline.house import House
-from cluster.offline.settings import PUBLISHED_BATCH
-from cluster.run_folder import to_json
+from cluster.recipe.config import RunConfig
+from cluster.recipe.offline import PUBLISHED_BATCH
+from cluster.record.checkpoints import CheckpointStore
+from cluster.record.run_folder import to_json
 from envs.episode import Episode, Ticket, Turn, TurnTokens
 from envs.registry import make_game
 from learners.group import LearnerGroup

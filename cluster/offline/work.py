@@ -21,13 +21,13 @@ from __future__ import annotations
 from functools import cached_property
 from pathlib import Path
 
-from cluster.config import RunConfig
 from cluster.offline.account import Account
 from cluster.offline.files import Reader, Sides
 from cluster.offline.house import House
 from cluster.offline.manifest import Manifest
-from cluster.run_folder import RunFolder
-from cluster.session import seats_and_players
+from cluster.recipe.config import RunConfig
+from cluster.record.run_folder import RunFolder
+from cluster.run.session import seats_and_players
 from envs.game import Game
 from envs.registry import make_game
 

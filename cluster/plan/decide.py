@@ -23,12 +23,12 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from cluster.config import RunConfig
 from cluster.errors import ConfigError
 from cluster.plan import fitting, seating
 from cluster.plan.machine import Machine
 from cluster.plan.refusal import Refusal
 from cluster.plan.shape import ModelShape
+from cluster.recipe.config import RunConfig
 
 MOST_TRIED = 400  # changes of a refused config
 Side = Literal["both", "play", "learn"]

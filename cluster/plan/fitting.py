@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from math import ceil, floor
 from typing import Any
 
-from cluster.config import RunConfig
 from cluster.plan import memory
 from cluster.plan.machine import GIB, Machine
 from cluster.plan.memory import Need
 from cluster.plan.refusal import Refusal
 from cluster.plan.shape import ModelShape
+from cluster.recipe.config import RunConfig
 
 OWN_SHARE = 0.85  # of its own card, for an engine
 UNPLANNED_SHARE = 0.4  # of a shared card, where the model's shape is not known

@@ -21,12 +21,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from cluster.config import RunConfig
 from cluster.plan.machine import GIB
 from cluster.plan.shape import ModelShape
+from cluster.recipe.config import RunConfig
 from learners.credit import wants_critic
+from learners.model.slices import head_bytes
 from learners.settings import REDUCE_BUCKET, LearnerSettings
-from learners.slices import head_bytes
 
 MIB = 2**20
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from cluster.config import RunConfig
 from cluster.plan.decide import Plan, Side, plan
 from cluster.plan.machine import Machine
 from cluster.plan.shape import ModelShape, ShapeUnknown, model_shape, shape_of_run
+from cluster.recipe.config import RunConfig
 
 
 def plan_run(config: RunConfig, machine: Machine, side: Side = "both", model: Path | str | None = None) -> Plan:

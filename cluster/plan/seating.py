@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from cluster.config import RunConfig
 from cluster.plan.machine import Machine
 from cluster.plan.refusal import Refusal
+from cluster.recipe.config import RunConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cluster.config import RunConfig
+from cluster.recipe.config import RunConfig
 from envs.registry import make_game
 
 TIED_UNLESS_SAID = {"bloom", "cohere", "cohere2", "falcon", "gemma", "gemma2", "gemma3", "gemma3_text", "gpt2", "opt"}

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from cluster.picture import WINDOW, running_mean
+from cluster.record.picture import WINDOW, running_mean
+from cluster.record.statistics import mean_interval
 from cluster.report.figures import column, short, thinned
 from cluster.report.reading import Run
-from cluster.statistics import mean_interval
 
 OWN = ("name", "output", "seed")  # settings in which runs of one group may differ
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cluster.picture import WINDOW, running_mean
+from cluster.record.picture import WINDOW, running_mean
 from cluster.report.reading import Run
 
 MOST_UPDATES = 2_000  # on one curve

@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 
 from cluster.errors import ConfigError, RunFolderError
+from cluster.record.run_folder import installed, to_json, write_whole
 from cluster.report.comparing import compared
 from cluster.report.figures import curves, headline, pooling, settings
 from cluster.report.games import MOST_BYTES, games
 from cluster.report.intentions import MOST_POINTS, Meanings, intention_map, share_of_play
 from cluster.report.reading import Run, read_run
-from cluster.run_folder import installed, to_json, write_whole
 
 SCRIPTS = ("elements", "chart", "learning", "map", "intentions", "games", "main")  # in this order
 MANY = 1_000  # utterances take a while
@@ -56,7 +56,7 @@ def _together(runs: Sequence[Run]) -> dict[str, Any]:
 
 def _told(run: Run, beside: int, say: Callable[[str], None]) -> dict[str, Any]:
     def embed(texts: Sequence[str]) -> np.ndarray:
-        from reward_service.aria import AriaShaper
+        from reward_service.shapers.aria import AriaShaper
 
         say(f"{run.name}: embedding {len(texts)} utterances that are not in its newest checkpoint")
         try:

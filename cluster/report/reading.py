@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
-from cluster import checkpoints
-from cluster.config import RunConfig
 from cluster.errors import RunFolderError
-from cluster.run_folder import existing, read_config
-from reward_service.storage import read_state
+from cluster.recipe.config import RunConfig
+from cluster.record import checkpoints
+from cluster.record.run_folder import existing, read_config
+from reward_service.service.storage import read_state
 
 SAMPLE = ("game", "number", "players", "kind", "outcome", "terminated", "facts", "closing", "turns")
 

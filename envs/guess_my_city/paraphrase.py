@@ -12,10 +12,10 @@ import re
 
 import numpy as np
 
-from envs.embedding import embed
 from envs.guess_my_city.questions import ASKING, AUXILIARIES, SMALL, Rules, is_open
 from envs.guess_my_city.topics import Meaning
 from envs.guess_my_city.wording import word_set, words_of
+from envs.text.embedding import embed
 
 NEAR = 0.62  # smallest cosine
 NEAR_WITH_VALUE = 0.5  # where the utterance names a value, which speaks for the topic

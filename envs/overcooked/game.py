@@ -20,12 +20,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from envs.game import Player, Step, Trial
-from envs.listed import menu_of, named, one_of, order_of, yes_or_no
 from envs.options import whole_number
 from envs.overcooked.kitchen import TASKS, WAIT, Kitchen, room_of
 from envs.overcooked.macros import macros_of, perform, phrase
 from envs.overcooked.players import PLAYERS
 from envs.overcooked.words import briefing, description, every_phrase, every_sentence, goal_of
+from envs.text.listed import menu_of, named, one_of, order_of, yes_or_no
 
 SEAT = "agent"
 

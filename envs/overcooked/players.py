@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from envs.listed import Chooser
 from envs.overcooked.kitchen import RECIPES
 from envs.overcooked.macros import BOARD_NAMES
+from envs.text.listed import Chooser
 
 HELD = re.compile(r"(?:with|have) (nothing|an? [^.]*) in hand\.")
 ON_BOARD = re.compile(r"There is an? ([^.]*) on (the (?:\w+ )?cutting board)\.")

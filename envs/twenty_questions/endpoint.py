@@ -16,8 +16,8 @@ from functools import lru_cache
 
 from pydantic import ValidationError
 
-from envs.chat import ChatClient
 from envs.settings import EndpointSettings
+from envs.text.chat import ChatClient
 from envs.twenty_questions.free import FreeOracle
 from envs.twenty_questions.meaning import Meaning, words_of
 from envs.twenty_questions.oracle import LONGEST, Oracle

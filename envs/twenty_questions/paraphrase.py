@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from envs.embedding import embed
+from envs.text.embedding import embed
 from envs.twenty_questions.meaning import words_of
 from envs.twenty_questions.phrases import SMALL
 from envs.twenty_questions.table import Table

@@ -22,8 +22,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from envs.game import Player, Step, Trial
-from envs.listed import menu_of, named, one_of, order_of, yes_or_no
 from envs.options import whole_number
+from envs.text.listed import menu_of, named, one_of, order_of, yes_or_no
 from envs.virtualhome.home import Action, State, achieved, actions_of, after, start_of, within_reach
 from envs.virtualhome.plan import phrases_of_plan
 from envs.virtualhome.players import PLAYERS

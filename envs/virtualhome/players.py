@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from envs.listed import Chooser
+from envs.text.listed import Chooser
 from envs.virtualhome.home import actions_of, after, start_of
 from envs.virtualhome.plan import best_actions
 from envs.virtualhome.task import Task, tasks_named

@@ -35,7 +35,7 @@ from importlib import import_module
 
 import numpy as np
 
-from learners.batch import Trajectory
+from learners.batch.trajectories import Trajectory
 from learners.credit.anchors import observation_anchors, task_groups
 from learners.credit.ragged import segment_sums
 from learners.credit.soft import token_penalties

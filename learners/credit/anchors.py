@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from learners.batch import Trajectory
+from learners.batch.trajectories import Trajectory
 
 
 def numbered(keys: Iterable[Hashable]) -> np.ndarray:

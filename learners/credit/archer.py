@@ -9,7 +9,7 @@ any age:
     V_i(o)     <-  Q_i'(o, a')                a' sampled anew by the present policy
     X'         <-  X' + tau * (X - X')        after every critic step
 
-`learners/turn_critics.py` has the critics, and says whose utterance a' is.
+`learners/critic/turns.py` has the critics, and says whose utterance a' is.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import numpy as np
 
 from learners.credit.ragged import segment_sums
 
-FAR = 20.0  # that of learners/loss.py
+FAR = 20.0  # that of learners/loss/policy.py
 
 
 def truncated_weights(log_ratios: np.ndarray, cap: float) -> np.ndarray:

@@ -70,7 +70,7 @@ def policy_key(game: GameSettings, embedded: EmbeddedSettings) -> str:
 def _sources(game: GameSettings) -> list[Path]:
     """Code and data that the policy depends on: this package, the layout of tokens, the
     game's own package, what its classes inherit from, and files named in its options."""
-    here, layout = Path(__file__).parent, Path(inspect.getfile(make_game)).parent / "dialogue.py"
+    here, layout = Path(__file__).parent, Path(inspect.getfile(make_game)).parent / "text" / "dialogue.py"
     made_by = game_class(game.name)
     code = Path(inspect.getfile(made_by))
     in_own_package = made_by.__module__.count(".") >= 2  # envs.twenty_questions.game, but not envs.parrot

@@ -21,9 +21,9 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from envs.dialogue import Dialogue
 from envs.registry import make_game, make_player
 from envs.settings import GameSettings
+from envs.text.dialogue import Dialogue
 from learners.settings import EmbeddedSettings
 
 IGNORED = -100

@@ -15,8 +15,7 @@ from ray.actor import ActorHandle
 from vllm.distributed.weight_transfer.base import TrainerInitInfo, TrainerWeightTransferEngine
 from vllm.distributed.weight_transfer.factory import WeightTransferTrainerFactory
 
-from learners.model import adapter_config
-from learners.rendezvous import meeting_point
+from learners.model.load import adapter_config
 from learners.settings import SyncSettings
 from learners.transport.adapter import AdapterInitInfo
 from learners.transport.broadcast import BroadcastInitInfo
@@ -24,6 +23,7 @@ from learners.transport.client import WeightSyncError, WorkerClient, identity
 from learners.transport.ipc import IpcInitInfo
 from learners.transport.object_store import ObjectStoreInitInfo
 from learners.transport.proved import Digest, ProvedWeights
+from learners.transport.rendezvous import meeting_point
 from learners.transport.shared_memory import SharedMemoryInitInfo
 
 BROADCASTS = ("nccl", "gloo")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from vllm.distributed.weight_transfer.base import ParamMeta, WeightSource
 
-from learners.checkpoint_form import checkpoint_forms, in_checkpoint
+from learners.model.checkpoint_form import checkpoint_forms, in_checkpoint
 
 
 def buckets(sizes: Iterable[int], limit: int) -> list[slice]:

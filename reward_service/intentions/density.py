@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from reward_service.apart import WorkLost, apart
+from reward_service.intentions.apart import WorkLost, apart
 
 
 class ClusteringError(RuntimeError):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 
-from reward_service.client import RewardClient
+from reward_service.service.client import RewardClient
 
 GAME = "capitals"
 CLIENT = RewardClient(os.environ.get("PARLEY_URL", "http://127.0.0.1:8400"), os.environ.get("PARLEY_API_KEY", ""))

@@ -16,7 +16,7 @@ import json
 import os
 from typing import Any
 
-from reward_service.client import RewardClient
+from reward_service.service.client import RewardClient
 
 CLIENT = RewardClient(os.environ.get("PARLEY_URL", "http://127.0.0.1:8400"), os.environ.get("PARLEY_API_KEY", ""))
 READ = ("prompt", "question", "num_turns", "outcome")  # of extra_info, what the service reads

@@ -1,0 +1,1 @@
+"""Inference engines: one contract, vLLM and plain transformers behind it."""

@@ -1,0 +1,1 @@
+"""The commands of `parley`: what is typed, what is printed."""

@@ -1,0 +1,182 @@
+"""`parley offline`: the whole pipeline on files, or one stage of it.
+
+    parley offline run RECIPE|FOLDER     a new work folder, or one that is there already
+    parley offline STAGE FOLDER          one stage
+    parley offline status FOLDER         what is done, and what would be done again and why
+
+What can be wrong with a recipe, a folder or a file's name is said before torch, vllm or ray are imported.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from cluster.errors import ConfigError, RunFolderError
+from cluster.recipe.config import RunConfig
+from cluster.recipe.reading import load_recipe
+from cluster.record.run_folder import RunFolder, existing, to_json, versions, write_whole
+from envs.registry import game_class, make_game
+
+STAGES = {
+    "collect": "play games with the policy and record them",
+    "embed": "read games, embed each distinct utterance",
+    "cluster": "the tree of intentions, and its labels at every k",
+    "choose": "SplitScore of every k, and the k that is used",
+    "label": "write the games with their intentions",
+    "aggregate": "what each turn is worth; the training set",
+    "tokenize": "the training set in the policy's tokens",
+    "train": "train the policy on it",
+    "evaluate": "held-out games with the trained policy",
+}
+
+EXAMPLES = """\
+examples:
+  parley offline run recipes/offline/tiny_bargaining.yaml
+  parley offline run recipes/offline/tiny_bargaining.yaml offline.games=100 --folder runs/mine
+  parley offline run runs/mine                                go on after a stop
+  parley offline run recipes/offline/llama_8b.yaml --input llama3-8b_negotiation_msgs.jsonl --until aggregate
+  parley offline choose runs/mine reward.intentions.space.epsilon=0.1
+  parley offline status runs/mine
+"""
+
+
+def register(top: argparse.ArgumentParser) -> None:
+    """The parser of `parley offline`."""
+    plain = argparse.RawDescriptionHelpFormatter
+    actions = top.add_subparsers(title="what to do", metavar="ACTION", required=True)
+    overrides = {"nargs": "*", "default": [], "metavar": "key=value", "help": "settings by dotted key; values are YAML"}
+
+    made = actions.add_parser("run", help="every stage of every iteration", epilog=EXAMPLES, formatter_class=plain)
+    made.add_argument("target", metavar="RECIPE|FOLDER", help="a recipe, or a work folder to go on with")
+    made.add_argument("overrides", **overrides)
+    made.add_argument("--input", metavar="FILE", help="recorded games to start from, instead of collecting")
+    made.add_argument("--folder", metavar="FOLDER", help="work folder; default: a new one in `output`")
+    made.add_argument("--until", metavar="STAGE", choices=list(STAGES), help="stop after this stage of iteration 1")
+    made.set_defaults(command=run)
+
+    made = actions.add_parser("status", help="which stages are done, and why others would be done again")
+    made.add_argument("folder", metavar="FOLDER")
+    made.add_argument("overrides", **overrides)
+    made.set_defaults(command=status)
+
+    for stage, text in STAGES.items():
+        made = actions.add_parser(stage, help=text, description=text.capitalize() + ".", formatter_class=plain)
+        made.add_argument("folder", metavar="FOLDER", help="work folder")
+        made.add_argument("overrides", **overrides)
+        made.add_argument("--iteration", type=int, metavar="N", help="default: the first in which it is not done")
+        made.set_defaults(command=one_stage, stage=stage)
+
+
+def run(asked: argparse.Namespace) -> None:
+    target = Path(asked.target).expanduser()
+    if target.is_dir():
+        if asked.folder:
+            raise ConfigError(f"--folder is for a recipe; {asked.target} is a work folder itself")
+        config, path = told(target, asked.overrides, asked.input), target
+    else:
+        overrides = [*asked.overrides, *_input(asked.input)]
+        path = Path(asked.folder).expanduser() if asked.folder else None
+        config = checked(load_recipe(asked.target, overrides))
+    with _open(config, path) as folder:
+        folder.write_config(config)
+        try:
+            from cluster.offline import pipeline
+
+            pipeline.run(config, folder, asked.until or "")
+        except KeyboardInterrupt as stop:
+            raise KeyboardInterrupt(f"go on with: parley offline run {folder.path}") from stop
+
+
+def one_stage(asked: argparse.Namespace) -> None:
+    config = told(Path(asked.folder), asked.overrides)
+    with RunFolder(existing(asked.folder)) as folder:
+        folder.write_config(config)
+        from cluster.offline import pipeline
+
+        pipeline.run_stage(config, folder, asked.stage, asked.iteration)
+
+
+def status(asked: argparse.Namespace) -> None:
+    config = told(Path(asked.folder), asked.overrides)
+    with RunFolder(existing(asked.folder)) as folder:
+        from cluster.offline import pipeline
+
+        print("\n".join(pipeline.status(config, folder)))
+
+
+def told(path: Path, overrides: Sequence[str], file: str | None = None) -> RunConfig:
+    """What a work folder was told, under overrides."""
+    return checked(load_recipe(existing(path) / "config.yaml", [*overrides, *_input(file)]))
+
+
+def _input(file: str | None) -> list[str]:
+    return [] if file is None else [f"offline.input={to_json(file, indent=None).strip()}"]
+
+
+def _open(config: RunConfig, path: Path | None) -> RunFolder:
+    """The work folder, made if it is not there; a name of its own if none is given."""
+    if path is None:
+        folder = RunFolder.create(config.model_copy(update={"name": f"{config.name}-offline"}))
+        for unused in (folder.checkpoints, folder.tensorboard):
+            unused.rmdir()
+        return folder
+    if path.is_dir() and any(path.iterdir()) and not (path / "config.yaml").is_file():
+        raise RunFolderError(f"{str(path)!r} holds something else: a work folder is empty, or has a config.yaml")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunFolderError(f"cannot create work folder {str(path)!r}: {error.strerror}") from error
+    folder = RunFolder(path)
+    write_whole(folder.path / "versions.json", to_json(versions()))
+    return folder
+
+
+def checked(config: RunConfig) -> RunConfig:
+    """What only an offline run asks of a config."""
+    offline, game = config.offline, make_game(config.game.name, config.game.options)
+    if len(game.seats) > 2:
+        raise ConfigError(f"game.name: {game.name} has {len(game.seats)} seats; recorded games have one or two players")
+    if all(config.game.players.get(seat, "policy") != "policy" for seat in game.seats):
+        raise ConfigError("game.players leaves no seat to the policy: nothing would be trained")
+    if offline.input:
+        path = Path(offline.input).expanduser()
+        if not path.is_file():
+            raise ConfigError(f"offline.input: no file at {offline.input!r}")
+        offline.input = str(path.resolve())
+    if offline.context > config.learner.tokens_per_micro_batch:
+        raise ConfigError(
+            f"offline.context={offline.context} does not fit into learner.tokens_per_micro_batch="
+            f"{config.learner.tokens_per_micro_batch}: a game is trained on in one piece"
+        )
+    if config.learner.credit.method != "reinforce":
+        raise ConfigError(
+            f"learner.credit.method={config.learner.credit.method}: offline, turns are worth what their intentions "
+            "earned (reward.intentions.aggregate); leave it at reinforce"
+        )
+    loss = config.learner.loss
+    if loss.kind != "policy_gradient" or loss.token_mask or loss.sequence_mask:
+        key = "kind" if loss.kind != "policy_gradient" else "token_mask" if loss.token_mask else "sequence_mask"
+        raise ConfigError(
+            f"learner.loss.{key}={getattr(loss, key)} compares the policy with whoever played, which recorded games do "
+            "not tell"
+        )
+    if offline.rival:
+        _check_rival(config, len(game.seats))
+    return config
+
+
+def _check_rival(config: RunConfig, seats: int) -> None:
+    rival = config.offline.rival
+    kind, _, who = rival.partition(":")
+    known = {
+        "scripted": game_class(config.game.name).players(),
+        "frozen": config.rollout.frozen,
+        "endpoint": config.rollout.endpoints,
+    }
+    if seats != 2:
+        raise ConfigError(f"offline.rival={rival}: {config.game.name} has one seat, so nobody plays against the policy")
+    if who not in known.get(kind, ()):
+        names = [f"{kind}:{name}" for kind, names in known.items() for name in sorted(names)]
+        raise ConfigError(f"offline.rival={rival}: no such player; there are: {', '.join(names)}")

@@ -1,0 +1,189 @@
+"""One run's whole configuration: each floor's settings in one tree.
+
+A recipe is a YAML file of this shape; `key=value` on the command line overrides a
+dotted key. Reading a config imports neither torch nor vllm nor ray.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from actors.settings import RolloutSettings
+from cluster.recipe.offline import OfflineSettings
+from envs.settings import GameSettings, Settings
+from learners.credit import needs, wants_critic
+from learners.settings import EmbeddedSettings, LearnerSettings
+from reward_service.settings.rewards import RewardSettings
+
+
+class ModelSettings(Settings):
+    path: str = Field("embedded", description="'embedded', a Hugging Face name, or a local folder")
+    revision: str | None = Field(None, description="revision of a Hugging Face model")
+    download_seconds: float = Field(
+        7200.0,
+        gt=0,
+        description="time limit for every node to fetch a model of the Hugging Face hub, before all others",
+    )
+    trust_remote_code: bool = Field(False, description="run code that comes with the model")
+    embedded: EmbeddedSettings = Field(default_factory=EmbeddedSettings)
+
+
+class EvaluationSettings(Settings):
+    episodes: int = Field(400, ge=1, description="held-out games before and after training")
+    seed: int = Field(
+        1_000_000, ge=1_000_000, description="first seed of the held-out games; training stays below 1,000,000"
+    )
+    temperature: float | None = Field(
+        None, gt=0, description="sampling temperature of held-out games; default: the one trained with"
+    )
+    every: int = Field(0, ge=0, description="also evaluate every this many updates; 0: only before and after")
+
+
+class CheckpointSettings(Settings):
+    every: int = Field(10, ge=1, description="updates between checkpoints")
+    keep: int = Field(2, ge=1, description="newest checkpoints kept, beside the best")
+
+
+class SampleSettings(Settings):
+    updates: int = Field(100, ge=1, description="updates, evenly over the run, whose games samples.jsonl keeps some of")
+    episodes: int = Field(8, ge=0, description="games kept of each of these updates, for `parley report`; 0: none")
+
+
+class RunConfig(Settings):
+    name: str = Field(
+        "run", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="name of the run; part of its folder's name"
+    )
+    output: str = Field("runs", description="folder that holds the run folders (shared by all nodes of a cluster)")
+    seed: int = Field(0, ge=0, description="seed of the games, of sampling and of the batches")
+    updates: int = Field(60, ge=0, description="learner updates in the whole run")
+    batch_episodes: int = Field(128, ge=1, description="episodes that one update consumes")
+    group_size: int = Field(
+        1,
+        ge=1,
+        description="episodes of a batch that play one task, the same game each in its own way: what rloo, grpo and "
+        "gigpo compare",
+    )
+    max_staleness: int = Field(
+        1,
+        ge=0,
+        description="how many updates behind the learner an episode may have been started; 0: synchronous, "
+        "and the same bytes from the same seed",
+    )
+    game: GameSettings = Field(default_factory=GameSettings)
+    model: ModelSettings = Field(default_factory=ModelSettings)
+    rollout: RolloutSettings = Field(default_factory=RolloutSettings)
+    learner: LearnerSettings = Field(default_factory=LearnerSettings)
+    reward: RewardSettings = Field(default_factory=RewardSettings)
+    evaluation: EvaluationSettings = Field(default_factory=EvaluationSettings)
+    checkpoint: CheckpointSettings = Field(default_factory=CheckpointSettings)
+    samples: SampleSettings = Field(default_factory=SampleSettings)
+    offline: OfflineSettings = Field(default_factory=OfflineSettings)
+
+    @model_validator(mode="after")
+    def settings_fit_together(self) -> RunConfig:
+        if self.batch_episodes < self.learner.ranks:
+            raise ValueError(
+                f"batch_episodes={self.batch_episodes} is smaller than learner.ranks={self.learner.ranks}: "
+                "every rank needs an episode"
+            )
+        if self.batch_episodes % self.group_size:
+            raise ValueError(
+                f"batch_episodes={self.batch_episodes} is not a multiple of group_size={self.group_size}: a batch is "
+                "whole groups"
+            )
+        transport, rank = self.learner.sync.transport, self.learner.lora.rank
+        if transport == "adapter" and rank == 0:
+            raise ValueError("learner.sync.transport=adapter needs learner.lora.rank above 0")
+        if rank and transport not in ("auto", "adapter"):
+            raise ValueError(f"learner.lora.rank={rank} syncs by adapter only, but learner.sync.transport={transport}")
+        gpus = self.rollout.gpus_per_worker, self.learner.gpus_per_rank
+        if transport in ("nccl", "ipc") and 0 in gpus:
+            raise ValueError(
+                f"learner.sync.transport={transport} moves weights between GPUs: rollout.gpus_per_worker and "
+                "learner.gpus_per_rank cannot be 0"
+            )
+        engine = self.rollout.engine
+        if engine.max_batched_tokens < engine.max_sequences:
+            raise ValueError(
+                f"rollout.engine.max_batched_tokens={engine.max_batched_tokens} is smaller than "
+                f"rollout.engine.max_sequences={engine.max_sequences}: each sequence needs a token in a step"
+            )
+        if self.rollout.max_utterance_tokens >= engine.max_context:
+            raise ValueError(
+                f"rollout.max_utterance_tokens={self.rollout.max_utterance_tokens} leaves no room for a prompt in "
+                f"rollout.engine.max_context={engine.max_context}"
+            )
+        if self.learner.offload_optimizer and self.learner.zero == 0:
+            raise ValueError("learner.offload_optimizer needs learner.zero of 1, 2 or 3")
+        if self.learner.offload_parameters and self.learner.zero != 3:
+            raise ValueError(f"learner.offload_parameters needs learner.zero=3, not {self.learner.zero}")
+        credit = self.learner.credit
+        labelled = self.reward.shaper == "aria" and self.reward.intentions.gives == "outcome"
+        if self.reward.gives_advantages and credit.method != "reinforce":
+            choice = {"aria": "intentions", "regressed": "regressed"}.get(self.reward.shaper)
+            otherwise = f", or with reward.{choice}.gives=outcome" if choice else ""
+            raise ValueError(
+                f"reward.shaper={self.reward.shaper} gives advantages, which learner.credit.method={credit.method} "
+                f"would have to make of rewards; it goes with learner.credit.method=reinforce{otherwise}"
+            )
+        if credit.anchor == "labels" and not labelled:
+            raise ValueError(
+                "learner.credit.anchor=labels needs reward.shaper=aria with reward.intentions.gives=outcome, which "
+                "label what was voiced"
+            )
+        if credit.method == "reinforce" and credit.baseline == "leave_one_out" and self.batch_episodes < 2:
+            raise ValueError("learner.credit.baseline=leave_one_out needs batch_episodes of at least 2")
+        if "group" in needs(credit) and self.group_size < 2:
+            raise ValueError(f"learner.credit.method={credit.method} needs group_size of at least 2")
+        if credit.method == "twosome" and not self.rollout.choose_listed:
+            raise ValueError(
+                "learner.credit.method=twosome trains a choice among listed actions, which rollout.choose_listed=true "
+                "makes; learner.credit.method=gae is the same credit for free text"
+            )
+        if self.rollout.choose_listed and self.learner.attention not in ("auto", "sdpa", "eager"):
+            raise ValueError(
+                f"rollout.choose_listed=true needs learner.attention=sdpa: {self.learner.attention} does not keep "
+                "listed actions apart"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def learner_fits_the_run(self) -> RunConfig:
+        learner, context = self.learner, self.rollout.engine.max_context
+        if learner.tokens_per_micro_batch < context:
+            raise ValueError(
+                f"learner.tokens_per_micro_batch={learner.tokens_per_micro_batch} is less than "
+                f"rollout.engine.max_context={context}: a game that long could not be trained"
+            )
+        if learner.minibatches * learner.ranks > self.batch_episodes:
+            raise ValueError(
+                f"learner.minibatches={learner.minibatches} of batch_episodes={self.batch_episodes} are too small for "
+                f"learner.ranks={learner.ranks}: every rank needs an episode in each"
+            )
+        for name, part in (("learner", learner), ("learner.critic", learner.critic)):
+            if part.schedule_updates is not None and part.schedule_updates < self.updates:
+                raise ValueError(
+                    f"{name}.schedule_updates={part.schedule_updates} is less than updates={self.updates}: the last "
+                    "ones would change nothing"
+                )
+        if learner.warmup_updates and learner.schedule != "constant" and self.updates:
+            end = learner.schedule_updates or self.updates
+            if end <= learner.warmup_updates:
+                raise ValueError(
+                    f"learner.warmup_updates={learner.warmup_updates} leaves nothing of updates={self.updates} for "
+                    f"learner.schedule={learner.schedule}"
+                )
+        if self.reward.gives_advantages and learner.credit.kl_penalty:
+            raise ValueError(
+                f"reward.shaper={self.reward.shaper} gives advantages, so learner.credit.kl_penalty="
+                f"{learner.credit.kl_penalty:g} is paid to nobody; learner.loss.kl does not need rewards"
+            )
+        if not wants_critic(learner.credit):
+            for name, default in type(learner.critic)():
+                if getattr(learner.critic, name) != default:
+                    raise ValueError(
+                        f"learner.critic.{name}={getattr(learner.critic, name)} is of a critic, and "
+                        f"learner.credit.method={learner.credit.method} has none"
+                    )
+        learner.end_with(self.updates)
+        return self

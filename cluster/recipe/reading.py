@@ -1,0 +1,306 @@
+"""A YAML recipe and dotted overrides -> one RunConfig, or one clear line.
+
+    base: demo.yaml            # optional: start from another recipe, relative to this file
+    rollout:
+      workers: 2               # command line: rollout.workers=2
+
+    train games/virtualhome.yaml credit/poad.yaml rollout.workers=2
+
+Overrides are laid over the recipe from left to right: settings, and whole files, layers that say
+only what they are about. Mappings merge key by key; everything else, an empty mapping included,
+replaces what was there. Nothing here imports torch, vllm or ray: a mistake costs milliseconds.
+"""
+
+from __future__ import annotations
+
+import difflib
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from inspect import signature
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from cluster.errors import ConfigError
+from cluster.recipe.config import RunConfig
+from cluster.recipe.plain_yaml import read_yaml
+from envs.game import Game
+from envs.registry import game_class, game_names, make_game
+
+COMMAND_LINE = "command line"
+
+
+def load_recipe(path: str | Path | None, overrides: Sequence[str] = ()) -> RunConfig:
+    """The config of a recipe (of the defaults alone if `path` is None) under `overrides`."""
+    tree = {} if path is None else read_recipe(Path(path))
+    sources = {}
+    for override in overrides:
+        layer = _is_layer(override)
+        over = read_recipe(Path(override)) if layer else parse_override(override)
+        keys = _leaves(over) if layer else [override.partition("=")[0]]
+        sources |= dict.fromkeys(keys, override if layer else COMMAND_LINE)
+        tree = merge(tree, over)
+    return check(tree, "" if path is None else str(path), sources)
+
+
+def check(tree: dict, source: str, sources: Mapping[str, str] = types.MappingProxyType({})) -> RunConfig:
+    """Everything that can be known of a config before anything starts. `sources`: dotted key ->
+    who overrode it."""
+    problems = list(_booleans_for_numbers(tree, RunConfig))
+    if not problems:
+        try:
+            config = RunConfig.model_validate(tree)
+        except ValidationError as error:
+            problems = [_explain(problem, tree) for problem in error.errors()]
+    if problems:
+        key, message = problems[0]
+        where = next((name for other, name in reversed(sources.items()) if _related(key, other)), source)
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise ConfigError(f"{where + ': ' if where else ''}{key + ': ' if key else ''}{message}{more}")
+    _check_game(config)
+    config.model.path = _model_folder("model.path", config.model.path)
+    config.rollout.frozen = {
+        name: _model_folder(f"rollout.frozen.{name}", folder) for name, folder in config.rollout.frozen.items()
+    }
+    return config
+
+
+def to_yaml(config: RunConfig) -> str:
+    """The whole config, defaults included; `load_recipe` reads it back to an equal one."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=100)
+
+
+def read_recipe(path: Path, inside: tuple[Path, ...] = ()) -> dict:
+    if path.resolve() in inside:
+        raise ConfigError(f"{path}: base: the recipe is its own base")
+    try:
+        tree = read_yaml(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"recipe {str(path)!r} does not exist{_similar_files(path)}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"recipe {str(path)!r} cannot be read: {error}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not YAML: {_place(error)}") from error
+    if tree is None:
+        return {}
+    if not isinstance(tree, dict):
+        raise ConfigError(f"{path}: a recipe is a mapping of keys to values, not a {type(tree).__name__}")
+    base = tree.pop("base", None)
+    if base is None:
+        return tree
+    if not isinstance(base, str):
+        raise ConfigError(f"{path}: base: should be the path of another recipe, not {base!r}")
+    return merge(read_recipe(path.parent / base, (*inside, path.resolve())), tree)
+
+
+def _is_layer(override: str) -> bool:
+    return "=" not in override and override.endswith((".yaml", ".yml"))
+
+
+def _leaves(tree: Mapping, prefix: str = "") -> list[str]:
+    """Dotted keys of what is no section."""
+    return [
+        leaf
+        for key, value in tree.items()
+        for leaf in (_leaves(value, f"{prefix}{key}.") if value and isinstance(value, dict) else [f"{prefix}{key}"])
+    ]
+
+
+def parse_override(text: str) -> dict:
+    """'a.b=[1, 2]' -> {'a': {'b': [1, 2]}}"""
+    key, equals, value = text.partition("=")
+    if not equals or not all(part.strip() for part in key.split(".")):
+        raise ConfigError(
+            f"{COMMAND_LINE}: {text!r} is neither key=value (for example rollout.workers=2) nor a YAML file"
+        )
+    try:
+        parsed = read_yaml(value)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{COMMAND_LINE}: {key}: cannot read {value!r}: {_place(error)}") from error
+    tree: Any = parsed
+    for part in reversed(key.split(".")):
+        tree = {part: tree}
+    return tree
+
+
+def merge(under: dict, over: Mapping) -> dict:
+    merged = dict(under)
+    for key, value in over.items():
+        below = merged.get(key)
+        merged[key] = merge(below, value) if value and isinstance(value, dict) and isinstance(below, dict) else value
+    return merged
+
+
+def dotted_fields(model: type[BaseModel] = RunConfig, prefix: str = "") -> Iterator[tuple[str, str, str]]:
+    """(dotted key, default as YAML, meaning) of every setting."""
+    for name, field in model.model_fields.items():
+        if _is_section(field.annotation):
+            yield from dotted_fields(field.annotation, f"{prefix}{name}.")
+        else:
+            default = model().model_dump(mode="json")[name]
+            written = yaml.safe_dump(default, default_flow_style=True, width=1000)
+            yield prefix + name, written.removesuffix("...\n").strip(), field.description or ""
+
+
+def _explain(problem: dict, tree: dict) -> tuple[str, str]:
+    """pydantic's account of one problem -> (dotted key, what is wrong in our words)."""
+    key = ".".join(str(part) for part in problem["loc"] if part not in ("[key]", "function-after"))
+    given = problem.get("input")
+    shown = "nothing" if given is None else repr(given)
+    kinds = {"int": "a whole number", "float": "a number", "bool": "true or false", "list": "a list", "tuple": "a list"}
+    match problem["type"]:
+        case "extra_forbidden":
+            return key, f"unknown key{_did_you_mean(key)}"
+        case "missing":
+            return key, "has to be given"
+        case "literal_error":
+            return key, f"{given!r} is not one of {problem['ctx']['expected'].replace(' or ', ', ')}"
+        case "model_type" | "model_attributes_type" | "dict_type":
+            return key, f"should be a mapping of keys to values, not {shown}"
+        case "string_type":
+            hint = f" (in quotes it is text: '\"{given}\"')" if isinstance(given, int | float) else ""
+            return key, f"should be text, not {shown}{hint}"
+        case "string_pattern_mismatch":
+            return key, f"{given!r} does not fit {problem['ctx']['pattern']}"
+        case "value_error":
+            return key, str(problem["ctx"]["error"])
+    kind, _, fault = problem["type"].partition("_")
+    if kind in kinds and fault in ("type", "parsing", "from_float"):
+        return key, f"should be {kinds[kind]}, not {shown}"
+    message = problem["msg"].removeprefix("Input ")
+    return key, f"{message[:1].lower()}{message[1:]}, not {shown}"
+
+
+def _related(key: str, other: str) -> bool:
+    """One of two dotted keys is the other, or a section around it."""
+    return f"{key}.".startswith(f"{other}.") or f"{other}.".startswith(f"{key}.")
+
+
+def _did_you_mean(key: str) -> str:
+    """A near miss among the same section's keys, else among all dotted keys by last name."""
+    section, _, name = key.rpartition(".")
+    known = list(_dotted_keys(RunConfig))
+    siblings = [k.rpartition(".")[2] for k in known if k.rpartition(".")[0] == section]
+    close = difflib.get_close_matches(name, siblings, n=1, cutoff=0.7)
+    if close:
+        return f"; did you mean {section + '.' if section else ''}{close[0]}?"
+    elsewhere = [k for k in known if k.rpartition(".")[2] == name]
+    elsewhere = elsewhere or difflib.get_close_matches(key, known, n=1, cutoff=0.75)
+    return f"; did you mean {' or '.join(elsewhere[:2])}?" if elsewhere else f"; known here: {', '.join(siblings)}"
+
+
+def _dotted_keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        yield prefix + name
+        if _is_section(field.annotation):
+            yield from _dotted_keys(field.annotation, f"{prefix}{name}.")
+
+
+def _is_section(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _booleans_for_numbers(tree: Any, model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """pydantic takes `true` for the number 1; a recipe that says so is mistaken."""
+    for name, value in tree.items() if isinstance(tree, dict) else ():
+        field = model.model_fields.get(name)
+        if field is None:
+            continue
+        if _is_section(field.annotation):
+            yield from _booleans_for_numbers(value, field.annotation, f"{prefix}{name}.")
+        elif isinstance(value, bool) and not _takes(field.annotation, bool) and _takes(field.annotation, int, float):
+            yield f"{prefix}{name}", f"should be a number, not {str(value).lower()}"
+
+
+def _takes(annotation: Any, *kinds: type) -> bool:
+    if get_origin(annotation) in (Union, types.UnionType):
+        return any(_takes(part, *kinds) for part in get_args(annotation))
+    if get_args(annotation):  # Literal[0, 1]: the kinds of its values
+        return any(type(value) in kinds for value in get_args(annotation))
+    return annotation in kinds
+
+
+def _check_game(config: RunConfig) -> None:
+    """The game exists, takes its options, and its seats can be filled as asked."""
+    name, options, players = config.game.name, config.game.options, config.game.players
+    if name not in game_names():
+        close = difflib.get_close_matches(name, game_names(), n=1, cutoff=0.6)
+        hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(game_names())}"
+        raise ConfigError(f"game.name: unknown game {name!r}; {hint}")
+    parameters = signature(game_class(name)).parameters.values()
+    known = [parameter.name for parameter in parameters]
+    for option in options:
+        if option not in known and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+            close = difflib.get_close_matches(option, known, n=1, cutoff=0.6)
+            hint = f"did you mean {close[0]}?" if close else f"it has: {', '.join(known)}"
+            raise ConfigError(f"game.options.{option}: {name} has no such option; {hint}")
+    try:
+        game = make_game(name, options)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"game.options: {name} refuses {options}: {error}") from error
+    if config.rollout.choose_listed and not _lists_actions(game):
+        raise ConfigError(f"rollout.choose_listed: {name} lists no actions to choose from, at least not at its opening")
+    oni = config.reward.oni
+    if config.reward.shaper == "oni" and oni.annotator == "rule" and not hasattr(game, "helpful"):
+        raise ConfigError(
+            f"reward.oni.annotator=rule: {name} has no rule `helpful` that could annotate; "
+            "reward.oni.annotator=endpoint asks a language model"
+        )
+    for seat, player in players.items():
+        if seat not in game.seats:
+            raise ConfigError(f"game.players.{seat}: {name} has no such seat; its seats: {', '.join(game.seats)}")
+        _check_player(f"game.players.{seat}", player, type(game).players(), config)
+
+
+def _lists_actions(game: Game) -> bool:
+    try:
+        game.reset(0)
+        return bool(game.actions())
+    except Exception as error:  # of whoever wrote the game
+        raise ConfigError(f"game.name: {game.name} cannot be set up: {type(error).__name__}: {error}") from error
+
+
+def _check_player(key: str, player: str, scripted: Mapping[str, type], config: RunConfig) -> None:
+    kind, _, who = player.partition(":")
+    known = {
+        "scripted": scripted,
+        "frozen": config.rollout.frozen,
+        "endpoint": config.rollout.endpoints,
+    }
+    if player == "policy":
+        return
+    if kind not in known:
+        raise ConfigError(f"{key}: {player!r} is not policy, scripted:NAME, frozen:NAME or endpoint:NAME")
+    if who not in known[kind]:
+        place = {"scripted": "the game has", "frozen": "rollout.frozen has", "endpoint": "rollout.endpoints has"}[kind]
+        raise ConfigError(f"{key}: no {kind} player {who!r}; {place}: {', '.join(sorted(known[kind])) or 'none'}")
+
+
+def _model_folder(key: str, path: str) -> str:
+    """A local model's absolute folder, so that every process finds it; a hub name as it is.
+    Whatever starts like a path, or has more parts than `org/name`, must be there."""
+    folder = Path(path).expanduser()
+    if folder.is_dir() and path != "embedded":
+        if not (folder / "config.json").exists() and not (folder / "adapter_config.json").exists():
+            raise ConfigError(f"{key}: folder {path!r} holds no model (no config.json)")
+        return str(folder.resolve())
+    if path.startswith(("/", ".", "~")) or path.endswith("/") or path.count("/") > 1 or folder.is_file():
+        raise ConfigError(f"{key}: no model folder at {path!r}")
+    if not path.strip():
+        raise ConfigError(f"{key}: is empty; give 'embedded', a Hugging Face name or a folder")
+    return path
+
+
+def _similar_files(path: Path) -> str:
+    folder = path.parent if path.parent.is_dir() else Path("recipes")
+    names = sorted(p.name for p in folder.glob("*.yaml")) if folder.is_dir() else []
+    close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.5)
+    return f"; did you mean {folder / close[0]}?" if close else ""
+
+
+def _place(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    what = getattr(error, "problem", None) or str(error).splitlines()[0]
+    return f"line {mark.line + 1}, column {mark.column + 1}: {what}" if mark else what

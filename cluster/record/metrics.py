@@ -1,0 +1,200 @@
+"""Where a run's numbers go: metrics.jsonl, TensorBoard, and Ray's metrics endpoint.
+
+metrics.jsonl has one object per update, appended and flushed; an evaluation's numbers are
+part of the line of its update (the one before training has a line of its own, update 0).
+On resume the file is cut back to the checkpoint's update, so no update is in it twice.
+
+In Ray (Prometheus, the dashboard) every name starts with parley_ and carries the tag `run`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from cluster.errors import RunFolderError
+from cluster.record.job_status import JobMessage
+from cluster.record.run_folder import RunFolder, to_json, write_whole
+from learners.credit import wants_critic
+
+if TYPE_CHECKING:
+    from cluster.recipe.config import RunConfig
+    from cluster.record.terminal import Show
+    from learners.settings import CreditSettings
+
+log = logging.getLogger("parley")
+
+GAUGES = {  # Ray's name -> (the recorded values whose sum it shows, what it is)
+    "parley_reward": (("rollout/outcome",), "mean outcome of the batch, 0 to 1"),
+    "parley_win_rate": (("evaluation/win_rate",), "win rate on held-out games"),
+    "parley_staleness": (("rollout/staleness",), "updates behind the learner, oldest token of the batch"),
+    "parley_sync_seconds": (("sync/seconds",), "seconds of the last weight sync"),
+    "parley_parity_gap": (("sync/parity_gap",), "largest log-prob gap between engines and trainer"),
+    "parley_ledger_in_flight": (("ledger/playing", "ledger/waiting"), "tickets issued and not yet consumed"),
+    "parley_finished_waiting": (("ledger/waiting",), "finished episodes waiting for the learner"),
+    "parley_episodes_per_second": (("rollout/episodes_per_second",), "episodes consumed per second"),
+    "parley_tokens_per_second": (("rollout/tokens_per_second",), "sampled tokens consumed per second"),
+}
+COUNTERS = {
+    "parley_episodes_total": ("rollout/episodes", "episodes trained on"),
+    "parley_tokens_total": ("rollout/tokens", "sampled tokens trained on"),
+}
+STAGE_BUCKETS_SECONDS = [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000]
+
+
+class Metrics:
+    """Sink of one run. Use as a context manager."""
+
+    def __init__(self, folder: RunFolder, config: RunConfig, show: Show | None = None, resume_at: int = 0):
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.path, self.updates, self.show = folder.metrics, config.updates, show
+        try:
+            truncate_after(self.path, resume_at)
+            self.file = self.path.open("a", encoding="utf-8")
+            self.events = SummaryWriter(
+                str(folder.tensorboard),
+                purge_step=resume_at + 1 if resume_at else None,
+                filename_suffix=f".{resume_at}",  # a start within the same second has a file of its own
+            )
+        except OSError as error:
+            raise RunFolderError(f"cannot write metrics in {folder.path}: {error.strerror}") from error
+        self.in_ray = RayMetrics.if_running(folder.name)
+        self.job = JobMessage()
+        self.credit = config.learner.credit
+        self.said_nothing_to_learn = False
+        self.pending: dict[str, float] = {}  # of an evaluation whose update is not recorded yet
+
+    def evaluated(self, update: int, values: Mapping[str, float]) -> None:
+        if update == 0:
+            self._write(update, values)
+        else:
+            self.pending = dict(values)
+        self.job.say(f"update {update}/{self.updates}: win rate {values['evaluation/win_rate']:.3f} on held-out games")
+        if self.show is not None:
+            self.show.evaluated(update, values)
+
+    def updated(self, update: int, values: Mapping[str, float]) -> None:
+        self._write(update, {**values, **self.pending})
+        self.pending = {}
+        self.job.say(f"update {update}/{self.updates}: outcome {values.get('rollout/outcome', float('nan')):.3f}")
+        for warning in self._warnings(update, values):
+            log.warning("update %d: %s", update, warning)
+            if self.show is not None:
+                self.show.warning(f"update {update}: {warning}")
+        if self.show is not None:
+            self.show.updated(update, values)
+
+    def _warnings(self, update: int, values: Mapping[str, float]) -> Iterator[str]:
+        yield from _warnings(update, values, self.credit)
+        if values.get("learner/nothing_to_learn") and not self.said_nothing_to_learn:
+            self.said_nothing_to_learn = True
+            yield (
+                "nothing to learn from: all returns are equal, so the policy stays; said once, counted in "
+                "learner/nothing_to_learn"
+            )
+
+    def _write(self, update: int, values: Mapping[str, float]) -> None:
+        values = {name: float(value) for name, value in values.items()}
+        try:
+            self.file.write(to_json({"update": update, "time": round(time.time(), 3), **values}, indent=None))
+            self.file.flush()
+            for name, value in values.items():
+                self.events.add_scalar(name, value, update)
+            self.events.flush()
+        except OSError as error:
+            raise RunFolderError(f"cannot write {self.path}: {error.strerror}") from error
+        if self.in_ray is not None:
+            self.in_ray.record(values)
+
+    def close(self) -> None:
+        self.file.close()
+        self.events.close()
+
+    def __enter__(self) -> Metrics:
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self.close()
+
+
+class RayMetrics:
+    """The same numbers as Prometheus metrics of the Ray cluster."""
+
+    def __init__(self, run: str):
+        from ray.util.metrics import Counter, Gauge, Histogram
+
+        def tagged(kind, name: str, what: str, *tags: str, **options):
+            metric = kind(name, description=what, tag_keys=("run", *tags), **options)
+            metric.set_default_tags({"run": run})
+            return metric
+
+        self.gauges = {name: tagged(Gauge, name, what) for name, (_, what) in GAUGES.items()}
+        self.counters = {name: tagged(Counter, name, what) for name, (_, what) in COUNTERS.items()}
+        self.stages = tagged(
+            Histogram,
+            "parley_stage_seconds",
+            "seconds of an update by stage",
+            "stage",
+            boundaries=STAGE_BUCKETS_SECONDS,
+        )
+        self.failures = tagged(Counter, "parley_failures_total", "failed episodes by reason", "reason")
+        self.values = tagged(Gauge, "parley_value", "every other recorded number, by name", "name")
+        self.failures_seen: dict[str, float] = {}
+
+    @classmethod
+    def if_running(cls, run: str) -> RayMetrics | None:
+        import ray
+
+        return cls(run) if ray.is_initialized() else None
+
+    def record(self, values: Mapping[str, float]) -> None:
+        for name, (parts, _) in GAUGES.items():
+            if all(part in values for part in parts):
+                self.gauges[name].set(sum(values[part] for part in parts))
+        for name, (part, _) in COUNTERS.items():
+            if values.get(part, 0) > 0:
+                self.counters[name].inc(values[part])
+        for name, value in values.items():
+            section, _, rest = name.partition("/")
+            if section == "seconds":
+                self.stages.observe(value, tags={"stage": rest})
+            elif section == "failures":  # a running total; the counter wants what is new
+                new = value - self.failures_seen.get(rest, 0.0)
+                self.failures_seen[rest] = value
+                if new > 0:
+                    self.failures.inc(new, tags={"reason": rest})
+            else:
+                self.values.set(value, tags={"name": name})
+
+
+def _warnings(update: int, values: Mapping[str, float], credit: CreditSettings) -> Iterator[str]:
+    if values.get("learner/logprob_gap_warned"):
+        gap = values["learner/logprob_gap_mean"]
+        yield f"trainer and engines differ by {gap:.2g} in log-prob on tokens of the same weights (logprob_gap_warn)"
+    if values.get("learner/applied") == 0:
+        yield f"no finite gradient, the weights stay ({values['learner/bad_updates']:.0f} such updates)"
+    if update == 1 and values.get("rollout/cut_off") == 1 and credit.gamma == 1 and wants_critic(credit):
+        yield (
+            "every game was cut off, none ended: without a discount their values grow without bound "
+            "(learner.credit.gamma=1)"
+        )
+
+
+def truncate_after(path, update: int) -> None:
+    """Drop the lines of later updates, and a last line that a kill cut in half."""
+    if not path.exists():
+        return
+    kept = []
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+        try:
+            whole = line.endswith("\n") and json.loads(line)["update"] <= update
+        except (ValueError, KeyError, TypeError):
+            log.warning("dropped a damaged line of %s", path)
+            continue
+        if whole:
+            kept.append(line)
+    write_whole(path, "".join(kept))

@@ -1,0 +1,176 @@
+"""What a run tells the person at the terminal: plain lines, and on a terminal one moving
+line below them that says what is happening now."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from cluster.recipe.config import RunConfig
+    from cluster.record.progress import Progress
+    from cluster.record.run_folder import RunFolder
+
+WIDTH = 160  # of tables, where there is no terminal
+BARS = "▁▂▃▄▅▆▇█"
+QUIET_SECONDS = 20.0  # without a terminal, a sign of life at most this often
+
+
+class Show:
+    """Use as a context manager; nothing is shown outside of it."""
+
+    def __init__(self, config: RunConfig, folder: RunFolder, console: Console | None = None):
+        self.config, self.folder = config, folder
+        self.console = console or Console(highlight=False, soft_wrap=True)
+        self.moving = self.console.status("") if self.console.is_terminal else None
+        self.outcomes: list[float] = []
+        self.what = ""
+        self.last_sign = time.monotonic()
+
+    def __enter__(self) -> Show:
+        self.line(f"[bold]parley[/bold] {escape(self.config.game.name)}, model {escape(self.config.model.path)}")
+        self.line(f"run folder {escape(str(self.folder.path))}")
+        if self.moving is not None:
+            self.moving.start()
+        return self
+
+    def __exit__(self, *exception) -> None:
+        if self.moving is not None:
+            self.moving.stop()
+
+    def line(self, text: str) -> None:
+        self.console.print(text)
+        self.last_sign = time.monotonic()
+
+    def warning(self, text: str) -> None:
+        self.line(f"[yellow]warning:[/yellow] {escape(text)}")
+
+    def now(self, text: str) -> None:
+        """The moving line; without a terminal, a line now and then."""
+        if self.moving is not None:
+            self.moving.update(escape(text))
+        elif time.monotonic() - self.last_sign > QUIET_SECONDS:
+            self.line(escape(f"  ... {text}"))
+
+    def stage(self, text: str) -> None:
+        self.what = text
+        self.line(escape(text))
+        self.now(text)
+
+    def progress(self, done: int, total: int, loss: float | None = None) -> None:
+        self.now(f"{self.what}: {done}/{total}{'' if loss is None else f', loss {loss:.3f}'}")
+
+    def playing(self, at: Progress) -> None:
+        games = f"games {at.played}/{at.games}"
+        doing = f"held-out {games}" if at.batch is None else f"update {at.batch + 1}/{self.config.updates}, {games}"
+        curve = f"  {sparkline(self.outcomes)}" if self.outcomes else ""
+        self.now(f"{doing}{f', {at.failures} failures' if at.failures else ''}{curve}")
+
+    def updated(self, update: int, values: Mapping[str, float]) -> None:
+        self.outcomes.append(values.get("rollout/outcome", 0.0))
+        stages = ("collect", "learn", "sync", "evaluate")
+        spent = " ".join(f"{name} {values[f'seconds/{name}']:.1f}" for name in stages if f"seconds/{name}" in values)
+        self.line(
+            f"update {update:>{len(str(self.config.updates))}}/{self.config.updates}"
+            f"  outcome [bold]{self.outcomes[-1]:.3f}[/bold]"
+            f"  {values.get('rollout/episodes_per_second', 0):.0f} games/s"
+            f"  {values.get('rollout/tokens_per_second', 0):.0f} tokens/s"
+            f"  gap {values.get('sync/parity_gap', 0):.0e}  [dim]{spent} s[/dim]"
+        )
+
+    def evaluated(self, update: int, values: Mapping[str, float]) -> None:
+        rate = percent(values["evaluation/win_rate"], [values["evaluation/win_low"], values["evaluation/win_high"]])
+        games = f"{values['evaluation/episodes']:.0f} held-out games"
+        self.line(f"{games} after update {update}: win rate [bold]{rate}[/bold]")
+
+    def finished(self, summary: Mapping) -> None:
+        """The end of a training run. The same figures are in summary.json."""
+        if self.moving is not None:
+            self.moving.stop()
+        before = percent(summary["win_rate_before"], summary["win_rate_before_interval"])
+        after = percent(summary["win_rate_after"], summary["win_rate_after_interval"])
+        run = escape(display_path(self.folder.path))
+        self.line("")
+        self.line(f"[bold]{escape(summary['game'])}: win rate on {summary['held_out_games']} held-out games[/bold]")
+        self.line(f"  before  {before}")
+        self.line(f"  after   [bold green]{after}[/bold green]" if _higher(summary) else f"  after   {after}")
+        if self.outcomes:
+            self.line(f"  outcome by update  {sparkline(self.outcomes)}")
+        self.line(f"run folder  {run}  (summary.json, transcripts/, checkpoints/)")
+        self.line("next")
+        self.line(f"  parley resume {run} updates={2 * max(1, summary['updates'])}    train on")
+        self.line(f"  parley evaluate {run} evaluation.episodes=1000    measure more finely")
+        self.line(f"  tensorboard --logdir {run}/tensorboard    see every curve")
+
+
+def evaluation_lines(result: Mapping, folder: RunFolder) -> list[str]:
+    rate = percent(result["win_rate"], [result["win_low"], result["win_high"]])
+    return [
+        f"win rate {rate} on {result['episodes']:.0f} held-out games",
+        f"outcome {result['outcome']:.3f}, {result['turns']:.1f} turns a game",
+        f"transcripts and summary in {display_path(folder.path)}",
+    ]
+
+
+def page() -> Console:
+    """Standard output for tables: as wide as the terminal, and wide enough anywhere else."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+
+
+def trials_table(result: Mapping) -> Table:
+    """One line for each trial of a game's own evaluation."""
+    table = Table(title=f"{result['game']}: {result['model']}", title_justify="left", box=box.SIMPLE_HEAD)
+    trials, gamma = result["trials"], result["gamma"]
+    pays = any(figures["money"] is not None for figures in trials.values())
+    columns = ["episodes", "win %", "95 % interval", "outcome", "return" if gamma == 1 else f"return, gamma {gamma:g}"]
+    table.add_column("trial", no_wrap=True)
+    for name in [*columns, "turns", *(["money"] if pays else [])]:
+        table.add_column(name, justify="right")
+    for name, each in trials.items():
+        money = [] if not pays else ["" if each["money"] is None else f"{each['money']:,.2f}"]
+        table.add_row(
+            name,
+            f"{each['episodes']}",
+            f"{100 * each['win_rate']:.1f}",
+            f"{100 * each['win_low']:.1f} - {100 * each['win_high']:.1f}",
+            f"{each['outcome']:.3f}",
+            f"{each['discounted_return']:.4f}",
+            f"{each['turns']:.1f}",
+            *money,
+        )
+    return table
+
+
+def percent(rate: float, interval) -> str:
+    low, high = interval
+    return f"{100 * rate:.1f} %  (95 % interval {100 * low:.1f} - {100 * high:.1f})"
+
+
+def sparkline(values: list[float], width: int = 48) -> str:
+    """A curve in one line of text, from the lowest value to the highest; means of neighbours
+    where there are more than `width`."""
+    if len(values) > width:
+        edges = [len(values) * i // width for i in range(width + 1)]
+        values = [sum(values[a:b]) / (b - a) for a, b in pairwise(edges)]
+    low, high = min(values), max(values)
+    if high == low:
+        return BARS[0] * len(values)
+    return "".join(BARS[min(len(BARS) - 1, int((value - low) / (high - low) * len(BARS)))] for value in values)
+
+
+def display_path(path) -> str:
+    """Relative to where the user stands, if it is below."""
+    here = path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def _higher(summary: Mapping) -> bool:
+    return summary["win_rate_after_interval"][0] > summary["win_rate_before"]

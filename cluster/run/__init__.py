@@ -1,0 +1,1 @@
+"""The training loop, and the parts that it talks to."""

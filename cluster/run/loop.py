@@ -1,0 +1,192 @@
+"""The training loop.
+
+    ledger --tickets--> fleet --episodes--> rewards --------> learners --weights--> fleet
+       ^                                                            |
+       +------------------------ consumed --------------------------+
+
+With max_staleness 0 the workers rest while the learners update; with 1 they already play
+the next batch. A deeper pipeline only admits more tickets: nothing here changes. Where a card
+cannot hold both (`rollout.engine.sleep`), what is in play rests too, and goes on after the sync:
+
+    sleep -> update -> sync (wakes the weights, transfers, wakes the cache) -> play
+
+Where cards are shared no engine starts while the learners are at work: it would take what they need.
+
+A restart continues from the last checkpoint: optimiser, counters, seeds and ledger come
+back; episodes that were in flight are played again from their tickets.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict
+from pathlib import Path
+
+from ray import ObjectRef
+
+from actors.fleet import Finished, Fleet
+from cluster.recipe.config import RunConfig
+from cluster.record.checkpoints import CheckpointStore
+from cluster.record.metrics import Metrics
+from cluster.record.run_folder import RunFolder
+from cluster.record.samples import Samples
+from cluster.run.evaluate import Evaluation, evaluate
+from cluster.run.ledger import Ledger
+from cluster.run.playing import Playing
+from cluster.run.probe_texts import ProbeTexts
+from cluster.run.sync import SyncReport, WeightSync
+from learners.group import LearnerGroup
+from reward_service.remote import RewardService
+from reward_service.service.storage import read_state, write_state
+from reward_service.shaper import ShapedRewards
+
+LISTEN_SECONDS = 0.02  # between two looks at the learners
+
+
+class TrainingLoop:
+    def __init__(
+        self,
+        config: RunConfig,
+        folder: RunFolder,
+        fleet: Fleet,
+        learners: LearnerGroup,
+        ledger: Ledger,
+        rewards: RewardService,
+        sync: WeightSync,
+        metrics: Metrics,
+        checkpoints: CheckpointStore,
+        texts: ProbeTexts,
+    ):
+        self.config, self.folder, self.fleet, self.learners = config, folder, fleet, learners
+        self.ledger, self.rewards, self.sync = ledger, rewards, sync
+        self.metrics, self.checkpoints, self.texts = metrics, checkpoints, texts
+        self.playing = Playing(fleet, ledger, self.welcome, rewards.receive, config.rollout.batch_seconds)
+        self.update = 0  # also the version of the weights
+        self.evaluations: list[Evaluation] = []
+        self.stages: dict[str, float] = {}
+        self.samples = Samples(folder.samples, config)
+
+    def run(self) -> None:
+        self.sync.publish(self.update)
+        if not self.evaluations:
+            self.evaluate()
+        while self.update < self.config.updates:
+            started, self.stages = time.monotonic(), {}
+            with self.stage("collect"):
+                results = self.playing.collect_batch(until_batch=self.config.updates)
+            episodes = [result.ref for result in results]
+            with self.stage("shape"):
+                names = [(result.ticket.number, result.ticket.attempt) for result in results]
+                rewards = self.rewards.shape(self.ledger.next_batch, names, episodes)
+            with self.learners_at_work():
+                with self.stage("learn"):
+                    learned = self.learn(episodes, rewards)
+                self.samples.keep(self.update + 1, episodes, rewards)
+                self.update += 1
+                self.texts.heard(episodes)
+                with self.stage("sync"):
+                    synced = self.sync.publish(self.update)
+            self.ledger.consume()
+            self.ledger.check()
+            last = self.update == self.config.updates
+            if last or self.due(self.config.evaluation.every):
+                self.evaluate()
+            self.record(results, learned, synced, time.monotonic() - started)
+            if last or self.due(self.config.checkpoint.every):
+                self.save()
+
+    def learn(self, episodes: list[ObjectRef], rewards: Sequence[ShapedRewards]) -> dict[str, float]:
+        if self.config.rollout.engine.sleep:
+            self.fleet.sleep()
+        return self.learners.update(episodes, rewards, meanwhile=self.listen)
+
+    def learners_at_work(self) -> AbstractContextManager:
+        """On shared cards no engine starts beside them."""
+        rollout = self.config.rollout
+        return self.fleet.no_starts() if rollout.share_cards or rollout.engine.sleep else nullcontext()
+
+    def listen(self) -> None:
+        self.playing.listen(LISTEN_SECONDS)
+
+    def welcome(self) -> None:
+        """A worker that replaces a lost one gets the current weights before it plays."""
+        with self.learners_at_work():
+            self.sync.publish(self.update)
+
+    def due(self, every: int) -> bool:
+        return every > 0 and self.update % every == 0
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        started = time.monotonic()
+        yield
+        self.stages[name] = self.stages.get(name, 0.0) + time.monotonic() - started
+
+    def evaluate(self) -> None:
+        with self.stage("evaluate"):
+            self.evaluations.append(
+                evaluate(
+                    self.playing,
+                    self.config,
+                    self.ledger.run,
+                    self.ledger.players,
+                    self.update,
+                    lambda episodes: self.folder.write_transcripts(self.update, episodes),
+                )
+            )
+            self.metrics.evaluated(self.update, self.evaluations[-1].metrics())
+
+    def record(self, results: list[Finished], learned: dict[str, float], synced: SyncReport, seconds: float) -> None:
+        summaries = [result.summary for result in results]
+        tokens = sum(summary.tokens for summary in summaries)
+        self.metrics.updated(
+            self.update,
+            {
+                "rollout/outcome": sum(summary.outcome for summary in summaries) / len(summaries),
+                "rollout/turns": sum(summary.turns for summary in summaries) / len(summaries),
+                "rollout/cut_off": sum(summary.cut_off for summary in summaries) / len(summaries),
+                "rollout/staleness": max(self.update - 1 - summary.oldest_version for summary in summaries),
+                "rollout/episodes": len(summaries),
+                "rollout/tokens": tokens,
+                "rollout/episodes_per_second": len(summaries) / seconds,
+                "rollout/tokens_per_second": tokens / seconds,
+                "seconds/update": seconds,
+            }
+            | {f"seconds/{name}": spent for name, spent in self.stages.items()}
+            | {f"failures/{reason}": n for reason, n in self.playing.failures.items()}
+            | {f"learner/{name}": value for name, value in learned.items()}
+            | synced.metrics()
+            | self.fleet.metrics()
+            | self.rewards.metrics()
+            | self.ledger.metrics(),
+        )
+
+    def save(self) -> None:
+        def write(folder: Path) -> None:
+            self.learners.save(folder / "learner")
+            self.learners.export(folder / "policy")
+            write_state(folder / "rewards", self.rewards.state())
+            (folder / "state.json").write_text(json.dumps(self.state(), indent=1))
+
+        newest = self.evaluations[-1]
+        measured = {"win_rate": newest.win_rate} if newest.version == self.update else {}
+        self.checkpoints.save(self.update, write, measured)
+
+    def state(self) -> dict:
+        return {
+            "update": self.update,
+            "ledger": self.ledger.state(),
+            "evaluations": [asdict(evaluation) for evaluation in self.evaluations],
+        }
+
+    def restore(self, folder: Path) -> None:
+        state = json.loads((folder / "state.json").read_text())
+        self.learners.load(folder / "learner")
+        self.update = state["update"]
+        self.samples.cut_back(self.update)
+        self.ledger.restore(state["ledger"])
+        self.rewards.restore(read_state(folder / "rewards"))
+        self.evaluations = [Evaluation(**evaluation) for evaluation in state["evaluations"]]

@@ -1,0 +1,130 @@
+"""The policy a run starts from, as a folder or name that learners and engines load alike."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cluster.errors import ConfigError
+from cluster.recipe.config import RunConfig
+from cluster.record.run_folder import RunFolder
+from cluster.record.terminal import Show
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
+
+
+def policy_folder(config: RunConfig, folder: RunFolder, show: Show) -> Path | str:
+    """The model to start from: the path given, or the embedded policy. That one is made once
+    and cached on this machine; the run works on a copy in its own folder, which all nodes see."""
+    if config.model.path == "embedded":
+        from transformers.utils.logging import disable_progress_bar
+
+        from learners.embedded.build import build_policy
+
+        disable_progress_bar()  # this and DeepSpeed's guess at the accelerator would break up what the run shows
+        logging.getLogger("DeepSpeed").addFilter(lambda record: record.levelno >= logging.ERROR)
+        copy = folder.path / "initial_policy"
+        if not copy.is_dir():
+            show.stage("embedded policy (made in about a minute the first time, then cached)")
+            made = build_policy(config.game, config.model.embedded, progress=show.progress)
+            shutil.copytree(made, copy.with_suffix(".part"), dirs_exist_ok=True)
+            copy.with_suffix(".part").rename(copy)
+        return copy
+    if Path(config.model.path).is_dir():
+        return config.model.path
+    from cluster.run.download import on_every_node
+
+    show.stage(f"fetching {config.model.path} to every node")
+    return on_every_node(config.model.path, config.model.revision, config.model.download_seconds)
+
+
+def model_to_measure(config: RunConfig, model: str, folder: RunFolder, show: Show) -> Path | str:
+    """A folder that an engine loads as it is: an adapter is merged into the model it was made for."""
+    adapter = Path(model) / "adapter_config.json"
+    if not adapter.is_file():
+        config.model.path = model
+        return policy_folder(config, folder, show)
+    show.stage("merging the adapter into its base model")
+    config.learner.lora.rank = 0
+    return merge_adapter(model, folder.path / "merged_policy")
+
+
+def merge_adapter(adapter: str, merged: Path) -> Path:
+    """The folder of a whole model: the adapter's base, moved by it."""
+    from peft import AutoPeftModelForCausalLM
+    from transformers import AutoTokenizer
+
+    base = json.loads((Path(adapter) / "adapter_config.json").read_text())["base_model_name_or_path"]
+    try:
+        AutoPeftModelForCausalLM.from_pretrained(adapter).merge_and_unload().save_pretrained(merged)
+        AutoTokenizer.from_pretrained(adapter).save_pretrained(merged)
+    except OSError as error:
+        raise ConfigError(
+            f"adapter {adapter} was made for {base!r}, which cannot be loaded: {first_line(error)}"
+        ) from error
+    return merged
+
+
+def check_model(model: Path | str, config: RunConfig, trained: bool = False) -> int:
+    """Refuse early what would fail late, before anything is started; returns the vocabulary's size."""
+    from transformers import AutoConfig
+
+    try:
+        loaded = AutoConfig.from_pretrained(model, trust_remote_code=config.model.trust_remote_code)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"model.path={config.model.path}: {first_line(error)}") from error
+    text = loaded.get_text_config()
+    limit = getattr(text, "max_position_embeddings", None)
+    if limit is not None and config.rollout.engine.max_context > limit:
+        raise ConfigError(
+            f"rollout.engine.max_context={config.rollout.engine.max_context} is more than the {limit} positions "
+            f"of model {config.model.path}"
+        )
+    if config.model.path != "embedded":
+        try:
+            _check_kind(loaded, config, trained)
+        except (ValueError, ImportError) as error:
+            raise ConfigError(f"model.path={config.model.path}: {first_line(error)}") from error
+    return text.vocab_size
+
+
+def _check_kind(loaded: PretrainedConfig, config: RunConfig, trained: bool) -> None:
+    from learners.model.architecture import check_architecture, class_of, tried
+    from learners.model.routers import router_modules
+
+    if trained and config.rollout.choose_listed:
+        _check_window(loaded.get_text_config(), config.rollout.engine.max_context)
+    if trained:
+        model, engine = check_architecture(loaded, config.learner, config.model.trust_remote_code), config.rollout
+        adapts, on_cpu = config.learner.lora.rank > 0, not engine.gpus_per_worker
+        if adapts and on_cpu and engine.engine.kind == "vllm" and router_modules(model):
+            raise ValueError(
+                f"learner.lora.rank={config.learner.lora.rank}: vLLM has no kernel on CPU for experts where adapters "
+                "are served; set rollout.engine.kind=transformers, or learner.lora.rank=0"
+            )
+    if config.rollout.engine.kind != "vllm":
+        return
+    from actors.engines.architectures import check_head, check_vllm_plays
+
+    check_head(loaded.architectures or [], loaded.get_text_config().tie_word_embeddings)
+    if not tried(loaded):
+        made_by = class_of(loaded)
+        check_vllm_plays(loaded.architectures or [], made_by is not None and made_by.is_backend_compatible())
+
+
+def _check_window(text: PretrainedConfig, max_context: int) -> None:
+    window = getattr(text, "sliding_window", None)
+    kinds = getattr(text, "layer_types", None) or ["sliding_attention"]  # none named: every layer has the window
+    if window is not None and window < max_context and "sliding_attention" in kinds:
+        raise ValueError(
+            f"choices among listed actions do not fit a sliding window of {window} tokens: set rollout.choose_listed="
+            f"false, or rollout.engine.max_context to at most {window}"
+        )
+
+
+def first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]

@@ -1,0 +1,324 @@
+"""From a configuration to a running house, and safely down again.
+
+    train / resume:  Ray -> policy -> fleet + learners -> TrainingLoop
+    evaluate:        Ray -> policy -> fleet            -> held-out games
+
+Everything started here is closed here, in reverse order, whatever happens: an exception,
+Ctrl-C or a failed start leaves no actor behind and no half-written checkpoint. A Ray
+cluster that was already there is used and left running; only one started here is shut down.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+
+from cluster.errors import CheckpointError, ConfigError, ParleyError, RunError
+from cluster.plan.lines import summary as plan_summary
+from cluster.plan.machine import Machine, of_ray
+from cluster.plan.of_run import plan_run
+from cluster.recipe.config import RunConfig
+from cluster.record.checkpoints import CheckpointStore
+from cluster.record.metrics import Metrics
+from cluster.record.picture import draw_curve
+from cluster.record.run_folder import RunFolder
+from cluster.record.terminal import Show
+from cluster.run.policy import check_model, model_to_measure, policy_folder
+from envs.registry import make_game
+from envs.settings import GameSettings
+
+if TYPE_CHECKING:
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+    from actors.fleet import Fleet
+    from cluster.run.playing import Playing
+    from learners.group import LearnerGroup
+
+
+def train(config: RunConfig, folder: RunFolder) -> dict:
+    """A new run; returns what summary.json holds."""
+    return _run(config, folder, checkpoint=None)
+
+
+def resume(config: RunConfig, folder: RunFolder) -> dict:
+    """Continue the run in `folder` from its newest whole checkpoint."""
+    store = CheckpointStore(folder.checkpoints, config.checkpoint.keep)
+    checkpoint = store.latest()
+    if checkpoint is None:
+        raise CheckpointError(f"{folder.path} holds no complete checkpoint to resume from")
+    return _run(config, folder, checkpoint)
+
+
+def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
+    from actors.transport.digest import digest
+    from cluster.run.loop import TrainingLoop
+    from cluster.run.placement import shared_cards
+    from cluster.run.probe_texts import ProbeTexts
+    from cluster.run.sync import WeightSync
+    from learners.group import LearnerGroup
+    from reward_service.remote import RewardService
+
+    players = with_policy(seats_and_players(config), "trained")
+    with ExitStack() as house:
+        house.enter_context(interruptible())
+        show = house.enter_context(Show(config, folder))
+        if "working_dir_files" in str(folder.path):  # Ray's copy of a submitted job's working directory
+            show.line(f"warning: {folder.path} goes when the job's node does; give output=/a/shared/folder")
+        machine = house.enter_context(ray_cluster(show))
+        plan = plan_run(config, machine)
+        config = plan.config
+        show.line(escape("; ".join([plan_summary(plan), *plan.notes])))
+        with named_failures():
+            model = policy_folder(config, folder, show)
+            check_model(model, config, trained=True)
+        metrics = house.enter_context(Metrics(folder, config, show, resume_at=_update_of(checkpoint)))
+        show.stage("starting learners and rollout workers")
+        with named_failures():
+            places = house.enter_context(shared_cards(config))
+        learners = LearnerGroup(
+            config.learner,
+            str(model),
+            config.rollout.temperature,
+            seed=config.seed,
+            name=folder.path.name,
+            ranks_per_worker=config.rollout.engine.tensor_parallel,
+            trust_remote_code=config.model.trust_remote_code,
+            digest=digest,
+            places=places,
+        )
+        house.callback(learners.close)
+        games = {config.game.name: config.game}
+        transport = config.learner.sync.transport
+        fleet = start_fleet(config, str(model), transport, folder.path.name, house, games, learners, places)
+        rewards = RewardService(config.reward, config.game, folder.path.name, steady=config.max_staleness == 0)
+        house.callback(rewards.close)
+        ledger = _ledger(config, folder.path.name, players)
+        texts = ProbeTexts(config, str(model))
+        sync = WeightSync(
+            fleet,
+            learners,
+            config.learner.sync,
+            sequences=texts.sequences,
+            half=plan.dtype != "float32",
+        )
+        checkpoints = CheckpointStore(folder.checkpoints, config.checkpoint.keep)
+        loop = TrainingLoop(config, folder, fleet, learners, ledger, rewards, sync, metrics, checkpoints, texts)
+        loop.playing.on_poll = show.playing
+        if checkpoint is not None:
+            loop.restore(checkpoint)
+        with named_failures():
+            loop.run()
+        summary = summarise(config, folder, loop)
+        folder.write_summary(summary)
+        draw_curve(folder.metrics, summary, folder.path / "curve.svg")
+        show.finished(summary)
+    return summary
+
+
+def evaluate(config: RunConfig, model: str, folder: RunFolder) -> dict:
+    """Held-out games with a trained run's policy or any model folder."""
+    from cluster.run.evaluate import evaluate as play_held_out
+
+    players = with_policy(seats_and_players(config), "measured")
+    with _evaluating(config, model, folder, {config.game.name: config.game}) as playing:
+        result = play_held_out(
+            playing, config, folder.path.name, players, 0, lambda episodes: folder.write_transcripts(0, episodes)
+        )
+    return {"model": model} | {key.removeprefix("evaluation/"): value for key, value in result.metrics().items()}
+
+
+def evaluate_trials(config: RunConfig, model: str, folder: RunFolder, trials: dict) -> dict:
+    """The game's own trials, as `cluster.run.trials.chosen_trials` gives them."""
+    from cluster.run.trials import episode_line, play_trials, trial_figures
+
+    gamma = config.learner.credit.gamma
+
+    def keep(trial: str, episodes: list) -> None:
+        folder.append_episodes([episode_line(trial, episode, gamma) for episode in episodes])
+        folder.write_transcripts(trial, episodes)
+
+    games = {name: settings for name, (settings, _) in trials.items()}
+    with _evaluating(config, model, folder, games) as playing:
+        found = play_trials(playing, config, folder.path.name, trials, keep)
+    return {"model": model, "game": config.game.name, "gamma": gamma, "trials": trial_figures(found)}
+
+
+@contextmanager
+def _evaluating(config: RunConfig, model: str, folder: RunFolder, games: dict[str, GameSettings]) -> Iterator[Playing]:
+    """Workers that play `games` with the weights in the model's folder, and nothing else."""
+    from cluster.run.playing import Playing
+
+    with ExitStack() as house:
+        house.enter_context(interruptible())
+        show = house.enter_context(Show(config, folder))
+        machine = house.enter_context(ray_cluster(show))
+        with named_failures():
+            path = model_to_measure(config, model, folder, show)
+            check_model(path, config)
+        config = plan_run(config, machine, "play", path).config
+        show.stage("starting rollout workers")
+        fleet = start_fleet(config, str(path), None, folder.path.name, house, games)
+
+        def seat_with_own_weights() -> None:  # the model's folder holds the weights that are measured
+            for worker in fleet.joining():
+                fleet.joined(worker)
+
+        seat_with_own_weights()
+        ledger = _ledger(config, folder.path.name, ())
+        playing = Playing(fleet, ledger, seat_with_own_weights, lambda _: None, config.rollout.batch_seconds)
+        playing.on_poll = show.playing
+        with named_failures():
+            yield playing
+
+
+def start_fleet(
+    config: RunConfig,
+    model: str,
+    transport: str | None,
+    run: str,
+    house: ExitStack,
+    games: dict[str, GameSettings],
+    learners: LearnerGroup | None = None,
+    places: list[PlacementGroupSchedulingStrategy] | None = None,
+) -> Fleet:
+    """Start the workers of a planned config, and the learners while their engines load. On shared cards the
+    learners start first: an engine measures what is left of its card, and takes its part of that. On others they
+    are placed first, close together, unless an engine needs several cards of one node."""
+    from actors.fleet import Fleet
+    from actors.worker import WorkerSpec
+
+    spec = WorkerSpec(
+        run=run,
+        model_path=model,
+        games=games,
+        rollout=config.rollout,
+        transport=transport,
+        lora_rank=config.learner.lora.rank,
+        seed=config.seed,
+        trust_remote_code=config.model.trust_remote_code,
+    )
+    fleet = Fleet(config.rollout, spec, places)
+    house.callback(fleet.close)
+    with named_failures():
+        if learners is not None and places is not None:
+            learners.start()
+        elif learners is not None and config.rollout.engine.tensor_parallel == 1:
+            learners.place()
+        fleet.launch()
+        if learners is not None and places is None:
+            learners.start()
+        fleet.start()
+    return fleet
+
+
+def _ledger(config: RunConfig, run: str, players: tuple[tuple[str, str], ...]):
+    from cluster.run.ledger import Ledger
+
+    return Ledger(
+        run,
+        config.game.name,
+        players,
+        seed=config.seed,
+        batch=config.batch_episodes,
+        max_staleness=config.max_staleness,
+        max_attempts=config.rollout.max_attempts,
+        group=config.group_size,
+    )
+
+
+def seats_and_players(config: RunConfig) -> tuple[tuple[str, str], ...]:
+    """Who sits where: the config's choice for each seat of the game, else the policy."""
+    seats = make_game(config.game.name, config.game.options).seats
+    unknown = set(config.game.players) - set(seats)
+    if unknown:
+        raise ConfigError(f"game.players names seat {sorted(unknown)[0]!r}; {config.game.name} has: {', '.join(seats)}")
+    return tuple((seat, config.game.players.get(seat, "policy")) for seat in seats)
+
+
+def with_policy(players: tuple[tuple[str, str], ...], what: str) -> tuple[tuple[str, str], ...]:
+    if "policy" not in dict(players).values():
+        raise ConfigError(f"game.players leaves no seat to the policy: nothing would be {what}")
+    return players
+
+
+@contextmanager
+def ray_cluster(show: Show) -> Iterator[Machine]:
+    """Join the cluster that RAY_ADDRESS or a job names, else start one on this machine.
+    Yields what it has."""
+    import ray
+
+    # Engines and DeepSpeed find the compiler tools of the environment that runs this.
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    started_here = not ray.is_initialized()
+    if started_here:
+        address = os.environ.get("RAY_ADDRESS")
+        try:
+            joined = ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR")
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise RunError(f"cannot start or reach Ray at {address or 'this machine'}: {error}") from error
+        if joined.dashboard_url:
+            show.line(f"Ray dashboard http://{joined.dashboard_url}")
+    try:
+        yield of_ray()
+    finally:
+        if started_here:
+            ray.shutdown()
+
+
+@contextmanager
+def named_failures() -> Iterator[None]:
+    """Errors of the floors below, as the one line that the command line prints."""
+    import ray
+
+    try:
+        yield
+    except ParleyError:
+        raise
+    except (RuntimeError, ValueError, OSError, ray.exceptions.RayError) as error:
+        raise RunError(f"{type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """SIGTERM (a job being stopped) unwinds like Ctrl-C, so that everything is closed."""
+
+    def interrupt(signum, frame):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _update_of(checkpoint: Path | None) -> int:
+    return 0 if checkpoint is None else CheckpointStore.update_of(checkpoint)
+
+
+def summarise(config: RunConfig, folder: RunFolder, loop) -> dict:
+    before, after = loop.evaluations[0], loop.evaluations[-1]
+    return {
+        "run": folder.path.name,
+        "game": config.game.name,
+        "updates": loop.update,
+        "episodes_trained": loop.ledger.counts.consumed,
+        "held_out_games": after.episodes,
+        "win_rate_before": before.win_rate,
+        "win_rate_before_interval": [before.win_low, before.win_high],
+        "win_rate_after": after.win_rate,
+        "win_rate_after_interval": [after.win_low, after.win_high],
+        "outcome_before": before.outcome,
+        "outcome_after": after.outcome,
+        "ledger": loop.ledger.metrics(),
+        "failures": dict(loop.playing.failures),
+        "evaluations": [evaluation.metrics() | {"version": evaluation.version} for evaluation in loop.evaluations],
+    }

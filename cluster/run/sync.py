@@ -1,0 +1,133 @@
+"""Weights from the learners to the engines, proved each time.
+
+    pause every engine (requests stay) -> transfer -> compare digests -> probe -> resume
+
+Digests, at every sync: the trainer's of each tensor that it sends against each engine's of
+what arrived and of what it holds after loading. They prove the bytes. The probe, at the first
+sync, when a worker joins, and every `learner.sync.probe_every` updates: the policy's own
+games, scored by every engine and by the trainer's forward pass. It proves that the bytes are
+computed with as they should be. A sync that does not match stops the run with ParityError: it
+is better to have no run than one whose samples come from other weights than the ones being
+trained.
+
+A worker that dies during a sync is the fleet's business: it is replaced, and the
+replacement gets the weights before it plays. Anything else that goes wrong in a transfer
+stops the run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from actors.fleet import Fleet
+from cluster.errors import ParityError, SyncError
+from cluster.run.parity import FEW, Scores, byte_faults, gap_between
+from learners.group import LearnerGroup
+from learners.settings import SyncSettings
+
+FAULTS_NAMED = 3  # in one message
+
+
+@dataclass(slots=True)
+class SyncReport:
+    version: int
+    seconds: float
+    tensors: int  # whose digests were compared, in every engine
+    parity_gap: float  # of the last probe: float32 the largest log-prob difference, else the mean's share
+
+    def metrics(self) -> dict[str, float]:
+        return {
+            "sync/seconds": self.seconds,
+            "sync/tensors": self.tensors,
+            "sync/parity_gap": self.parity_gap,
+            "sync/version": self.version,
+        }
+
+
+class WeightSync:
+    """`sequences` gives token ids of the policy's games, or before there are any, of how they begin."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        learners: LearnerGroup,
+        settings: SyncSettings,
+        *,
+        sequences: Callable[[], list[list[int]]],
+        half: bool,
+    ):
+        self.fleet, self.learners, self.settings = fleet, learners, settings
+        self.sequences, self.half = sequences, half
+        self.sent: dict[str, int] = {}  # digests of the last sync
+        self.probed: tuple[list[list[int]], Scores] | None = None  # of the last probe: what, and the trainer's scores
+        self.few = False  # tokens were in it: they were openings alone
+        self.gap = 0.0
+
+    def publish(self, version: int) -> SyncReport:
+        """Give every engine the trainer's weights as `version`. Between the pause and the
+        resume no token is made. Workers that are still starting are not waited for: they get
+        the weights when they join."""
+        started = time.monotonic()
+        due = self.probe_is_due(version)
+        self.fleet.pause()
+        while workers := self.fleet.workers():
+            before = self.fleet.restarts
+            try:
+                sent = self.learners.send_weights(workers, version)
+                self.compare(sent, version)
+                if due:
+                    self.probe(version)
+            except Exception as error:
+                self.fleet.replace_lost()
+                if self.fleet.restarts == before:  # nobody died: the transfer itself is at fault
+                    if isinstance(error, ParityError):
+                        raise
+                    raise SyncError(f"weight sync to version {version} failed: {error}") from error
+            if self.fleet.restarts == before:
+                self.sent = sent
+                break  # else again, with those that are left
+        for worker in self.fleet.joining():
+            self.fleet.joined(worker)
+        self.fleet.resume()
+        return SyncReport(version, time.monotonic() - started, len(self.sent), self.gap)
+
+    def compare(self, sent: dict[str, int], version: int) -> None:
+        for worker, receipt in enumerate(self.fleet.receipts()):
+            if faults := byte_faults(sent, self.sent, receipt, version):
+                named = "; ".join(f"{fault.tensor} {fault.what}" for fault in faults[:FAULTS_NAMED])
+                more = f"; and {len(faults) - FAULTS_NAMED} more" if len(faults) > FAULTS_NAMED else ""
+                raise ParityError(
+                    f"weight sync to version {version} is wrong in rollout worker {worker}: {named}{more}"
+                )
+
+    def probe_is_due(self, version: int) -> bool:
+        every = self.settings.probe_every
+        if not self.settings.probe:
+            return False
+        first = self.probed is None or self.few
+        return first or bool(self.fleet.joining()) or (every > 0 and version % every == 0)
+
+    def probe(self, version: int) -> None:
+        """What was scored at the last probe is scored again, beside something new, so that old
+        and new weights can be told apart."""
+        known, old = self.probed or ([], [])
+        fresh = self.sequences()
+        expected = self.learners.score(known + fresh)
+        worst = 0.0
+        for worker, scores in enumerate(self.fleet.score(known + fresh)):
+            gaps = [gap_between(expected[len(known) :], scores[len(known) :])]
+            if known:
+                gaps.append(gap_between(expected[: len(known)], scores[: len(known)], old))
+            for gap in gaps:
+                if fault := gap.fault(self.half, self.settings.tolerance):
+                    raise ParityError(
+                        f"weight sync to version {version} is wrong: rollout worker {worker} holds the weights sent, "
+                        f"but {fault}: its engine computes another function of them than the trainer"
+                    )
+                worst = max(worst, gap.mean if self.half else gap.largest)
+        self.probed, self.gap = (fresh, expected[len(known) :]), float(np.float64(worst))
+        self.few = sum(map(len, fresh)) < FEW and not self.few  # once more, when there are games

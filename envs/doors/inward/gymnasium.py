@@ -1,0 +1,243 @@
+"""Environments of Gymnasium: `gymnasium` with `id=FrozenLake-v1` and so on.
+
+    utterance     the name of an action; of a Text space, the text itself
+    observation   the environment's text, or its numbers in words, or its own picture in letters
+                  (`show=picture`, where it can render as "ansi")
+    outcome       the sum of rewards, put from `returns` = [worst, best] to [0, 1]
+
+What is no action is not handed on: it costs a turn and nothing else happens. An action that the
+environment masks out (`info["action_mask"]`) is not listed and treated the same.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from envs.doors.inward.imported import ImportedGame, library, returns_of, settings_of, share_of
+from envs.doors.inward.players import Curious, Random, Reader
+from envs.doors.inward.practice import best_actions
+from envs.game import Player, Step, Trial
+
+SEAT = "player"
+MOST_NUMBERS = 64  # of one observation
+DEFAULT_TURNS = 100  # where the environment sets no limit itself
+COLOURS = re.compile(r"\x1b\[([0-9;]*)m([^\x1b]*)")
+NAMES = {
+    "FrozenLake": ("left", "down", "right", "up"),
+    "FrozenLake8x8": ("left", "down", "right", "up"),
+    "CliffWalking": ("up", "right", "down", "left"),
+    "Taxi": ("south", "north", "east", "west", "pick up", "drop off"),
+    "Blackjack": ("stick", "hit"),
+}
+
+TOYS = {"FrozenLake-v1": (0, 1), "CliffWalking-v1": (-100, -13), "Taxi-v3": (-200, 15), "Blackjack-v1": (-1, 1)}
+
+
+class GymnasiumGame(ImportedGame):
+    name = "gymnasium"
+    seats = (SEAT,)
+
+    def __init__(
+        self,
+        id: str = "FrozenLake-v1",
+        settings: dict | None = None,
+        action_names: list[str] | None = None,
+        returns: list[float] | tuple[float, float] = (0.0, 1.0),
+        show: str = "state",
+        turns: int | None = None,
+    ):
+        self.id, self.settings, self.show = id, settings_of("settings", settings), show
+        self.returns = returns_of(returns)
+        if show not in ("state", "picture"):
+            raise ValueError(f"game option show={show!r} must be state or picture")
+        self._environment = self._made()
+        limit = self._environment.spec.max_episode_steps if self._environment.spec else None
+        super().__init__((limit or DEFAULT_TURNS) if turns is None else turns)
+        self.action_names = self._action_names(action_names)
+        self._text(self._environment.observation_space.sample())
+
+    def _made(self) -> Any:
+        gymnasium = library("gymnasium", self.name)
+        picture = {"render_mode": "ansi"} if self.show == "picture" else {}
+        try:
+            made = gymnasium.make(self.id, **self.settings, **picture)
+        except (gymnasium.error.Error, AssertionError, TypeError, ImportError) as error:
+            reason = " ".join(str(error).split())
+            raise ValueError(f"game option id={self.id!r} cannot be made: {reason[:200]}") from None
+        modes = made.metadata.get("render_modes", ())
+        if picture and "ansi" not in modes:
+            raise ValueError(
+                f"game option show='picture': {self.id} draws as {', '.join(modes) or 'nothing'}, not as ansi"
+            )
+        return made
+
+    def _action_names(self, names: list[str] | None) -> tuple[str, ...]:
+        from gymnasium.spaces import Discrete, Text
+
+        space = self._environment.action_space
+        if isinstance(space, Text):
+            if names is not None:
+                raise ValueError(f"game option action_names={names!r}: the actions of {self.id} are free text")
+            return ()
+        if not isinstance(space, Discrete):
+            raise ValueError(f"game option id={self.id!r}: actions {space} are neither Discrete nor Text")
+        if names is None:
+            known = NAMES.get(self.id.rpartition("/")[2].rpartition("-v")[0], ())
+            names = list(known) or [f"action {number}" for number in range(space.n)]
+        words = tuple(" ".join(str(each).lower().split()) for each in names)
+        if len(words) != space.n or len(set(words)) != len(words) or "" in words:
+            raise ValueError(f"game option action_names={names!r} must be {space.n} different names")
+        return words
+
+    def _begin(self, seed: int) -> None:
+        number = random.Random(f"gymnasium {seed}").getrandbits(31)
+        seen, info = self._environment.reset(seed=number)
+        self._return, self._ended, self._cut = 0.0, False, False
+        self._look(seen, info)
+
+    def _look(self, seen: Any, info: dict[str, Any]) -> None:
+        mask = info.get("action_mask")
+        self._listed = (
+            self.action_names
+            if mask is None
+            else tuple(name for name, allowed in zip(self.action_names, mask, strict=True) if allowed)
+        )
+        self._shown = _plain(self._environment.render()) if self.show == "picture" else self._text(seen)
+
+    def _text(self, seen: Any) -> str:
+        from gymnasium.spaces import Discrete, Text
+
+        space = self._environment.observation_space
+        if isinstance(space, Text):
+            return seen or "nothing"
+        if isinstance(space, Discrete):
+            return f"state {int(seen)}"
+        numbers = _numbers(seen)
+        if len(numbers) > MOST_NUMBERS and self.show == "state":
+            raise ValueError(
+                f"game option id={self.id!r}: its observations are {len(numbers)} numbers; text can tell {MOST_NUMBERS}"
+            )
+        return f"state {' '.join(f'{number:g}' for number in numbers)}"
+
+    def _acting(self) -> str | None:
+        return None if self._ended or self._cut else SEAT
+
+    def _say(self, utterance: str) -> Step:
+        said = " ".join(utterance.lower().split()) if self.action_names else utterance
+        if not self._possible(said):
+            return Step(executable=False, caption=f"the player says something that is no action at {self._shown}")
+        before = self._shown
+        action = self.action_names.index(said) + self._environment.action_space.start if self.action_names else said
+        seen, reward, self._ended, self._cut, info = self._environment.step(action)
+        self._return += float(reward)
+        self._look(seen, info)
+        return Step(
+            rewards={SEAT: float(reward)} if reward else {},
+            terminated=self._ended,
+            truncated=self._cut and not self._ended,
+            caption=f"the player says {said} at {before}",
+        )
+
+    def _possible(self, said: str) -> bool:
+        return said in self._listed if self.action_names else said in self._environment.action_space
+
+    def briefing(self, seat: str) -> str:
+        rules = f"You act in the environment {self.id.rpartition('/')[2]}, at most {self.horizon} times. "
+        if self.action_names:
+            rules += f"Each time, say one of these actions and nothing else: {', '.join(self.action_names)}."
+        else:
+            rules += "Each time, say your action and nothing else."
+        return rules
+
+    def observe(self) -> str:
+        return self._shown
+
+    def actions(self) -> tuple[str, ...]:
+        return self._listed
+
+    def outcome(self) -> dict[str, float]:
+        over = self._seed is not None and self.seat is None
+        return {SEAT: share_of(self._return, self.returns) if over else 0.0}
+
+    def closing(self) -> dict[str, str]:
+        return {SEAT: self._shown} if self._seed is not None and self.seat is None else {}
+
+    def _texts(self) -> Iterator[str]:
+        yield from self.action_names
+        space = self._environment.observation_space
+        if self.show == "state" and hasattr(space, "n") and space.n <= 4000:
+            yield from (f"state {number}" for number in range(space.start, space.start + space.n))
+        else:
+            yield from super()._texts()
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "settings": self.settings,
+            "action_names": list(self.action_names) or None,
+            "returns": list(self.returns),
+            "show": self.show,
+            "turns": self.horizon,
+        }
+
+    @classmethod
+    def trials(cls) -> list[Trial]:
+        return [Trial(id, {"id": id, "returns": list(returns)}, episodes=1000) for id, returns in TOYS.items()]
+
+    @classmethod
+    def players(cls) -> dict[str, type[Player]]:
+        return {"curious": Curious, "mediocre": PractisedMediocre, "practised": Practised, "random": Random}
+
+
+@lru_cache(maxsize=16)
+def _practised(options: str) -> dict[str, str]:
+    """Practice is done once in a process for each set of options."""
+    game = GymnasiumGame(**json.loads(options))
+    return best_actions(game) if game.action_names else {}
+
+
+class Practised(Reader):
+    """Does what was best in practice, anything where it never was. Wins 73 % of the slippery
+    frozen lakes of Gymnasium."""
+
+    def __init__(self, **options):
+        super().__init__()
+        self.best = _practised(json.dumps(options, sort_keys=True))
+
+    def choose(self, observation: str, listed: tuple[str, ...], speech: tuple[str, ...]) -> str:
+        best = self.best.get(observation)
+        return best if best in listed else self.anything(listed or speech)
+
+
+class PractisedMediocre(Practised):
+    """Practised in four of five turns, random in the others: wins 24 % of the slippery frozen lakes."""
+
+    def choose(self, observation: str, listed: tuple[str, ...], speech: tuple[str, ...]) -> str:
+        if self.random.random() < 1 / 5:
+            return self.anything(listed or speech)
+        return super().choose(observation, listed, speech)
+
+
+def _numbers(seen: Any) -> list[float]:
+    if isinstance(seen, dict):
+        return [number for key in sorted(seen) for number in _numbers(seen[key])]
+    if isinstance(seen, tuple | list):
+        return [number for each in seen for number in _numbers(each)]
+    return np.asarray(seen, dtype=float).ravel().tolist()
+
+
+def _plain(picture: str) -> str:
+    """Without colours; what stands on a coloured ground, such as where the player is, in angle brackets."""
+
+    def unpainted(found: re.Match) -> str:
+        ground = any(code.startswith("4") and len(code) == 2 for code in found[1].split(";"))
+        return f"<{found[2]}>" if ground else found[2]
+
+    return COLOURS.sub(unpainted, picture).strip("\n")

@@ -1,0 +1,170 @@
+"""What games of other libraries have in common.
+
+Their episodes cannot be written down as JSON, but they can be played again: a saved episode
+is its seed and what was said, and `restore` says it once more. That holds only if the other
+library is deterministic, so a checksum of everything that was seen goes with it, and an
+episode that comes out differently is refused instead of being continued as another one.
+
+    trace(t) = crc32(what turn t showed, trace(t-1))      restored trace = saved trace
+
+A subclass says how an episode begins and what an utterance does; turns, horizon, saving and
+the vocabulary are here. Utterances are cut to `longest` characters before anything else.
+"""
+
+from __future__ import annotations
+
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from types import ModuleType
+from typing import Any, ClassVar
+
+from envs.doors.inward.players import Curious, Mediocre, Random
+from envs.game import Player, Step
+from envs.options import whole_number
+
+PRACTICE_GAMES = 40  # scripted games, seeds below zero, from which `language` learns the words
+
+
+def library(module: str, game: str) -> ModuleType:
+    """Import what a game needs, or say in one line how to get it."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as missing:
+        raise ValueError(
+            f"game {game!r} needs the package {missing.name!r}, which is not installed: pip install 'parley[doors]'"
+        ) from None
+
+
+def settings_of(option: str, value: Any) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise ValueError(f"game option {option}={value!r} must be a mapping from names to values")
+    return dict(value)
+
+
+def returns_of(returns: Any) -> tuple[float, float]:
+    try:
+        worst, best = map(float, returns)
+    except (TypeError, ValueError):
+        worst = best = 0.0
+    if not worst < best:
+        raise ValueError(f"game option returns={returns!r} must be two numbers, the worst and the best sum of rewards")
+    return worst, best
+
+
+def share_of(total: float, returns: tuple[float, float]) -> float:
+    """Where a sum of rewards lies between the worst and the best, in [0, 1]."""
+    worst, best = returns
+    return min(1.0, max(0.0, (total - worst) / (best - worst)))
+
+
+class ImportedGame(ABC):
+    name: ClassVar[str]
+    seats: tuple[str, ...]
+    longest: ClassVar[int] = 1000  # characters of one utterance
+
+    def __init__(self, turns: int):
+        self.horizon = whole_number("turns", turns, 1, 10_000)
+        self._seed: int | None = None
+        self._said: list[str] = []
+        self._trace = 0
+
+    @abstractmethod
+    def _begin(self, seed: int) -> None:
+        """Start an episode, whatever was going on before."""
+
+    @abstractmethod
+    def _acting(self) -> str | None:
+        """Who acts in the episode that was begun; None once the other library calls it over."""
+
+    @abstractmethod
+    def _say(self, utterance: str) -> Step:
+        """Take one utterance of the acting seat."""
+
+    @abstractmethod
+    def observe(self) -> str: ...
+
+    @abstractmethod
+    def outcome(self) -> dict[str, float]: ...
+
+    def reset(self, seed: int) -> None:
+        self._seed = None  # no seat may act if the beginning fails
+        self._begin(seed)
+        self._seed, self._said = seed, []
+        self._trace = self._seen("", 0)
+
+    @property
+    def seat(self) -> str | None:
+        if self._seed is None or len(self._said) >= self.horizon:
+            return None
+        return self._acting()
+
+    def step(self, utterance: str) -> Step:
+        if self.seat is None:
+            raise RuntimeError("the game is over (or was never reset): no seat may act")
+        said = utterance[: self.longest].encode("utf-8", "replace").decode()
+        step = self._say(said)
+        self._said.append(said)
+        if self._acting() is not None and len(self._said) >= self.horizon:
+            step.truncated = True
+        self._trace = self._seen(step.caption, self._trace)
+        return step
+
+    def _seen(self, caption: str, before: int) -> int:
+        shown = f"{self.seat}\n{self.observe()}\n{caption}" if self.seat is not None else caption
+        return zlib.crc32(shown.encode("utf-8", "replace"), before)
+
+    def actions(self) -> tuple[str, ...]:
+        return ()
+
+    def closing(self) -> dict[str, str]:
+        return {}
+
+    def facts(self) -> dict[str, str]:
+        return {}
+
+    def save(self) -> dict[str, Any]:
+        return {"seed": self._seed, "said": list(self._said), "trace": self._trace}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        if saved["seed"] is None:
+            self._seed, self._said, self._trace = None, [], 0
+            return
+        self.reset(saved["seed"])
+        for said in saved["said"]:
+            if self.seat is None:
+                break
+            self.step(said)
+        if self._trace != saved["trace"] or len(self._said) != len(saved["said"]):
+            self._seed = None
+            raise ValueError(
+                f"game {self.name!r}: played again from seed {saved['seed']} the episode went another way; "
+                "an environment that is not deterministic cannot be restored"
+            )
+
+    def language(self) -> Iterable[str]:
+        """What is known of the words, without capitals, so that they mean no more words."""
+        return (text.lower() for text in self._texts())
+
+    def _texts(self) -> Iterator[str]:
+        """The texts of practice games: other libraries do not list theirs."""
+        for number in range(PRACTICE_GAMES):
+            player = self.players()["mediocre" if number % 2 else "random"](**self._options())
+            player.reset(number)
+            self.reset(-1 - number)
+            while self.seat is not None:
+                seen, listed = self.observe(), self.actions()
+                said = player.reply(seen, listed)
+                yield from (seen, said, *listed)
+                self.step(said)
+            yield from (*self.closing().values(), *self.facts().values())
+
+    def _options(self) -> dict[str, Any]:
+        return {}
+
+    @classmethod
+    def players(cls) -> dict[str, type[Player]]:
+        return {"curious": Curious, "mediocre": Mediocre, "random": Random}

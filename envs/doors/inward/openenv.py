@@ -1,0 +1,221 @@
+"""Environments of OpenEnv, on a server of their own: `openenv` with `url=http://host:8000`.
+
+    seed, utterance --> {"type": "reset" | "step", "data": ...}  over one websocket, URL/ws
+    observation, reward, done <-- {"type": "observation", "data": ...}
+
+The protocol's plain HTTP calls have no memory, so an episode is a websocket session; this is
+the client of it, on the `websockets` package alone. One game object is one session, which
+lasts over many episodes.
+
+    action        the field of the action that holds the utterance; empty: the server's schema is
+                  asked, and has to have exactly one field for text that is required
+    extra         other fields of the action, the same each turn
+    observation   the field that is the observation's text; empty: the one text field there is,
+                  or else the whole observation as JSON
+    outcome       the sum of rewards, put from `returns` = [worst, best] to [0, 1]
+
+Every wait has a time limit. Connecting and resetting are tried again, as they are safe to
+repeat; a step never is, since the server may have taken it. A server that is gone, full or
+late is an EndpointError. An action that the server cannot make sense of is not executable
+and costs a turn.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+import weakref
+from contextlib import ExitStack, suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from envs.doors.inward.imported import ImportedGame, library, returns_of, settings_of, share_of
+from envs.game import Step
+from envs.options import whole_number
+from envs.text.chat import EndpointError
+
+SEAT = "agent"
+RETRY_SECONDS = 0.5  # pause before connecting again; doubles each time
+LARGEST = 2**24  # bytes of one message
+REFUSALS = ("VALIDATION_ERROR", "EXECUTION_ERROR")  # of an action, by a server that is well
+
+
+class OpenEnvGame(ImportedGame):
+    name = "openenv"
+    seats = (SEAT,)
+    slow = True
+
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:8000",
+        action: str = "",
+        extra: dict | None = None,
+        observation: str = "",
+        returns: list[float] | tuple[float, float] = (0.0, 1.0),
+        briefing: str = "",
+        turns: int = 50,
+        seconds: float = 60.0,
+        retries: int = 2,
+    ):
+        super().__init__(turns)
+        self.url = _address(url)
+        for option, value in (("action", action), ("observation", observation), ("briefing", briefing)):
+            if not isinstance(value, str):
+                raise ValueError(f"game option {option}={value!r} must be text")
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < 86400:
+            raise ValueError(f"game option seconds={seconds!r} must be a number of seconds above 0")
+        self.action, self.extra, self.observation = action, settings_of("extra", extra), observation
+        self.returns = returns_of(returns)
+        self.rules, self.seconds = briefing, float(seconds)
+        self.retries = whole_number("retries", retries, 0, 20)
+        self._session = Session(self.url, self.seconds)
+        weakref.finalize(self, self._session.hang_up)
+        self._field = action
+
+    def _begin(self, seed: int) -> None:
+        self._field = self._field or self._text_field()
+        number = random.Random(f"openenv {seed}").getrandbits(31)
+        data = self._reset({"seed": number})
+        self._return, self._done = 0.0, False
+        self._take(data)
+
+    def _reset(self, data: dict[str, Any]) -> dict[str, Any]:
+        for attempt in range(self.retries + 1):
+            if attempt:
+                time.sleep(RETRY_SECONDS * 2 ** (attempt - 1))
+            try:
+                return self._session.ask("reset", data)
+            except EndpointError as error:
+                failure = error
+        raise failure
+
+    def close(self) -> None:
+        """End the session, so that the server may give its place to another."""
+        self._session.hang_up()
+
+    def _text_field(self) -> str:
+        """The one field of the action that has to be given and is text."""
+        try:
+            answer = httpx.get(f"{self.url}/schema", timeout=self.seconds)
+            answer.raise_for_status()
+            schema = answer.json()["action"]
+            required = schema.get("required", ())
+            fields = [name for name in required if schema["properties"][name].get("type") == "string"]
+        except (httpx.HTTPError, AttributeError, KeyError, TypeError, ValueError) as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise EndpointError(f"environment at {self.url}: its schema cannot be read: {reason}") from None
+        if len(fields) != 1:
+            found = ", ".join(fields) or "none"
+            raise ValueError(f"game option action='' needs one text field in the action of {self.url}; it has: {found}")
+        return fields[0]
+
+    def _take(self, data: dict[str, Any]) -> None:
+        self._shown = self._text(data["observation"])
+        self._done = data["done"]
+
+    def _text(self, seen: Any) -> str:
+        if isinstance(seen, dict):
+            texts = [value for value in seen.values() if isinstance(value, str)]
+            if self.observation:
+                if self.observation not in seen:
+                    raise ValueError(
+                        f"game option observation={self.observation!r}: the observation has: {', '.join(seen)}"
+                    )
+                seen = seen[self.observation]
+            elif len(texts) == 1:
+                seen = texts[0]
+        text = seen if isinstance(seen, str) else json.dumps(seen, sort_keys=True)
+        return text.strip() or "nothing"
+
+    def _acting(self) -> str | None:
+        return None if self._done else SEAT
+
+    def _say(self, utterance: str) -> Step:
+        data = self._session.ask("step", {**self.extra, self._field: utterance})
+        if "refused" in data:
+            self._shown = f"The environment refused that: {data['refused']}"
+            return Step(executable=False, caption="the agent says something that the environment refuses")
+        reward = float(data["reward"] or 0.0)
+        self._return += reward
+        self._take(data)
+        return Step(
+            rewards={SEAT: reward} if reward else {},
+            terminated=self._done,
+            caption=f"the agent says: {utterance[:200]}",
+        )
+
+    def briefing(self, seat: str) -> str:
+        return self.rules or (
+            "You act in an environment. Each time you are told what happened; answer with your next action "
+            f"and nothing else. You have {self.horizon} turns."
+        )
+
+    def observe(self) -> str:
+        return self._shown
+
+    def outcome(self) -> dict[str, float]:
+        over = self._seed is not None and self.seat is None
+        return {SEAT: share_of(self._return, self.returns) if over else 0.0}
+
+    def closing(self) -> dict[str, str]:
+        return {SEAT: self._shown} if self._seed is not None and self.seat is None else {}
+
+    def _options(self) -> dict[str, Any]:
+        return {"url": self.url}
+
+
+class Session:
+    """One websocket: opened when it is first asked something, and again after it broke."""
+
+    def __init__(self, url: str, seconds: float):
+        self.url, self.seconds = url, seconds
+        self.connect = library("websockets.sync.client", OpenEnvGame.name).connect
+        self.broken = (OSError, library("websockets.exceptions", OpenEnvGame.name).WebSocketException)
+        self.line, self.socket = ExitStack(), None
+
+    def ask(self, kind: str, data: dict[str, Any]) -> dict[str, Any]:
+        """What came of a "reset" or a "step": observation, reward, done; or {"refused": why}."""
+        try:
+            return self._read(kind, self._exchange(json.dumps({"type": kind, "data": data})))
+        except TimeoutError:
+            failure = f"no answer to a {kind} within {self.seconds:g} s"
+        except self.broken as error:
+            failure = f"{type(error).__name__}: {error}"
+        except EndpointError as error:
+            failure = str(error)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            failure = f"not the protocol of OpenEnv ({type(error).__name__}: {error})"
+        self.hang_up()
+        raise EndpointError(f"environment at {self.url}: {failure}")
+
+    def _exchange(self, message: str) -> dict[str, Any]:
+        if self.socket is None:
+            address = f"ws{self.url.removeprefix('http')}/ws"
+            opening = self.connect(address, open_timeout=self.seconds, close_timeout=1, max_size=LARGEST, proxy=None)
+            self.socket = self.line.enter_context(opening)
+        with suppress(*self.broken):  # a server that is full says so and hangs up before it is asked
+            self.socket.send(message)
+        return json.loads(self.socket.recv(timeout=self.seconds))
+
+    @staticmethod
+    def _read(kind: str, answer: dict[str, Any]) -> dict[str, Any]:
+        said, data = answer["type"], answer["data"]
+        if said == "error" and kind == "step" and data.get("code") in REFUSALS:
+            return {"refused": str(data.get("message", "refused"))}
+        if said != "observation":
+            raise EndpointError(f"{data.get('code', said)}: {data.get('message', 'no observation')}")
+        return {"observation": data["observation"], "reward": data.get("reward"), "done": bool(data.get("done"))}
+
+    def hang_up(self) -> None:
+        self.socket = None
+        self.line.close()
+
+
+def _address(url: Any) -> str:
+    parts = urlsplit(url) if isinstance(url, str) else None
+    if parts is None or parts.scheme not in ("http", "https") or not parts.netloc:
+        raise ValueError(f"game option url={url!r} must be like http://host:8000")
+    return url.rstrip("/")

@@ -1,0 +1,1 @@
+"""Games of this house, played by other libraries."""

@@ -1,0 +1,1 @@
+"""Games as text: dialogues as tokens, language models that are asked, embeddings."""

@@ -1,0 +1,1 @@
+"""Episodes as trajectories, and these without padding in micro-batches."""

@@ -1,0 +1,36 @@
+"""An update's optimiser steps: which trajectories each of them trains.
+
+    epochs times:   all trajectories, shuffled, cut into `minibatches` nearly equal shares
+
+A share is of whole trajectories and known to all ranks, which divide it among themselves. It
+depends on the seed, the update and the epoch alone, so neither ranks nor packing change what
+a step trains. With one minibatch there is nothing to shuffle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from learners.batch.packing import Plan, plan
+from learners.batch.trajectories import Trajectory
+from learners.settings import LearnerSettings
+
+
+def shares(count: int, settings: LearnerSettings, seed: int, update: int) -> list[list[int]]:
+    """Trajectory indices for every step of the update, in order."""
+    if settings.minibatches == 1:
+        return [list(range(count))] * settings.epochs
+    cut = min(settings.minibatches, count)
+    return [
+        sorted(part.tolist())
+        for epoch in range(settings.epochs)
+        for part in np.array_split(np.random.default_rng((seed, update, epoch)).permutation(count), cut)
+    ]
+
+
+def plan_share(trajectories: Sequence[Trajectory], share: Sequence[int], settings: LearnerSettings) -> Plan:
+    """The plan of one share, in indices of the whole batch."""
+    made = plan([trajectories[index] for index in share], settings.ranks, settings.tokens_per_micro_batch)
+    return [[[share[place] for place in pack] for pack in rank] for rank in made]

@@ -1,0 +1,170 @@
+"""Whole sequences into micro-batches without padding, evenly over the ranks.
+
+    plan[rank][micro_batch] = trajectory indices
+
+Every trajectory is in the plan exactly once; no micro-batch holds more tokens than the
+budget, but for a game alone in one, whose listed actions go beyond it; every rank has the
+same number of micro-batches (ZeRO-3 gathers weights in every forward pass, so ranks must
+run in lockstep). A rank with less work has empty ones at the end, which it runs on some
+sequence with all loss weights zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from envs.episode import Choice
+from learners.batch.choices import Listed, listed_behind
+from learners.batch.trajectories import Trajectory
+
+Plan = list[list[list[int]]]
+
+
+def balance(lengths: Sequence[int], ranks: int) -> list[list[int]]:
+    """Sequence indices per rank, about equal in tokens: longest first, each to the rank
+    that has least so far."""
+    shares: list[list[int]] = [[] for _ in range(ranks)]
+    load = np.zeros(ranks, np.int64)
+    for index in np.argsort(-np.asarray(lengths), kind="stable"):
+        rank = int(load.argmin())
+        shares[rank].append(int(index))
+        load[rank] += lengths[index]
+    return shares
+
+
+def fill(lengths: Sequence[int], share: Sequence[int], budget: int) -> list[list[int]]:
+    """Micro-batches of one rank. `share` comes longest first, so neighbours have similar
+    lengths: that keeps the attention over a micro-batch near its useful work."""
+    packs: list[list[int]] = []
+    room = 0
+    for index in share:
+        if lengths[index] > room:
+            packs.append([])
+            room = budget
+        packs[-1].append(index)
+        room -= lengths[index]
+    return packs
+
+
+def plan(trajectories: Sequence[Trajectory], ranks: int, budget: int) -> Plan:
+    lengths = [len(trajectory) for trajectory in trajectories]
+    own = [len(trajectory.sequence.ids) for trajectory in trajectories]
+    longest = int(np.argmax(own))
+    if own[longest] > budget:
+        long = trajectories[longest]
+        raise ValueError(
+            f"episode {long.number}: seat {long.seat!r} has {own[longest]} tokens, more than "
+            f"learner.tokens_per_micro_batch={budget}; raise it, or lower rollout.engine.max_context"
+        )
+    packs = [fill(lengths, share, budget) for share in balance(lengths, ranks)]
+    most = max(len(rank) for rank in packs)
+    return [rank + [[] for _ in range(most - len(rank))] for rank in packs]
+
+
+@dataclass(slots=True)
+class Pack:
+    """One forward pass: sequences end to end. From `keep` on, arrays have one entry per
+    predicted token; `keep` is the position whose logits predict it."""
+
+    ids: np.ndarray  # int64 [tokens]
+    positions: np.ndarray  # int64 [tokens], from 0 in each sequence
+    lengths: np.ndarray  # int64 [sequences]
+    keep: np.ndarray  # int64 [predicted]
+    targets: np.ndarray  # int64 [predicted]
+    advantages: np.ndarray  # float32 [predicted]
+    behaviour: np.ndarray  # float32 [predicted]: log-prob when it was sampled
+    fresh: np.ndarray  # bool [predicted]: sampled by the very weights being updated
+    start: np.ndarray | None = None  # float32 [predicted]: log-prob by the weights at the start of the update
+    reference: np.ndarray | None = None  # float32 [predicted]: log-prob by the weights the run started from
+    rows: np.ndarray | None = None  # int64 [sequences]: predicted tokens of each
+    listed: Listed | None = None  # where choices were made; what is listed is fed behind its sequence
+
+
+def pack_sequences(
+    sequences: Sequence[np.ndarray],
+    predicted: Sequence[np.ndarray],
+    choices: Sequence[dict[int, Choice]] = (),
+) -> Pack:
+    """Sequences of ids, for each which of its tokens are predicted (never the first), and the
+    choices made in it, by place. Advantages and behaviour log-probs are zero, so the pack alone
+    has no loss."""
+    if any(choices):
+        return _with_listed(sequences, predicted, choices)
+    lengths = np.array([len(ids) for ids in sequences], np.int64)
+    ids = np.concatenate(sequences).astype(np.int64)
+    positions = np.arange(len(ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    token = np.flatnonzero(np.concatenate(predicted))
+    zeros = np.zeros(len(token), np.float32)
+    return Pack(ids, positions, lengths, token - 1, ids[token], zeros, zeros, np.ones(len(token), bool))
+
+
+def _with_listed(
+    sequences: Sequence[np.ndarray], predicted: Sequence[np.ndarray], choices: Sequence[dict[int, Choice]]
+) -> Pack:
+    behind, listed = listed_behind(sequences, choices)
+    pack = pack_sequences(
+        [np.concatenate([ids, branch.ids]) for ids, branch in zip(sequences, behind, strict=True)],
+        [np.append(own, np.zeros(len(branch.ids), bool)) for own, branch in zip(predicted, behind, strict=True)],
+    )
+    pack.positions[listed.begin > 0] = np.concatenate([branch.positions for branch in behind])
+    listed.decision = np.searchsorted(pack.keep, listed.decision - 1)
+    pack.listed = listed
+    return pack
+
+
+def pack_trajectories(
+    trajectories: Sequence[Trajectory],
+    advantages: Sequence[np.ndarray],
+    version: int | None,
+    start: Sequence[np.ndarray] | None = None,
+    reference: Sequence[np.ndarray] | None = None,
+) -> Pack:
+    """`advantages`, and log-probs that have been read, per trajectory, one per trained token;
+    `version` is that of the weights being updated, None if no engine has them."""
+    pack = pack_sequences(
+        [trajectory.sequence.ids for trajectory in trajectories],
+        [trajectory.sequence.mask for trajectory in trajectories],
+        [trajectory.sequence.choices for trajectory in trajectories],
+    )
+    pack.advantages = np.concatenate(advantages).astype(np.float32)
+    pack.behaviour = np.concatenate([t.sequence.logprobs[t.sequence.mask] for t in trajectories])
+    versions = np.concatenate([t.sequence.versions[t.sequence.mask] for t in trajectories])
+    pack.fresh = np.zeros(len(versions), bool) if version is None else versions == version
+    pack.rows = np.array([int(trajectory.turn_tokens.sum()) for trajectory in trajectories], np.int64)
+    if start is not None:
+        pack.start = np.concatenate(start).astype(np.float32)
+    if reference is not None:
+        pack.reference = np.concatenate(reference).astype(np.float32)
+    return pack
+
+
+def by_trajectory(values: np.ndarray, trajectories: Sequence[Trajectory]) -> list[np.ndarray]:
+    """What has an entry for each trained token of a batch, cut at the trajectories' ends."""
+    return np.split(values, np.cumsum([int(trajectory.turn_tokens.sum()) for trajectory in trajectories])[:-1])
+
+
+def pack_to_read(trajectories: Sequence[Trajectory], said: bool = False) -> Pack:
+    """For reading values: a game that was cut off goes on with what its seat would have been
+    shown next. `keep` has the trained tokens' places first, then the end of each of these
+    games, with no target; and then, if `said`, the last token of each utterance, with none."""
+    whole = [np.concatenate([t.sequence.ids, t.closing_ids]) for t in trajectories]
+    predicted = [np.concatenate([t.sequence.mask, np.zeros(len(t.closing_ids), bool)]) for t in trajectories]
+    pack = pack_sequences(whole, predicted, [t.sequence.choices for t in trajectories])
+    starts, sizes = np.cumsum(pack.lengths) - pack.lengths, np.array([len(ids) for ids in whole])
+    ends = (starts + sizes)[[not t.terminated for t in trajectories]] - 1
+    if said:
+        of_utterances = [start + utterance_ends(t) for start, t in zip(starts, trajectories, strict=True)]
+        ends = np.concatenate([ends, *of_utterances])
+    pack.keep = np.concatenate([pack.keep, ends])
+    pack.targets = np.concatenate([pack.targets, np.zeros(len(ends), np.int64)])
+    return pack
+
+
+def utterance_ends(trajectory: Trajectory) -> np.ndarray:
+    """int64 [turns that have trained tokens]: the place of the utterance's last token. Of one that
+    was chosen from a list that is not the trained token, which is its first."""
+    spoken = np.flatnonzero(trajectory.turn_tokens)
+    return np.searchsorted(trajectory.sequence.turn, spoken, side="right") - 1

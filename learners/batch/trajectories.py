@@ -1,0 +1,115 @@
+"""Episodes and their shaped rewards -> trajectories, the learner's unit of work.
+
+One trajectory is one policy seat's whole game. Trajectories are put in the order of
+(ticket number, seat), so a batch gives the same update whatever order its episodes
+arrived in. Every reward finds its seat and every policy seat finds its reward; what
+does not match is an error that names the episode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from envs.episode import Episode, SeatSequence
+from learners.batch.choices import branch_tokens
+from reward_service.shaper import ShapedRewards
+
+
+@dataclass(slots=True)
+class Trajectory:
+    """`turn_tokens` counts each turn's trained tokens: those that were sampled, or of an
+    utterance that was chosen from a list the first. In sequence order they are exactly the
+    tokens where `sequence.mask` is set."""
+
+    number: int
+    seat: str
+    task: int  # the seed of its game: seats of one task are comparable
+    sequence: SeatSequence
+    rewards: np.ndarray  # float64 [turns]
+    turn_tokens: np.ndarray  # int64 [turns]
+    kind: str  # of the rewards: "reward" or "advantage"
+    terminated: bool
+    closing_ids: np.ndarray  # int32: what the seat would have been shown next, where it was cut off
+    anchors: np.ndarray | None = None  # int64 [turns]: turns of equal label histories share a number
+    foreseen: np.ndarray | None = None  # float32 [turns]: added to the advantages that credit makes of the rewards
+
+    def __len__(self) -> int:
+        """Tokens of its forward pass."""
+        return len(self.sequence.ids) + branch_tokens(self.sequence)
+
+
+def collect(episodes: Iterable[Episode], rewards: Iterable[ShapedRewards]) -> list[Trajectory]:
+    """The batch's trajectories, sorted; raises ValueError naming what does not fit."""
+    shaped: dict[tuple[int, str], ShapedRewards] = {}
+    for reward in rewards:
+        if (reward.number, reward.seat) in shaped:
+            raise ValueError(f"episode {reward.number}: seat {reward.seat!r} was rewarded twice")
+        shaped[reward.number, reward.seat] = reward
+    trajectories, seen = [], set()
+    for episode in episodes:
+        number = episode.ticket.number
+        if number in seen:
+            raise ValueError(f"episode {number} is in the batch twice")
+        seen.add(number)
+        for seat in episode.policy_seats():
+            if not episode.turns_of(seat):  # the game ended before this seat spoke
+                shaped.pop((number, seat), None)
+                continue
+            if (number, seat) not in shaped:
+                raise ValueError(f"episode {number}: seat {seat!r} has no reward")
+            trajectories.append(_trajectory(episode, seat, shaped.pop((number, seat))))
+    if shaped:
+        number, seat = min(shaped)
+        raise ValueError(f"a reward names episode {number}, seat {seat!r}, which the batch does not hold")
+    if not trajectories:
+        raise ValueError("the batch holds no turn of the policy, so there is nothing to learn from")
+    kinds = sorted({trajectory.kind for trajectory in trajectories})
+    if len(kinds) > 1 or kinds[0] not in ("reward", "advantage"):
+        raise ValueError(f"rewards of one batch must all be 'reward' or all 'advantage', not {kinds}")
+    foreseen = {trajectory.foreseen is not None for trajectory in trajectories}
+    if len(foreseen) > 1 or (foreseen == {True} and kinds == ["advantage"]):
+        raise ValueError("what is foreseen goes on top of what credit makes of rewards, for all of a batch or for none")
+    return sorted(trajectories, key=lambda trajectory: (trajectory.number, trajectory.seat))
+
+
+def _trajectory(episode: Episode, seat: str, shaped: ShapedRewards) -> Trajectory:
+    where = f"episode {episode.ticket.number}: seat {seat!r}"
+    turns = episode.turns_of(seat)
+    if any(turn.tokens is None for turn in turns):
+        raise ValueError(f"{where} has a turn without token ids, though the policy played it")
+    if len(shaped.rewards) != len(turns):
+        raise ValueError(f"{where} has {len(turns)} turns but {len(shaped.rewards)} rewards")
+    values = np.asarray(shaped.rewards, np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError(f"{where} has a reward that is not finite: {values.tolist()}")
+    sequence = episode.sequence(seat)
+    if not {len(sequence.mask), len(sequence.logprobs), len(sequence.versions)} == {len(sequence.ids)}:
+        raise ValueError(f"{where} has token ids, log-probs and versions of different lengths")
+    if sequence.mask[0]:
+        raise ValueError(f"{where} starts with a sampled token: there is no prompt to predict it from")
+    turn_tokens = np.bincount(sequence.turn[sequence.mask], minlength=len(turns))
+    closing = np.empty(0, np.int32) if episode.terminated else episode.closing_ids.get(seat, np.empty(0, np.int32))
+    for name in ("anchors", "foreseen"):
+        given = getattr(shaped, name)
+        if given is not None and len(given) != len(turns):
+            raise ValueError(f"{where} has {len(turns)} turns but {len(given)} {name}")
+    if shaped.foreseen is not None and not np.isfinite(shaped.foreseen).all():
+        raise ValueError(f"{where} has a foreseen advantage that is not finite: {shaped.foreseen.tolist()}")
+    number, task, ended = episode.ticket.number, episode.ticket.seed, episode.terminated
+    return Trajectory(
+        number, seat, task, sequence, values, turn_tokens, shaped.kind, ended, closing, shaped.anchors, shaped.foreseen
+    )
+
+
+def label_anchors(trajectories: Sequence[Trajectory]) -> np.ndarray:
+    """int64 [turns], as the reward shaper numbered them."""
+    for each in trajectories:
+        if each.anchors is None:
+            raise ValueError(
+                f"episode {each.number}: seat {each.seat!r} has no anchors; learner.credit.anchor=labels needs rewards "
+                "that know label histories, such as reward.shaper=aria's"
+            )
+    return np.concatenate([each.anchors for each in trajectories])

@@ -1,0 +1,1 @@
+"""Critics: of each token, and of whole turns."""

@@ -1,0 +1,1 @@
+"""The policy's loss, and what it tells of an update."""

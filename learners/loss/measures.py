@@ -1,0 +1,138 @@
+"""What an update measures on its tokens, summed over micro-batches and ranks.
+
+Consistency is of every trained token once, by the weights at the start of the update. The
+gap compares the trainer's log-probs with the stored ones on tokens sampled by these very
+weights: there both are the same function, and what is left is how engine and trainer differ.
+
+    logprob_gap_mean, logprob_gap_max   |trainer - stored|
+    mismatch_kl                         KL(engine || trainer), estimated by exp(d) - 1 - d
+    entropy                             - mean log-prob: of the engine's samples
+    masked_share                        tokens that a mask dropped
+    reference_kl                        distance to the reference, estimated by k3
+
+Progress is of the tokens of one optimiser step, by the weights that it starts from.
+
+    update_kl                           mean of r - 1 - log r, r = pi / start
+    clipped_share                       tokens that a clip gives no gradient
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+
+from learners.loss.policy import Outcome, Tokens, importance_weights, kept_tokens, kl_estimates
+from learners.optimiser import half_precision
+from learners.settings import LearnerSettings
+
+# settings' default for full and half precision
+GAP_WARN, GAP_STOP = (1e-3, 0.1), (0.1, 1.0)
+
+
+class LogprobGapError(RuntimeError):
+    """Trainer and engines do not compute the same policy."""
+
+
+class Sums:
+    """Named sums over tokens; `over_ranks` is a collective."""
+
+    def __init__(self, device: torch.device, *names: str):
+        self.names = names
+        self.values = torch.zeros(len(names), dtype=torch.float64, device=device)
+
+    def add(self, *values: torch.Tensor) -> None:
+        self.values += torch.stack([value.detach().double() for value in values])
+
+    def over_ranks(self) -> dict[str, float]:
+        total = self.values.clone()
+        dist.all_reduce(total)
+        return dict(zip(self.names, total.tolist(), strict=True))
+
+
+class Consistency:
+    def __init__(self, device: torch.device):
+        self.sums = Sums(
+            device, "tokens", "logprob", "fresh", "gap", "kl", "importance", "stale", "dropped", "reference"
+        )
+        self.largest = torch.zeros(1, dtype=torch.float64, device=device)
+
+    def add(self, start: torch.Tensor, tokens: Tokens, settings: LearnerSettings) -> None:
+        kept, stale = kept_tokens(start, tokens, settings), ~tokens.fresh
+        importance = importance_weights(start, tokens.behaviour, tokens.fresh, settings.importance_cap)
+        start = start.double()
+        difference = (start - tokens.behaviour)[tokens.fresh]
+        gap = difference.abs()
+        distance = torch.zeros_like(start)
+        if tokens.reference is not None:
+            distance = kl_estimates(start, tokens.reference.double(), "k3")
+        self.sums.add(
+            torch.tensor(float(len(start)), device=start.device),
+            start.sum(),
+            tokens.fresh.sum(),
+            gap.sum(),
+            kl_estimates(-difference, torch.zeros_like(difference), "k3").sum(),
+            importance[stale].double().sum(),
+            stale.sum(),
+            (~kept).sum(),
+            distance.sum(),
+        )
+        if len(gap):
+            self.largest = torch.maximum(self.largest, gap.max())
+
+    def over_ranks(self, settings: LearnerSettings) -> dict[str, float]:
+        """The batch's figures; a collective."""
+        sums = self.sums.over_ranks()
+        largest = self.largest.clone()
+        dist.all_reduce(largest, op=dist.ReduceOp.MAX)
+        tokens, fresh, stale = max(sums["tokens"], 1.0), max(sums["fresh"], 1.0), max(sums["stale"], 1.0)
+        figures = {
+            "entropy": -sums["logprob"] / tokens,
+            "logprob_gap_mean": sums["gap"] / fresh,
+            "logprob_gap_max": float(largest),
+            "mismatch_kl": sums["kl"] / fresh,
+            "stale_share": sums["stale"] / tokens,
+            "importance_mean": sums["importance"] / stale if sums["stale"] else 1.0,
+        }
+        if settings.loss.token_mask is not None or settings.loss.sequence_mask is not None:
+            figures["masked_share"] = sums["dropped"] / tokens
+        if settings.loss.kl or settings.credit.kl_penalty:
+            figures["reference_kl"] = sums["reference"] / tokens
+        return figures
+
+
+def watch_gap(figures: dict[str, float], settings: LearnerSettings) -> dict[str, float]:
+    """Whether the gap is to be warned of; LogprobGapError where it is too large to train on. A gap
+    that is not a number is the business of the guard of the step."""
+    half = half_precision(settings)
+    warn, stop = settings.logprob_gap_warn or GAP_WARN[half], settings.logprob_gap_stop or GAP_STOP[half]
+    mean, largest = figures["logprob_gap_mean"], figures["logprob_gap_max"]
+    if mean > stop:
+        raise LogprobGapError(
+            f"log-probs of the trainer and of the engines differ by {mean:.2g} on average, {largest:.2g} at most, on "
+            f"tokens of the same weights (learner.logprob_gap_stop={stop:g}): look at sync/parity_gap, "
+            "which says whether the engines hold the weights, at learner.dtype and rollout.engine.dtype, which should "
+            "be the same, and at learner.attention"
+        )
+    return {"logprob_gap_warned": float(mean > warn)}
+
+
+class Progress:
+    def __init__(self, device: torch.device):
+        self.sums = Sums(device, "loss", "tokens", "kl", "clipped", "entropy")
+
+    def add(self, outcome: Outcome) -> None:
+        logprobs = outcome.logprobs.double()
+        nothing = torch.zeros((), device=logprobs.device)
+        self.sums.add(
+            outcome.loss,
+            torch.tensor(float(len(logprobs)), device=logprobs.device),
+            # r - 1 - log r with r = pi / start
+            kl_estimates(outcome.start.double(), logprobs, "k3").sum(),
+            outcome.clipped.sum(),
+            nothing if outcome.entropy is None else outcome.entropy.sum(),
+        )
+
+    def over_ranks(self) -> dict[str, float]:
+        sums = self.sums.over_ranks()
+        tokens = max(sums["tokens"], 1.0)
+        return {name: sums[name] / (1.0 if name == "loss" else tokens) for name in ("loss", "kl", "clipped", "entropy")}

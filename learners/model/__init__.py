@@ -1,0 +1,1 @@
+"""The policy's network: how it is loaded, cut up, and what is read off it."""

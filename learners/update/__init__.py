@@ -1,0 +1,1 @@
+"""One update: read, credit, steps."""

@@ -1,0 +1,206 @@
+"""An update, as one rank makes it: from trajectories to the next weights.
+
+    trajectories -> what is read off the model -> credit -> optimiser steps -> critic
+
+Every rank is given the whole batch and plans it in the same way; it then reads and trains its own
+share. All ranks run the same collectives in the same order. `engine` is DeepSpeed's, or anything
+that steps as it does: what is learned does not depend on who drives the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from learners.batch.minibatches import shares
+from learners.batch.packing import by_trajectory, plan
+from learners.batch.trajectories import Trajectory, label_anchors
+from learners.credit import Credit, assign_credit, needs
+from learners.critic.tokens import Critic, States, explained
+from learners.critic.transitions import Played
+from learners.critic.turns import AnyCritic, TurnCritics
+from learners.model.reference import Reference
+from learners.optimiser import GuardedAdamW
+from learners.settings import LearnerSettings
+from learners.update.clock import device_time
+from learners.update.policy_steps import Batch, PolicySteps
+from learners.update.reading import Reader
+from learners.update.schedule import critic_learning_rate, learning_rate
+
+EQUAL = 1e-6  # apart, returns are the same: rewards come in float32
+
+
+@dataclass(slots=True)
+class Judged:
+    """A batch with its credit, before anything has moved."""
+
+    trajectories: list[Trajectory]
+    mine: list[list[int]]  # micro-batches of this rank's share
+    readings: dict[str, np.ndarray]
+    states: list[States] | Played  # what the critic learns from
+    credit: Credit
+
+
+def make_critic(settings: LearnerSettings, width: int, device: torch.device, seed: int) -> AnyCritic | None:
+    """The one that the credit method needs."""
+    wanted = needs(settings.credit)
+    if "turn_values" in wanted:
+        return TurnCritics(settings.critic, settings.credit.tau, width, device, seed)
+    return Critic(settings.critic, width, device, seed) if "values" in wanted else None
+
+
+class Learning:
+    def __init__(
+        self,
+        engine: Any,
+        optimiser: GuardedAdamW,
+        settings: LearnerSettings,
+        temperature: float,
+        device: torch.device,
+        seed: int,
+        rank: int,
+        critic: AnyCritic | None = None,  # of credit methods that need one
+        reference: Reference | None = None,
+    ):
+        self.settings, self.seed, self.rank, self.critic, self.device = settings, seed, rank, critic, device
+        asked = engine, settings, temperature, device
+        self.reader = Reader(*asked, critic, reference)
+        self.steps = PolicySteps(*asked, optimiser, rank)
+        self.updates = 0  # applied
+        self.bad_updates = 0  # skipped
+        self.credit_state: dict[str, float] = {}
+
+    def judge(self, trajectories: list[Trajectory], version: int | None = None) -> Judged:
+        mine = plan(trajectories, self.settings.ranks, self.settings.tokens_per_micro_batch)[self.rank]
+        readings, states = self.reader.read(trajectories, mine)
+        if self.settings.credit.anchor == "labels":
+            readings["anchor"] = label_anchors(trajectories)
+        if "behaviour" in needs(self.settings.credit):
+            readings["behaviour"] = sampled_by(trajectories, readings["logprobs"], version, self.settings)
+        credit = assign_credit(trajectories, self.settings.credit, self.credit_state, **readings)
+        return Judged(trajectories, mine, readings, states, credit)
+
+    def update(self, trajectories: list[Trajectory], version: int | None) -> dict[str, float]:
+        """`version`: of the weights held now. A step whose gradient is not finite is left out:
+        weights and optimiser stay as they were, bit for bit."""
+        began = device_time(self.device)
+        judged = self.judge(trajectories, version)
+        batch = self.batch(judged, version)
+        prepare = device_time(self.device) - began
+        torch.manual_seed(hash((self.seed, self.updates, self.bad_updates, self.rank)) & 0x7FFF_FFFF)
+        nothing = nothing_to_learn(judged, self.settings)
+        still = nothing or (self.critic is not None and self.updates < self.settings.critic.warmup_updates)
+        rate = 0.0 if still else learning_rate(self.settings, self.updates)
+        steps = shares(len(trajectories), self.settings, self.seed, self.updates + self.bad_updates)
+        taken = self.steps.take(batch, steps, rate, still)
+        applied = still or taken.applied > 0
+        criticised = self.criticise(judged) if applied else {}
+        if applied:
+            self.updates += 1
+            self.credit_state = judged.credit.state
+        if taken.bad:
+            self._count_bad_update()
+        tokens = sum(len(trajectory) for trajectory in trajectories)
+        return (
+            taken.figures(self.settings)
+            | criticised
+            | _figures(trajectories, judged.credit)
+            | {
+                "learning_rate": rate,
+                "applied": float(applied),
+                "nothing_to_learn": float(nothing),
+                "bad_updates": float(self.bad_updates),
+                "tokens": float(tokens),
+                "tokens_per_second": tokens / max(sum(taken.seconds), 1e-9),
+                "prepare_seconds": prepare,
+            }
+        )
+
+    def batch(self, judged: Judged, version: int | None) -> Batch:
+        trajectories = judged.trajectories
+        batch = Batch(trajectories, by_trajectory(judged.credit.advantages, trajectories), version)
+        if self.settings.minibatches > 1:  # else the first step finds its own, exactly
+            batch.start = dict(enumerate(by_trajectory(judged.readings["logprobs"], trajectories)))
+        if self.settings.loss.kl or self.settings.credit.kl_penalty:
+            batch.reference = by_trajectory(judged.readings["reference"], trajectories)
+        return batch
+
+    def criticise(self, judged: Judged) -> dict[str, float]:
+        """Train the critic: on what credit says it should have read, or on targets of its own."""
+        if self.critic is None:
+            return {}
+        rate = critic_learning_rate(self.settings, self.updates)
+        if isinstance(self.critic, TurnCritics):
+            return self.critic.learn(judged.states, rate)
+        credit, trajectories = judged.credit, judged.trajectories
+        used = np.ones(len(credit.targets), bool) if credit.valued is None else credit.valued
+        targets, valued = by_trajectory(credit.targets, trajectories), by_trajectory(used, trajectories)
+        none, nowhere = np.empty(0, np.float32), np.empty(0, bool)
+        learned = self.critic.learn(
+            judged.states,
+            [np.concatenate([none, *(targets[i] for i in indices)]) for indices in judged.mine],
+            [np.concatenate([nowhere, *(valued[i] for i in indices)]) for indices in judged.mine],
+            rate,
+        )
+        read = judged.readings["values"]
+        return learned | {
+            "value_mean": float(read.mean()),
+            "value_explained": explained(read[used], credit.targets[used]),
+        }
+
+    def _count_bad_update(self) -> None:
+        self.bad_updates += 1
+        if self.bad_updates >= self.settings.max_bad_updates:
+            raise FloatingPointError(
+                f"{self.bad_updates} updates had a loss or gradient that is not finite (learner.max_bad_updates="
+                f"{self.settings.max_bad_updates}): lower learner.learning_rate, and look at loss, grad_norm and "
+                "logprob_gap_max of the updates before, and at the rewards"
+            )
+
+    def counters(self) -> dict[str, Any]:
+        return {"updates": self.updates, "bad_updates": self.bad_updates, "credit_state": self.credit_state}
+
+    def restore(self, counters: dict[str, Any]) -> None:
+        self.updates, self.bad_updates = counters["updates"], counters["bad_updates"]
+        self.credit_state = counters["credit_state"]
+
+
+def sampled_by(
+    trajectories: Sequence[Trajectory], start: np.ndarray, version: int | None, settings: LearnerSettings
+) -> np.ndarray:
+    """Log-probs by the weights that sampled each trained token, for credit: as the loss has them."""
+    masks = [trajectory.sequence.mask for trajectory in trajectories]
+    stored, versions = (
+        np.concatenate([getattr(t.sequence, name)[mask] for t, mask in zip(trajectories, masks, strict=True)])
+        for name in ("logprobs", "versions")
+    )
+    return stored if version is None or settings.corrects_fresh else np.where(versions == version, start, stored)
+
+
+def nothing_to_learn(judged: Judged, settings: LearnerSettings) -> bool:
+    """Whether no game of the batch went better than another. What is left of the gradient is then
+    the critic's error or the momentum of old steps, and AdamW moves the weights by it as by any other."""
+    if settings.loss.kl or settings.loss.entropy or settings.credit.kl_penalty:
+        return False  # they move the policy however games go
+    trajectories = judged.trajectories
+    if trajectories[0].kind == "reward" and trajectories[0].foreseen is None and len(trajectories) > 1:
+        first = np.cumsum([0, *(len(trajectory.rewards) for trajectory in trajectories)])[:-1]
+        if np.ptp(judged.credit.returns[first]) <= EQUAL:
+            return True
+    return not judged.credit.advantages.any()
+
+
+def _figures(trajectories: Sequence[Trajectory], credit: Credit) -> dict[str, float]:
+    first = np.cumsum([0, *(len(trajectory.rewards) for trajectory in trajectories)])[:-1]
+    return {
+        "trajectories": float(len(trajectories)),
+        "trained_tokens": float(len(credit.advantages)),
+        "alone": float(credit.alone),
+        "return_mean": float(credit.returns[first].mean()),
+        "advantage_mean": float(credit.advantages.mean()),
+        "advantage_std": float(credit.advantages.std()),
+    }

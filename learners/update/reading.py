@@ -1,0 +1,115 @@
+"""What the model is asked before an update changes it.
+
+    the policy    log-probs at the start of the update; the critic's states
+    the base      log-probs of the reference; the critic's states, if they are to be its
+
+Each is one forward pass over the batch without a gradient, made only if something reads it:
+each rank reads its own share, and all ranks exchange what they read, so that each of them
+can compute the credit of the whole batch and train any share of it. Critics of whole turns
+read the ends of utterances in the same pass, and all ranks get the states that they read.
+"""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from learners.batch.packing import by_trajectory, pack_to_read
+from learners.batch.trajectories import Trajectory
+from learners.credit import needs
+from learners.critic.tokens import States, head_inputs
+from learners.critic.transitions import Played, played
+from learners.critic.turns import AnyCritic, TurnCritics
+from learners.model.load import pack_logprobs
+from learners.model.reference import Reference, reads_reference
+from learners.settings import LearnerSettings
+
+Share = dict[int, dict[str, np.ndarray]]  # trajectory -> what was read of it
+
+
+class Reader:
+    def __init__(
+        self,
+        engine: Any,
+        settings: LearnerSettings,
+        temperature: float,
+        device: torch.device,
+        critic: AnyCritic | None,
+        reference: Reference | None,
+    ):
+        self.engine, self.settings, self.temperature, self.device = engine, settings, temperature, device
+        self.critic, self.reference = critic, reference
+        wanted = needs(settings.credit)
+        # with one minibatch the first step finds the log-probs of the start by itself
+        self.wants_start = "logprobs" in wanted or settings.minibatches > 1
+        self.wants_reference = reads_reference(settings)
+        self.by_turn = isinstance(critic, TurnCritics)
+
+    def read(
+        self, trajectories: list[Trajectory], mine: list[list[int]]
+    ) -> tuple[dict[str, np.ndarray], list[States] | Played]:
+        """Of the whole batch, by the names that credit knows them by; and what the critic learns
+        from: its states of this rank's share, or of the whole batch's turns."""
+        share: Share = {index: {} for indices in mine for index in indices}
+        states: list[States] = []
+        values_of = None if self.critic is None else self.settings.critic.states
+        self.engine.eval()
+        with torch.no_grad():
+            if self.wants_start or values_of == "policy":
+                name = "logprobs" if self.wants_start else None
+                states = self._ask(self.engine, trajectories, mine, share, name, values_of == "policy")
+            if self.wants_reference or values_of == "base":
+                name = "reference" if self.wants_reference else None
+                with self.reference.model() as model:
+                    found = self._ask(model, trajectories, mine, share, name, values_of == "base")
+                states = states or found
+        whole = self._gathered(share)
+        if not self.by_turn:
+            return whole, states
+        read = (whole.pop(name) for name in ("observed", "said", "closing"))
+        batch = played(trajectories, *read, self.settings.credit.gamma)
+        turns = sum(len(trajectory.rewards) for trajectory in trajectories)
+        return whole | self.critic.read(batch, turns), batch
+
+    def _ask(
+        self,
+        model: Any,
+        trajectories: list[Trajectory],
+        mine: list[list[int]],
+        share: Share,
+        name: str | None,
+        valued: bool,
+    ) -> list[States]:
+        """One forward pass over this rank's share. Puts the log-probs there under `name`, and if
+        `valued` what the critic makes of the states, which are the answer."""
+        states = []
+        for indices in mine:
+            chosen = [trajectories[i] for i in indices or [0]]  # an empty one keeps the ranks in lockstep
+            with head_inputs(getattr(model, "module", model)) as caught:
+                pack = pack_to_read(chosen, said=valued and self.by_turn)
+                logprobs = pack_logprobs(model, pack, self.temperature, self.device)
+            count = sum(int(trajectories[i].turn_tokens.sum()) for i in indices)
+            if valued:
+                states.append(States(caught[0][0], tokens=count))
+            if not indices:
+                continue
+            if name is not None:
+                read = by_trajectory(logprobs.double().cpu().numpy()[:count], chosen)
+                for index, own in zip(indices, read, strict=True):
+                    share[index][name] = own
+            if valued:
+                for index, own in zip(indices, self.critic.of_games(states[-1], chosen), strict=True):
+                    share[index] |= own
+        return states
+
+    def _gathered(self, share: Share) -> dict[str, np.ndarray]:
+        if not any((self.wants_start, self.wants_reference, self.critic is not None)):
+            return {}
+        shares: list[Share] = [{}] * self.settings.ranks
+        dist.all_gather_object(shares, share)
+        whole = [found for _, found in sorted((item for each in shares for item in each.items()), key=itemgetter(0))]
+        return {name: np.concatenate([found[name] for found in whole]) for name in whole[0]}

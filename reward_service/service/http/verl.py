@@ -1,0 +1,91 @@
+"""Samples as a custom reward function of verl gets them (read off its version 0.8).
+
+    compute_score(data_source, solution_str, ground_truth, extra_info) -> {"score": ..., ...}
+
+`data_source` names the game. verl decodes without special tokens and pays one number for a whole
+response. Where its agent loops took several turns (`extra_info["num_turns"]` above 2) the response
+holds the others' turns too, each role on a line of its own; its number is then the mean of the
+advantages, or the sum of the rewards, of the policy's turns. The prompt is not given to a reward function:
+it comes as `extra_info["prompt"]` or `extra_info["question"]`, text or messages, if the data set
+puts it there. Without it, answers to all prompts are compared with each other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from envs.episode import Episode
+from reward_service.service.errors import bad_sample
+from reward_service.service.http import dialogue
+from reward_service.service.http.chat_text import messages_of, role_lines, said
+from reward_service.service.http.dialogue import ASSISTANT, USER, Message
+from reward_service.settings.service import DialogueSettings
+from reward_service.shaper import ShapedRewards
+
+RUN = "verl"
+ONE_ANSWER = 2  # turns, as verl counts them: a prompt and a response
+
+
+class VerlRequest(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    data_source: str = Field(min_length=1, description="the game")
+    solution_str: str = Field(description="the decoded response")
+    ground_truth: Any = Field(None, description="the label: the outcome or the right answer, as the game is judged")
+    extra_info: dict[str, Any] | None = Field(
+        None, description="prompt or question, num_turns, outcome; the rest is not read"
+    )
+
+
+class VerlAnswer(BaseModel):
+    score: float = Field(description="value of the response")
+    outcome: float
+    version: int = Field(description="of the state that made the values")
+    kind: str = Field(description="advantage or reward")
+    values: list[float] = Field(description="of each turn of the policy in the response")
+
+
+def episode_of(request: VerlRequest, settings: DialogueSettings, request_id: str) -> tuple[Episode, int]:
+    """The episode, and how many of its last policy turns are the response."""
+    extra = request.extra_info or {}
+    response = _response(request.solution_str, extra.get("num_turns"))
+    messages = [*_prompt(extra), *response]
+    if "outcome" in extra:
+        outcome = dialogue.outcome_of("extra_info.outcome", DialogueSettings(), extra["outcome"], "")
+    else:
+        last = next(text for role, text in reversed(response) if role == ASSISTANT)
+        outcome = dialogue.outcome_of("ground_truth", settings, request.ground_truth, last)
+    number = dialogue.numbers(request_id, 1)[0]
+    episode = dialogue.episode_of(request.data_source, RUN, number, messages, outcome)
+    return episode, sum(role == ASSISTANT for role, _ in response)
+
+
+def _response(text: str, turns: Any) -> list[Message]:
+    if isinstance(turns, int) and turns > ONE_ANSWER:
+        return role_lines(text)
+    return [(ASSISTANT, said(text))]
+
+
+def _prompt(extra: dict[str, Any]) -> list[Message]:
+    for name in ("prompt", "question"):
+        given = extra.get(name)
+        if isinstance(given, str) and given.strip():
+            return messages_of(given) or [(USER, given)]
+        if isinstance(given, list):
+            try:
+                return [(str(each["role"]), str(each["content"])) for each in given]
+            except (KeyError, TypeError):
+                raise bad_sample(f"extra_info.{name}", "should be text, or messages with role and content") from None
+    return []
+
+
+def answer_of(episode: Episode, values: ShapedRewards, turns: int) -> VerlAnswer:
+    return VerlAnswer(
+        score=dialogue.worth(values, turns),
+        outcome=episode.outcome[ASSISTANT],
+        version=values.version,
+        kind=values.kind,
+        values=values.rewards[-turns:].tolist(),
+    )

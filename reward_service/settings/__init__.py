@@ -1,0 +1,1 @@
+"""Settings of the reward service. Plain pydantic: no torch, vllm or ray."""

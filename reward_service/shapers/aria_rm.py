@@ -1,0 +1,176 @@
+"""ARIA's reward model: learns the aggregated rewards, and values fresh utterances in their place.
+
+    target      A(h, a), the mean return of all turns that mean the same in the same situation  (aria)
+    model       s = f(history, utterance),  trained on  sum of w (f - A)^2 / sum of w  over the window
+    weight      w = 1/2 where |A - .5| < .05,  2 where A < .01 or A > .8,  else 1
+    answer      f of each turn, as its advantage for REINFORCE
+
+Intentions are the AriaShaper's, which this one asks and never changes: it aggregates as if alone,
+and until there is a model the answer is its own. What the model adds is that it reads the words
+and not the cluster, so an utterance in a situation that occurs once is valued by its likes.
+
+Models are trained every `every` updates on the window as it is then, beside the traffic, and only
+once there are intentions. A refit of either, space or model, is one job; where both are due they
+take turns, so that neither waits for the other for ever.
+
+The version of an answer is the model's; 0: answered by ARIA.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from envs.episode import Episode
+from envs.settings import GameSettings
+from reward_service.intentions.corpus import Embed
+from reward_service.intentions.pooling import values_of
+from reward_service.intentions.space import IntentionSpace
+from reward_service.models.estimator import Estimator
+from reward_service.models.examples import by_turn
+from reward_service.models.memory import Texts
+from reward_service.models.model import RewardModel
+from reward_service.settings.intentions import IntentionSettings
+from reward_service.settings.models import AriaRmSettings
+from reward_service.settings.rewards import RewardSettings
+from reward_service.shaper import ShapedRewards
+from reward_service.shapers.aria import AriaShaper
+
+
+class AriaRmShaper:
+    """`embed`: texts to unit rows, for intentions and model; by default each has the sentence-transformers
+    model of its settings."""
+
+    def __init__(
+        self,
+        settings: AriaRmSettings | None = None,
+        intentions: IntentionSettings | None = None,
+        embed: Embed | None = None,
+    ):
+        self.settings = settings or AriaRmSettings()
+        self.aria = AriaShaper(intentions, embed)
+        every, window = self.settings.every, self.aria.settings.aggregate.window
+        self.estimator = Estimator(
+            self.settings.model, "turn", first=self.settings.first, every=every, window=window, embed=embed
+        )
+        self._lock = threading.RLock()
+        self._model_next = False  # where space and model are both due
+
+    @classmethod
+    def made(cls, settings: RewardSettings, game: GameSettings) -> AriaRmShaper:
+        return cls(settings.aria_rm, settings.intentions)
+
+    @property
+    def version(self) -> int:
+        return self.estimator.version
+
+    def prepare(self, episode: Episode) -> None:
+        self.aria.prepare(episode)
+        self.estimator.memory.prepare(episode)
+
+    def shape(self, episodes: Sequence[Episode]) -> list[ShapedRewards]:
+        """All or nothing: a refused episode is counted, and changes nothing else."""
+        with self._lock:
+            memory = self.estimator.memory
+            told, rows = self.estimator.read(episodes)
+            answers = self.aria.shape(episodes)
+            memory.add(told, rows)
+            texts = memory.texts(told)
+            memory.expire()
+            self.estimator.batches += 1
+            model = self.estimator.model
+            if not model or not texts.games:
+                return [replace(answer, version=self.version) for answer in answers]
+            ends = np.cumsum([game.turns for game in texts.games])[:-1]
+            scores = dict(zip((g.place for g in texts.games), np.split(model.values(texts), ends), strict=True))
+            return [
+                ShapedRewards(
+                    number=game.identity[1],
+                    seat=game.player[1],
+                    rewards=scores[game.place].astype(np.float32),
+                    version=model.version,
+                    kind="advantage",
+                )
+                for each in told
+                for game in each.games
+            ]
+
+    # Refitting
+
+    def refit(self) -> Callable[[], RewardModel | IntentionSpace] | None:
+        """The model's snapshot is of now, whenever the work is done."""
+        with self._lock:
+            space = self.aria.refit()
+            if space and not (self._model_due and self._model_next):
+                return space
+            return self._training() if self._model_due else None
+
+    @property
+    def _model_due(self) -> bool:
+        return self.aria.space is not None and self.estimator.due
+
+    def _training(self) -> Callable[[], RewardModel]:
+        texts = self.estimator.memory.texts()
+        targets = self._targets(texts)
+        examples = by_turn(texts, targets, weights_of(targets, self.settings))
+        return partial(self.estimator.trained, texts, examples, self.version + 1, self.estimator.batches)
+
+    def _targets(self, texts: Texts) -> np.ndarray:
+        """The aggregated reward of every turn, as of now."""
+        found = {
+            (played.identity, trajectory.player): values_of(entry, self.aria.settings.aggregate)
+            for played in self.aria.window.episodes
+            for trajectory, entry in zip(played.trajectories, played.entries, strict=True)
+        }
+        return np.concatenate([found[game.place] for game in texts.games])
+
+    def publish(self, result: RewardModel | IntentionSpace) -> None:
+        with self._lock:
+            if isinstance(result, RewardModel):
+                self.estimator.publish(result)
+            else:
+                self.aria.publish(result)
+            self._model_next = not isinstance(result, RewardModel)
+
+    def saved(self, result: RewardModel | IntentionSpace) -> dict[str, Any]:
+        if isinstance(result, RewardModel):
+            return {"model": result.state()}
+        return {"intentions": self.aria.saved(result)}
+
+    def result_of(self, saved: dict[str, Any]) -> RewardModel | IntentionSpace:
+        if "model" in saved:
+            return self.estimator.result_of(saved["model"])
+        return self.aria.result_of(saved["intentions"])
+
+    # What is logged and saved
+
+    def metrics(self) -> dict[str, float]:
+        with self._lock:
+            model = {f"reward_model/{name}": value for name, value in self.estimator.metrics().items()}
+            return self.aria.metrics() | model
+
+    def state(self) -> dict[str, Any]:
+        return self.frozen()()
+
+    def frozen(self) -> Callable[[], dict[str, Any]]:
+        with self._lock:
+            aria, estimator, model_next = self.aria.frozen(), self.estimator.frozen(), self._model_next
+            return lambda: {"aria": aria(), "estimator": estimator(), "model_next": model_next}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        with self._lock:
+            self.aria.restore(state["aria"])
+            self.estimator.restore(state["estimator"])
+            self._model_next = state["model_next"]
+
+
+def weights_of(targets: np.ndarray, settings: AriaRmSettings) -> np.ndarray:
+    """float64: of each turn in the squared error, by its aggregated reward."""
+    near = np.abs(targets - settings.middle) < settings.middle_width
+    edge = (targets < settings.low) | (targets > settings.high)
+    return np.select([near, edge], [settings.middle_weight, settings.edge_weight], 1.0)

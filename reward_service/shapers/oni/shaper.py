@@ -1,0 +1,344 @@
+"""ONI: what the game pays, and beside it what an annotator finds helpful, asked for beside the traffic.
+
+    episodes -> captions -> new ones -> queue -> annotator -> answers -> reward model v+1
+                   |                                                        | publish
+                   +------------------------- reward model v <-------------+
+                                                   v
+    reward of a turn = c_ext r_ext + c_int r_int(caption) / n^beta      n: the caption's n-th time in its episode
+
+(Online Intrinsic Rewards for Decision Making Agents from Large Language Model Feedback.) Learners never wait
+for the annotator: rewards are made with the newest reward model that is published, none at first, and each
+names its version. r_int, by `model`:
+
+    retrieval        the answer itself, 0 where there is none
+    classification   1 where p(helpful) > eta, else 0
+    ranking          the score in deviations from its running mean, 0 where it is not above `threshold`
+
+A refit is one round of annotation: it takes batch after batch from the queue, the newest questions first, and
+trains the model after each. It ends when nothing is waiting, after `queue.batches` batches, or with a batch
+of which nothing was answered - the server is away, the rest may wait for the next round. Nothing it does shows
+before `publish`, so every answer of `shape` comes wholly from one version. What a round took stays pending
+until it is published; a round that broke off or was overtaken leaves it so, and the next one fails it as
+"lost", by the queue's rules.
+
+The state is a function of the batches and the answers. Where batches wait for refits (`max_staleness` 0),
+equal answers give equal rewards, and a restored shaper goes on as one that never stopped. Elsewhere what is
+pending at a checkpoint is asked again by whoever restores it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from envs.episode import Episode
+from envs.settings import GameSettings
+from reward_service.settings.oni import OniSettings
+from reward_service.settings.rewards import RewardSettings
+from reward_service.shaper import ShapedRewards
+from reward_service.shapers.oni.annotator import Annotator, Failed, Verdict, make_annotator
+from reward_service.shapers.oni.captions import captions_of, repetitions
+from reward_service.shapers.oni.features import Embed, Features
+from reward_service.shapers.oni.labels import Comparisons, Helpfulness, Labels
+from reward_service.shapers.oni.models import Answers, Running, Scorer, logistic
+from reward_service.shapers.oni.queue import Question, Queue
+from reward_service.shapers.outcome import OutcomeShaper
+from reward_service.shapers.paid import PaidShaper
+
+PAID_BY = {"outcome": OutcomeShaper, "game": PaidShaper}
+
+
+@dataclass(slots=True)
+class Round:
+    """What one round of annotation found."""
+
+    number: int
+    verdicts: list[tuple[Question, Verdict]]
+    rows: dict[str, np.ndarray]  # of captions that were new to the model
+    scorer: Scorer | None  # None: not trained
+    loss: float
+    updates: int  # policy updates whose gradient steps are in it
+
+    @property
+    def answers(self) -> list[tuple[Question, float]]:
+        return [(question, verdict) for question, verdict in self.verdicts if not isinstance(verdict, Failed)]
+
+
+class OniShaper:
+    """`annotator` and `embed` are for whoever brings their own; by default they are made as the settings say."""
+
+    def __init__(
+        self, settings: OniSettings, game: GameSettings, annotator: Annotator | None = None, embed: Embed | None = None
+    ):
+        self.settings, self.game = settings, game
+        self._annotator, self._embed = annotator, embed or self._model
+        self._lock = threading.RLock()
+        self.paid = PAID_BY[settings.extrinsic]()
+        self.queue = Queue(settings.queue.backlog, settings.queue.attempts, settings.queue.rest)
+        self.asking = (
+            Comparisons(settings.comparisons, settings.newest) if settings.model == "ranking" else Helpfulness()
+        )
+        self.labels = Labels(settings.distil.kept)
+        self.features = Features(self._embed)
+        self.scorer: Scorer | None = None  # none: all captions are worth nothing
+        self.running = Running(settings.remembered)
+        self.version = 0
+        self.updates = 0  # policy updates since the last that the model has made gradient steps for
+        self.loss = 0.0
+        self.paid_by_annotator = 0.0  # mean r_int of the last batch, before weights
+        self.round = 0
+
+    def _model(self, texts: Sequence[str]) -> np.ndarray:
+        from envs.text.embedding import embed
+
+        return embed(texts, self.settings.distil.embedding)
+
+    @classmethod
+    def made(cls, settings: RewardSettings, game: GameSettings) -> OniShaper:
+        return cls(settings.oni, game)
+
+    @property
+    def annotator(self) -> Annotator:
+        """Made when it is first needed: what is wrong with it is then an error of the batch, and said."""
+        if self._annotator is None:
+            self._annotator = make_annotator(self.settings, self.game)
+        return self._annotator
+
+    @property
+    def distils(self) -> bool:
+        return self.settings.model != "retrieval"
+
+    # Episodes in, rewards out
+
+    def prepare(self, episode: Episode) -> None:
+        """Embeds what the policy's seats did, for the embedder to remember."""
+        if self.distils:
+            told = zip(episode.turns, captions_of(episode, self.settings.caption), strict=True)
+            seats = episode.policy_seats()
+            for caption in dict.fromkeys(caption for turn, caption in told if caption and turn.seat in seats):
+                self._embed([caption])
+
+    def shape(self, episodes: Sequence[Episode]) -> list[ShapedRewards]:
+        self.annotator  # noqa: B018  (whatever is wrong with it is said before anything changes)
+        paid = self.paid.shape(episodes)
+        captions = [captions_of(episode, self.settings.caption) for episode in episodes]
+        with self._lock:
+            worth = self._worth(episodes, captions)
+            self._see(episodes, captions)
+            self.queue.tick()
+            self.updates += 1
+        for shaped in paid:
+            extra = self.settings.intrinsic_weight * np.array(worth[shaped.number, shaped.seat], np.float64)
+            shaped.rewards = (self.settings.extrinsic_weight * shaped.rewards + extra).astype(np.float32)
+            shaped.version = self.version
+        return paid
+
+    def _worth(self, episodes: Sequence[Episode], captions: list[list[str]]) -> dict[tuple[int, str], list[float]]:
+        """r_int / n^beta of each turn, by (ticket number, policy seat)."""
+        turns = [
+            (episode.ticket.number, turn.seat, caption, again)
+            for episode, told in zip(episodes, captions, strict=True)
+            for turn, caption, again in zip(episode.turns, told, repetitions(told), strict=True)
+            if turn.seat in episode.policy_seats()
+        ]
+        helpful = self._helpful([caption for _, _, caption, _ in turns])
+        worth: dict[tuple[int, str], list[float]] = {}
+        for (number, seat, _, again), value in zip(turns, helpful, strict=True):
+            worth.setdefault((number, seat), []).append(value / again**self.settings.beta)
+        self.paid_by_annotator = float(np.mean(helpful)) if helpful else 0.0
+        return worth
+
+    def _helpful(self, captions: list[str]) -> list[float]:
+        """r_int of each. The running mean and deviation are those with these captions in."""
+        if not self.distils:
+            return [self.labels.of(caption) for caption in captions]
+        told = [caption for caption in captions if caption]
+        if self.scorer is None or not told:
+            return [0.0] * len(captions)
+        distinct = list(dict.fromkeys(told))
+        scores = dict(zip(distinct, self.scorer.scores(self.features.of(distinct)), strict=True))
+        found = np.array([scores[caption] for caption in told], np.float64)
+        if self.settings.model == "ranking":
+            self.running.add(found)
+            normal = self.running.normalised(found)
+            values = np.where(normal > self.settings.threshold, normal, 0.0)
+        else:
+            values = (logistic(found) > self.settings.eta).astype(np.float64)
+        worth = iter(values.tolist())
+        return [next(worth) if caption else 0.0 for caption in captions]
+
+    def _see(self, episodes: Sequence[Episode], captions: list[list[str]]) -> None:
+        for episode, told in zip(episodes, captions, strict=True):
+            for turn, caption in zip(episode.turns, told, strict=True):
+                if caption and turn.seat in episode.policy_seats():
+                    for question in self.asking.questions(caption):
+                        if question not in self.labels:
+                            self.queue.see(question)
+
+    # Rounds of annotation
+
+    def refit(self) -> Callable[[], Round] | None:
+        with self._lock:
+            self.queue.lost()
+            if not self.queue.queued and not self._steps(self.queue.counts["labelled"], self.updates):
+                return None
+            self.round += 1
+            return partial(self._annotated, self.round, list(self.labels.answers.items()), self.scorer, self.updates)
+
+    def _steps(self, labelled: int, updates: int) -> int:
+        """Gradient steps due for policy updates."""
+        due = self.distils and labelled and labelled >= self.settings.distil.until
+        return updates * self.settings.distil.steps_per_update if due else 0
+
+    def _annotated(
+        self, number: int, known: list[tuple[Question, float]], scorer: Scorer | None, updates: int
+    ) -> Round:
+        settings, verdicts, rows, losses, before = self.settings, [], {}, [], scorer
+        labelled = self.queue.counts["labelled"]
+
+        def train(steps: int) -> None:
+            nonlocal scorer
+            answers = self._answers(known, rows)
+            scorer = scorer or Scorer.fresh(answers.rows.shape[1], settings.distil)
+            scorer, loss = scorer.trained(answers, steps, settings.distil)
+            losses.append(loss)
+
+        for _ in range(settings.queue.batches):
+            questions = self._take(number)
+            if not questions:
+                break
+            found = list(zip(questions, self.annotator.annotate(questions), strict=True))
+            verdicts += found
+            answered = [(question, verdict) for question, verdict in found if not isinstance(verdict, Failed)]
+            if not answered:
+                break
+            early = labelled < settings.distil.until
+            labelled += len(answered)
+            known += answered
+            if self.distils and early:
+                train(settings.distil.steps_per_batch)
+        if steps := self._steps(labelled, updates):
+            train(steps)
+        trained = scorer if scorer is not before else None
+        return Round(number, verdicts, rows, trained, losses[-1] if losses else self.loss, updates)
+
+    def _take(self, number: int) -> list[Question]:
+        """Nothing for a round that was given up for lost."""
+        with self._lock:
+            return self.queue.take(self.settings.queue.batch) if number == self.round else []
+
+    def _answers(self, known: list[tuple[Question, float]], rows: dict[str, np.ndarray]) -> Answers:
+        """The answers there are, each question's last; rows that had to be made are put into `rows`."""
+        latest = dict(known[-self.settings.distil.kept :])
+        places = {caption: place for place, caption in enumerate(dict.fromkeys(c for each in latest for c in each))}
+        for caption in places:
+            if caption not in self.features.rows and caption not in rows:
+                rows[caption] = self.features.row(caption)
+        table = np.stack([rows[caption] if caption in rows else self.features.rows[caption] for caption in places])
+        asked = np.array([[places[caption] for caption in question] for question in latest], np.int64)
+        return Answers(table, asked, np.array(list(latest.values()), np.float32))
+
+    def publish(self, result: Round) -> None:
+        with self._lock:
+            if result.number != self.round:
+                raise ValueError(f"annotation round {result.number} was overtaken by round {self.round}")
+            for question, verdict in result.verdicts:
+                if isinstance(verdict, Failed):
+                    self.queue.failed(question, verdict.reason)
+                else:
+                    self.queue.answered(question)
+            self.labels.add(result.answers)
+            if result.answers or result.scorer:
+                self.version += 1
+            self.scorer, self.loss = result.scorer or self.scorer, result.loss
+            self.features.keep(result.rows, self.labels.captions() if self.distils else ())
+            self.updates -= result.updates
+
+    def saved(self, result: Round) -> dict[str, Any]:
+        return {
+            "answers": [[list(question), verdict] for question, verdict in result.answers],
+            "failed": [
+                [list(question), verdict.reason] for question, verdict in result.verdicts if isinstance(verdict, Failed)
+            ],
+            "captions": list(result.rows),
+            "rows": np.stack(list(result.rows.values())) if result.rows else None,
+            "scorer": result.scorer.state() if result.scorer else None,
+            "loss": result.loss,
+            "updates": result.updates,
+        }
+
+    def result_of(self, saved: dict[str, Any]) -> Round:
+        """Its questions are pending again, as they were when it was published."""
+        answers = [(tuple(question), answer) for question, answer in saved["answers"]]
+        failed = [(tuple(question), Failed(reason)) for question, reason in saved["failed"]]
+        rows = dict(zip(saved["captions"], np.asarray(saved["rows"]), strict=True)) if saved["captions"] else {}
+        scorer = Scorer.of_state(saved["scorer"]) if saved["scorer"] else None
+        with self._lock:
+            self.queue.claim([question for question, _ in (*answers, *failed)])
+            return Round(self.round, [*answers, *failed], rows, scorer, saved["loss"], saved["updates"])
+
+    # What is logged and saved
+
+    def metrics(self) -> dict[str, float]:
+        with self._lock:
+            found = self.queue.metrics() | {
+                "version": float(self.version),
+                "answers": float(len(self.labels)),
+                "helpful": self.paid_by_annotator,
+            }
+            if self.distils:
+                found |= {"loss": self.loss, "gradient_steps": float(self.scorer.steps if self.scorer else 0)}
+            if self.settings.model == "ranking":
+                found |= {"score_mean": self.running.mean, "score_deviation": float(np.sqrt(self.running.variance))}
+            if self._annotator is not None:
+                found |= self._annotator.metrics()
+        return {f"oni/{name}": value for name, value in found.items()}
+
+    def state(self) -> dict[str, Any]:
+        return self.frozen()()
+
+    def frozen(self) -> Callable[[], dict[str, Any]]:
+        with self._lock:
+            parts = {name: _copied(getattr(self, name)) for name in ("queue", "asking", "labels", "features")}
+            scorer = self.scorer
+            plain = {
+                "model": self.settings.model,
+                "version": self.version,
+                "updates": self.updates,
+                "loss": self.loss,
+                "helpful": self.paid_by_annotator,
+                "running": [self.running.count, self.running.mean, self.running.variance],
+            }
+
+        def made() -> dict[str, Any]:
+            large = {name: part.state() for name, part in parts.items()}
+            return plain | large | {"scorer": scorer.state() if scorer else None}
+
+        return made
+
+    def restore(self, state: dict[str, Any]) -> None:
+        if state["model"] != self.settings.model:
+            raise ValueError(f"the state is of reward.oni.model={state['model']}, not of {self.settings.model}")
+        with self._lock:
+            self.round += 1  # whatever is under way is of another state
+            self.version, self.updates, self.loss = state["version"], state["updates"], state["loss"]
+            self.paid_by_annotator = state["helpful"]
+            self.queue.restore(state["queue"])
+            self.asking.restore(state["asking"])
+            self.labels.restore(state["labels"])
+            self.features.restore(state["features"])
+            self.scorer = Scorer.of_state(state["scorer"]) if state["scorer"] else None
+            self.running = Running(self.settings.remembered, *state["running"])
+
+
+def _copied(part: Any) -> Any:
+    """With dictionaries of its own; what they hold is never changed in place."""
+    other = copy(part)
+    vars(other).update({name: value.copy() for name, value in vars(part).items() if isinstance(value, dict)})
+    return other
