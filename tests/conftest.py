@@ -29,23 +29,24 @@ STARTS_RAY = {
 }
 
 
-def shares_ray(module: str) -> bool:
+@cache
+def shares_ray(module: Path) -> bool:
     """Asks for `ray_cluster`, or for `learners`, which are processes of it."""
-    text = (Path(__file__).parent / f"{module}.py").read_text()
+    text = module.read_text()
     return "ray_cluster" in text or "(learners" in text
 
 
-def part(module: str) -> str:
+def part(module: Path) -> str:
     """What is run by one process, in one go."""
-    if module in STARTS_RAY:
+    if module.stem in STARTS_RAY:
         return "own Ray"
-    return "shared Ray" if shares_ray(module) else module
+    return "shared Ray" if shares_ray(module) else module.stem
 
 
 def pytest_collection_modifyitems(items):
     order = {"own Ray": 0, "shared Ray": 2}
     # test_places connects to nodes of its own, and others of its part leave the shared cluster connected
-    items.sort(key=lambda item: (order.get(part(item.path.stem), 1), item.path.stem != "test_places"))
+    items.sort(key=lambda item: (order.get(part(item.path), 1), item.path.stem != "test_places"))
 
 
 def pytest_xdist_make_scheduler(config, log):
@@ -53,7 +54,7 @@ def pytest_xdist_make_scheduler(config, log):
 
     class Parts(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return part(Path(nodeid.partition("::")[0]).stem)
+            return part(config.rootpath / nodeid.partition("::")[0])
 
     return Parts(config, log)
 
@@ -97,7 +98,7 @@ def ray_cluster():
 @pytest.fixture(scope="session")
 def learners(ray_cluster, tiny_model):
     """Two ranks, which become what a test asks for."""
-    from tests.learner_pair import Learners
+    from tests.support.learner_pair import Learners
 
     pair = Learners(ray_cluster, str(tiny_model))
     yield pair

@@ -1,0 +1,62 @@
+"""The sweep of recipes and layers: what is in it, its rule, and one run of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.lab.store import Store
+from benchmarks.lab.trial import Record
+from benchmarks.safety import LAYERS, RECIPES, SHAPERS, below, combinations, digest, page, pooled, resolved, run
+
+RECIPES_HERE = Path(__file__).parents[2] / "recipes"
+ELSEWHERE = {"parrot", "twenty_questions"}  # of games/, others under a second name
+LEFT_OUT = {"two_workers", "tiny_lora"}  # benchmarks/safety.py says why
+
+
+def test_every_recipe_and_layer_is_in_it_or_left_out_by_name():
+    games = {path.stem for path in (RECIPES_HERE / "games").glob("*.yaml")} - ELSEWHERE
+    alone = {path.stem for path in RECIPES_HERE.glob("*.yaml") if not path.stem.startswith("gpu")} - LEFT_OUT
+    assert {name.removeprefix("games/") for name in RECIPES} == games | alone
+    assert {path.stem for path in (RECIPES_HERE / "shapers").glob("*.yaml")} - {"oni_endpoint"} == set(SHAPERS)
+    assert {path.stem for path in (RECIPES_HERE / "credit").glob("*.yaml")} - {"critic_1b"} == set(LAYERS)
+    found = combinations(2)
+    assert {trials[0].recipe for trials in found if trials[0].layer is None} > set(RECIPES)
+    assert all([trial.seed for trial in trials] == [0, 1] for trials in found)
+    taken = {(trials[0].recipe, trials[0].layer) for trials in found}
+    assert ("demo", "grpo") in taken and ("demo", "twosome") not in taken, "the demo lists no actions"
+
+
+def test_records_answer_for_what_was_set():
+    assert (
+        digest(resolved("demo", None, 0)) != digest(resolved("demo", "grpo", 0)) != digest(resolved("demo", "rloo", 0))
+    )
+    assert digest(resolved("demo", "grpo", 0)) == digest(resolved("demo", "grpo", 0))
+
+
+@pytest.mark.parametrize(("change", "error", "low"), [(-0.1, 0.05, True), (-0.1, 0.052, False), (0.1, 0.01, False)])
+def test_below_is_below_by_more_than_luck(change, error, low):
+    assert below(change, error) is low
+
+
+def test_one_seed_below_marks_the_combination_however_the_others_ended(tmp_path):
+    store = Store(tmp_path / "safety.jsonl")
+    demo = combinations(3, ["demo + grpo"])
+    (trials,) = demo
+    for trial, change in zip(trials, (0.3, -0.1, 0.3), strict=True):
+        figures = {"change": change, "error": 0.04}
+        store.put(trial, Record({}, untrained={"score": 0.3}, final=0.3 + change, figures=figures))
+    assert pooled([store.get(trial) for trial in trials]) == pytest.approx((0.5 / 3, 0.04 / 3**0.5))
+    line = page(store, demo).splitlines()[2]
+    assert line == "| demo + grpo | 30 | 60, 20, 60 | +16.7 ± 4.5 | **below** |"
+    assert page(Store(tmp_path / "none.jsonl"), demo).endswith("not run: demo + grpo")
+
+
+def test_a_run_of_it():
+    (trial,), *_ = combinations(1, ["parrot"])
+    record = run(replace(trial, updates=3, games=20))
+    assert len(record.outcomes) == 3 and record.figures["change"] == pytest.approx(
+        record.final - record.untrained["score"]
+    )

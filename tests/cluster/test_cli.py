@@ -1,0 +1,223 @@
+"""The command line as a person meets it: subprocesses for what must hold of a fresh process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cluster.commands import cli
+from cluster.recipe.config import RunConfig
+from cluster.recipe.reading import load_recipe
+from cluster.record.checkpoints import CheckpointStore
+from cluster.record.run_folder import RunFolder
+
+ROOT = Path(__file__).parents[2]
+DEMO = str(ROOT / "recipes" / "demo.yaml")
+
+
+def parley(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "cluster", *arguments],
+        cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", [["train", DEMO, "--dry-run"], ["train", DEMO, "rollout.workrs=2"], ["games"]])
+def test_nothing_heavy_is_imported_before_it_is_needed(arguments):
+    program = f"""
+        import sys
+        from cluster.commands.cli import main
+        code = main({arguments!r})
+        heavy = sorted({{"torch", "vllm", "ray", "transformers", "deepspeed"}} & set(sys.modules))
+        print("HEAVY", code, heavy, file=sys.stderr)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert done.stderr.splitlines()[-1] == f"HEAVY {2 if 'rollout.workrs=2' in arguments else 0} []"
+
+
+def test_a_mistake_is_one_line_on_stderr_and_exit_code_2():
+    done = parley("train", DEMO, "learner.zero=5")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "parley: command line: learner.zero: 5 is not one of 0, 1, 2, 3\n"
+
+
+def test_debug_shows_the_traceback():
+    done = parley("train", DEMO, "learner.zero=5", PARLEY_DEBUG="1")
+    assert done.returncode != 0
+    assert "Traceback" in done.stderr and "learner.zero: 5 is not one of" in done.stderr
+
+
+def test_a_dry_run_prints_a_recipe_and_the_placement_and_makes_no_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    overrides = ["rollout.workers=2", "learner.ranks=2", "learner.zero=3", "learner.cpus_per_rank=1.5"]
+    assert cli.main(["train", DEMO, overrides[0], "--dry-run", "--machine", "2x4x80", *overrides[1:]]) == 0
+    printed = capsys.readouterr().out
+    assert RunConfig(**yaml.safe_load(printed)) == load_recipe(DEMO, overrides)
+    plan = dict(line[2:].split("  ", 1) for line in printed.splitlines() if line.startswith("# ") and "  " in line)
+    assert {name: plan[name].strip() for name in ("machine", "learner", "engine", "weights go by", "cards")} == {
+        "machine": "CUDA build, 2 nodes x 4 cards of 80 GiB",
+        "learner": "2 ranks on 1 GPU and 1.5 CPU, bfloat16, sdpa, ZeRO-3, all weights",
+        "engine": "2 workers on 1 GPU and 1 CPU, bfloat16, vllm",
+        "weights go by": "nccl",
+        "cards": "0: rank 0   1: rank 1   6: worker 0   7: worker 1",
+    }
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_of_every_command_reads(capsys):
+    for command in ("", "train", "resume", "evaluate", "doctor", "games", "config", "version"):
+        with pytest.raises(SystemExit) as stop:
+            cli.main([*command.split(), "--help"])
+        assert stop.value.code == 0
+        text = capsys.readouterr().out
+        assert f"usage: parley {command}".strip() in text
+        assert max(map(len, text.splitlines())) < 400
+
+
+def test_config_lists_settings_with_their_meaning(capsys):
+    assert cli.main(["config", "learner.credit"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "learner.credit.gamma = 1.0" in lines and "    discount between turns" in lines
+    assert not any(line.startswith("rollout") for line in lines)
+    assert cli.main(["config", "learner.credi.gamma"]) == 2
+    assert "did you mean learner.credit.gamma?" in capsys.readouterr().err
+
+
+@pytest.fixture
+def finished_run(tmp_path) -> Path:
+    """A run folder with a checkpoint at update 4, made without training."""
+    with RunFolder.create(load_recipe(None, [f"output={tmp_path}", "updates=4"])) as folder:
+
+        def write(path: Path) -> None:
+            (path / "policy").mkdir()
+            (path / "policy" / "config.json").write_text("{}")
+
+        CheckpointStore(folder.checkpoints, keep=2).save(4, write)
+    return folder.path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "line"),
+    [
+        (["resume", "{run}", "seed=3"], 2, "resume cannot change 'seed'"),
+        (["resume", "{run}", "updates=3"], 2, "updates=3, but {run} is already at update 4"),
+        (["resume", "{run}/nowhere"], 1, "no run folder at '{run}/nowhere'"),
+        (["resume", "{run}/checkpoints"], 1, "is no run folder: it holds no config.yaml"),
+        (["evaluate", "{run}", "--checkpoint", "7"], 1, "no complete checkpoint '7'; it has: update-000004"),
+        (["evaluate", "{run}", "--recipe", "x.yaml"], 2, "--recipe is for evaluating a model"),
+        (["evaluate", "{run}/checkpoints/update-000004/nowhere"], 2, "model.path: no model folder at"),
+        (["evaluate", "embedded", "--checkpoint", "best"], 2, "--checkpoint chooses among a run's checkpoints"),
+    ],
+)
+def test_resume_and_evaluate_refuse_what_cannot_be(finished_run, capsys, arguments, code, line):
+    run = str(finished_run)
+    before = (finished_run / "config.yaml").read_bytes()
+    assert cli.main([argument.format(run=run) for argument in arguments]) == code
+    printed = capsys.readouterr().err
+    assert line.format(run=run) in printed and printed.count("\n") == 1
+    assert (finished_run / "config.yaml").read_bytes() == before
+    assert [path.name for path in finished_run.parent.iterdir()] == [finished_run.name]
+
+
+def test_a_game_without_the_policy_measures_nothing(finished_run, capsys):
+    assert cli.main(["evaluate", str(finished_run), "game.players={guesser: scripted:expert}"]) == 2
+    assert "game.players leaves no seat to the policy: nothing would be measured" in capsys.readouterr().err
+
+
+def test_resume_without_a_checkpoint_says_so(tmp_path, capsys):
+    with RunFolder.create(load_recipe(None, [f"output={tmp_path}"])) as folder:
+        pass
+    assert cli.main(["resume", str(folder.path)]) == 1
+    assert "holds no complete checkpoint to resume from" in capsys.readouterr().err
+
+
+def test_ctrl_c_is_one_line_that_says_how_to_go_on(finished_run):
+    """SIGINT to a real process inside a run's context."""
+    program = f"""
+        import sys, time
+        from cluster.commands import cli
+        from cluster.record.run_folder import RunFolder
+        def command(asked):
+            with RunFolder.open({str(finished_run)!r}) as folder, cli.continuing(folder):
+                print("ready", flush=True)
+                time.sleep(30)
+        cli.version = command
+        sys.exit(cli.main(["version"]))
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    _, printed = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert printed == f"\nparley: stopped: update-000004 is saved; go on with: parley resume {finished_run}\n"
+
+
+def test_doctor_names_what_to_mend(monkeypatch, capsys):
+    from cluster.commands import doctor
+
+    monkeypatch.setattr(doctor, "CHECKS", [check for check in doctor.CHECKS if check is not doctor.imports])
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    assert cli.main(["doctor"]) == 0
+    assert capsys.readouterr().out.rstrip().endswith("ready")
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert cli.main(["doctor"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("fail  g++") and "apt-get install g++" in line for line in lines)
+    assert lines[-1] == "1 to mend"
+
+
+def test_doctor_survives_an_import_that_crashes(tmp_path, monkeypatch):
+    from cluster.commands import doctor
+
+    (tmp_path / "crashing.py").write_text("import os; os.abort()")
+    (tmp_path / "lacking.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert doctor.import_error("crashing") == f"crashed with signal {signal.SIGABRT.value}"
+    assert doctor.import_error("lacking") == "RuntimeError: operator torchvision::nms does not exist"
+    assert doctor.import_error("json") is None
+
+
+def test_version_is_the_installed_one(capsys):
+    assert cli.main(["version"]) == 0
+    assert "ray 2." in capsys.readouterr().out
+
+
+def test_the_summary_on_the_terminal_holds_the_figures_of_summary_json(finished_run):
+    from io import StringIO
+
+    from rich.console import Console
+
+    from cluster.record.terminal import Show, sparkline
+
+    summary = {
+        "game": "twenty_questions", "updates": 4, "held_out_games": 400,
+        "win_rate_before": 0.275, "win_rate_before_interval": [0.2336, 0.3208],
+        "win_rate_after": 0.4625, "win_rate_after_interval": [0.4142, 0.5115],
+    }  # fmt: skip
+    screen = StringIO()
+    with RunFolder.open(finished_run) as folder:
+        folder.write_summary(summary)
+        with Show(load_recipe(None), folder, Console(file=screen, soft_wrap=True)) as show:
+            show.finished(json.loads((finished_run / "summary.json").read_text()))
+    printed = screen.getvalue()
+    assert "before  27.5 %  (95 % interval 23.4 - 32.1)" in printed
+    assert "after   46.2 %  (95 % interval 41.4 - 51.1)" in printed or "after   46.3 %" in printed
+    assert f"parley resume {finished_run} updates=8" in printed
+    assert sparkline([0.0, 0.5, 1.0]) == "▁▅█" and sparkline([1.0, 1.0]) == "▁▁"
+    assert len(sparkline([float(i) for i in range(1000)])) == 48

@@ -1,0 +1,67 @@
+"""Under ZeRO-3 no rank ever holds a whole model: not while it is loaded, and not as a reference."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+from learners.batch.trajectories import collect
+from learners.model.load import adapter_config, load_model
+from learners.settings import LearnerSettings
+from tests.support.learner_batches import make_batch
+
+BATCH = make_batch(10, seed=21)
+
+
+@pytest.fixture(scope="module")
+def larger_model(tmp_path_factory):
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    folder = tmp_path_factory.mktemp("larger")
+    shape = {"hidden_size": 512, "intermediate_size": 1536, "num_attention_heads": 8, "num_hidden_layers": 12}
+    LlamaForCausalLM(LlamaConfig(vocab_size=8000, **shape)).save_pretrained(folder, max_shard_size="50MB")
+    return str(folder), 12 * (4 * 512**2 + 3 * 512 * 1536 + 2 * 512) + 2 * 8000 * 512 + 512
+
+
+def test_a_rank_comes_to_hold_its_part_alone(learners, larger_model):
+    """In bfloat16, from files in float32, so that nothing is used as it lies on disk."""
+    folder, elements = larger_model
+    learners.become(zero=3)
+    whole, sharded = (learners.peak_of_loading(folder, sharded) for sharded in (False, True))
+    assert [held for _, held in whole] == [elements] * 2
+    assert all(peak >= 0.98 * 2 * elements for peak, _ in whole)
+    assert all(abs(held - elements / 2) < 0.001 * elements for _, held in sharded)
+    assert all(peak < 0.75 * 2 * elements for peak, _ in sharded), "its half, and one layer's tensor"
+
+
+def test_an_adapter_names_its_base_as_the_hub_does(tiny_model, tmp_path):
+    """And not the folder of one node's cache."""
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    cached = tmp_path / "models--someone--small-model" / "snapshots" / commit
+    shutil.copytree(tiny_model, cached)
+    for folder, expected in ((cached, ("someone/small-model", commit)), (tiny_model, (str(tiny_model), None))):
+        said = adapter_config(load_model(str(folder), LearnerSettings(lora={"rank": 2}), 0))
+        assert (said["base_model_name_or_path"], said["revision"]) == expected
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2", "gemma3_text", "gpt_neox", "qwen3_moe"])
+def test_in_shards_comes_the_same_model(learners, folder_of, family):
+    """Also experts that a checkpoint holds apart, and what is computed in float32 beside weights in bfloat16."""
+    learners.become(zero=3)
+    assert learners.loaded_otherwise(str(folder_of(family, True))) == [[], []]
+
+
+def test_a_reference_is_cut_up_and_says_the_same(learners):
+    trajectories = collect(*BATCH)
+    read, held = {}, {}
+    for zero in (2, 3):
+        learners.become(zero=zero, loss={"kl": 0.1}, minibatches=2)
+        held[zero] = learners.frozen_elements()
+        assert learners.call("update", *BATCH)["applied"] == 1
+        read[zero] = [found["reference"] for found in learners.readings(trajectories)]
+        now = [found["logprobs"] for found in learners.readings(trajectories)]
+        assert all(np.abs(a - b).max() > 1e-3 for a, b in zip(read[zero], now, strict=True)), "the policy has moved"
+    assert held[3] < 0.1 * held[2]
+    assert all(np.abs(a - b).max() < 1e-5 for a, b in zip(read[2], read[3], strict=True))

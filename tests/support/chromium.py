@@ -1,0 +1,189 @@
+"""A real browser for the tests of pages: headless Chromium over its DevTools protocol.
+
+    with Browser() as browser:
+        page = browser.open(path, width=1280)
+        page.evaluate("document.title")
+
+Every page keeps what went wrong in it (`complaints`: console errors, uncaught exceptions,
+refused policies) and every address it asked for beside its own (`requests`).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from websockets.sync.client import ClientConnection, connect
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+INSTALL = "no Chromium on this machine: apt-get install -y chromium"
+SECONDS = 30.0  # for the browser to start, and for each answer
+
+
+def installed() -> str | None:
+    return next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+class Browser:
+    def __init__(self):
+        self.profile = tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True)
+        self.process = subprocess.Popen(
+            [
+                installed(), "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                "--disable-background-networking", "--no-first-run", "--hide-scrollbars", "--force-color-profile=srgb",
+                "--remote-debugging-port=0", f"--user-data-dir={self.profile.name}", "about:blank",
+            ],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        self.port = self._port()
+        self.connections = ExitStack()
+
+    def _port(self) -> int:
+        told, deadline = Path(self.profile.name) / "DevToolsActivePort", time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
+            if told.is_file() and told.read_text().count("\n"):
+                return int(told.read_text().split()[0])
+            assert self.process.poll() is None, "Chromium ended while it started"
+            time.sleep(0.05)
+        raise TimeoutError("Chromium did not start")
+
+    def open(self, path: Path, **size: int) -> Page:
+        address = (Path(self.profile.name) / "DevToolsActivePort").read_text().split()[1]
+        with connect(f"ws://127.0.0.1:{self.port}{address}") as whole:
+            whole.send(json.dumps({"id": 1, "method": "Target.createTarget", "params": {"url": "about:blank"}}))
+            target = json.loads(whole.recv(timeout=SECONDS))
+            while target.get("id") != 1:
+                target = json.loads(whole.recv(timeout=SECONDS))
+        page = f"ws://127.0.0.1:{self.port}/devtools/page/{target['result']['targetId']}"
+        page = Page(self.connections.enter_context(connect(page, max_size=2**26)), path.as_uri())
+        page.show(**size)
+        return page
+
+    def __enter__(self) -> Browser:
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self.connections.close()
+        self.process.terminate()
+        self.process.wait(timeout=SECONDS)
+        self.profile.cleanup()
+
+
+class Page:
+    def __init__(self, socket: ClientConnection, url: str):
+        self.socket, self.url = socket, url
+        self.calls, self.complaints, self.requests, self.loaded = 0, [], [], False
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        self.calls += 1
+        self.socket.send(json.dumps({"id": self.calls, "method": method, "params": parameters}))
+        while True:
+            told = self._next()
+            if told.get("id") == self.calls:
+                assert "error" not in told, f"{method}: {told['error']}"
+                return told["result"]
+
+    def _next(self) -> dict[str, Any]:
+        told = json.loads(self.socket.recv(timeout=SECONDS))
+        what, about = told.get("method"), told.get("params", {})
+        if what == "Runtime.exceptionThrown":
+            self.complaints.append(about["exceptionDetails"]["exception"].get("description", str(about)))
+        elif what == "Runtime.consoleAPICalled" and about["type"] in ("error", "warning", "assert"):
+            self.complaints.append(str(about["args"]))
+        elif what == "Log.entryAdded":
+            self.complaints.append(about["entry"]["text"])
+        elif what == "Network.requestWillBeSent" and about["request"]["url"] != self.url:
+            self.requests.append(about["request"]["url"])
+        elif what == "Page.loadEventFired":
+            self.loaded = True
+        return told
+
+    def show(self, width: int = 1280, height: int = 900, dark: bool = False, touch: bool = False) -> None:
+        """Load the page anew at this size and in this theme."""
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=touch)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.call("Emulation.setEmulatedMedia", features=[scheme])
+        self.loaded = False
+        self.call("Page.navigate", url=self.url)
+        deadline = time.monotonic() + SECONDS
+        while not self.loaded:
+            assert time.monotonic() < deadline, f"{self.url} did not load"
+            self._next()
+        self.settle()
+
+    def settle(self) -> None:
+        """Until what is due now is drawn."""
+        self.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
+
+    def evaluate(self, expression: str) -> Any:
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    def move(self, x: float, y: float) -> None:
+        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+        self.settle()
+
+    def click(self, x: float, y: float) -> None:
+        self.move(x, y)
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+        self.settle()
+
+    def press(self, key: str) -> None:
+        for kind in ("keyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key=key)
+        self.settle()
+
+    def picture(self, whole: bool = True, **clip: float) -> bytes:
+        """PNG of the whole page, or of what is seen of it."""
+        options: dict[str, Any] = {"captureBeyondViewport": whole}
+        if clip:
+            options["clip"] = {"scale": 1, **clip}
+        return base64.b64decode(self.call("Page.captureScreenshot", format="png", **options)["data"])
+
+
+# name of a picture -> width, dark, what it begins and ends with
+PICTURES = {
+    "light": (1280, False, "body", "#intentions .two"),
+    "dark": (1280, True, "#games", "#games"),
+    "phone_light": (390, False, "body", "#learning"),
+    "phone_dark": (390, True, "#intentions", "#ranks"),
+}
+COMPARED = {"compared": (1280, False, "body", "#compared")}
+
+
+def main(report: str, folder: str) -> None:
+    """Pictures of a report: `python -m tests.support.chromium PAGE FOLDER`; of one that compares runs its
+    comparison."""
+    from PIL import Image
+
+    def edges(selector: str) -> list[float]:
+        box = f"document.querySelector('{selector}').getBoundingClientRect()"
+        return page.evaluate(f"(() => {{ const b = {box}; return [b.top + scrollY, b.bottom + scrollY]; }})()")
+
+    with Browser() as browser:
+        page = browser.open(Path(report).resolve())
+        several = page.evaluate("document.getElementById('compared') !== null")
+        for name, (width, dark, first, last) in (COMPARED if several else PICTURES).items():
+            page.show(width=width, dark=dark)
+            page.show(width=width, dark=dark, height=page.evaluate("document.documentElement.scrollHeight"))
+            top, bottom = edges(first)[0], edges(last)[1] + 20
+            taken = page.picture(x=0, y=top, width=width, height=bottom - top)
+            picture = Image.open(BytesIO(taken)).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+            picture.save(Path(folder, f"report_{name}.png"), optimize=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

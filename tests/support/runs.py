@@ -1,0 +1,74 @@
+"""Whole runs for tests: small configurations, and what must hold of every run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from cluster.recipe.config import RunConfig
+from cluster.record.run_folder import RunFolder
+
+ROOT = Path(__file__).parents[2]
+
+SMALL = {
+    "updates": 3,
+    "batch_episodes": 8,
+    "max_staleness": 1,
+    "game": {"name": "parrot"},
+    "rollout": {
+        "cpus_per_worker": 0.5,
+        "max_utterance_tokens": 8,
+        "engine": {"max_sequences": 16, "max_context": 128, "cpu_cache_gib": 0.25},
+    },
+    "learner": {"cpus_per_rank": 0.5},
+    "evaluation": {"episodes": 8},
+    "checkpoint": {"every": 1, "keep": 2},
+}
+
+
+def command(*words: str) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-u", "-m", "cluster", *words],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def merged(base: dict, extra: dict) -> dict:
+    out = dict(base)
+    for key, value in extra.items():
+        out[key] = merged(out[key], value) if isinstance(value, dict) and isinstance(out.get(key), dict) else value
+    return out
+
+
+def config_for(model: Path, output: Path, **changes) -> RunConfig:
+    return RunConfig(**merged(SMALL, {"model": {"path": str(model)}, "output": str(output), **changes}))
+
+
+def run(config: RunConfig) -> tuple[dict, RunFolder]:
+    from cluster.run.session import train
+
+    folder = RunFolder.create(config)
+    with folder:
+        return train(config, folder), folder
+
+
+def metrics_of(folder: RunFolder) -> list[dict]:
+    rows = [json.loads(line) for line in folder.metrics.read_text().splitlines()]
+    return [row for row in rows if "learner/loss" in row]
+
+
+def assert_whole(summary: dict, folder: RunFolder, updates: int, batch: int) -> None:
+    ledger = summary["ledger"]
+    assert ledger["ledger/consumed"] == updates * batch
+    assert ledger["ledger/issued"] == ledger["ledger/consumed"] + ledger["ledger/reissued"] + ledger["ledger/dropped"]
+    rows = metrics_of(folder)
+    assert [row["update"] for row in rows] == list(range(1, updates + 1))
+    assert all(row["sync/parity_gap"] < 1e-4 for row in rows)
+    assert all(row["rollout/staleness"] <= 1 for row in rows)
+    assert all(row["learner/grad_norm"] > 0 for row in rows), "nothing was learned, so nothing was tested"
+    assert all(row["learner/logprob_gap_max"] < 1e-4 for row in rows)

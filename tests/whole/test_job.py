@@ -1,0 +1,141 @@
+"""`ray job submit` on a fresh local cluster with token authentication, as a user would."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+ROOT = Path(__file__).parents[2]
+RAY = str(Path(sys.executable).parent / "ray")
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """A head node in a process of its own; ended through that process alone."""
+    token = tmp_path_factory.mktemp("cluster") / "token"
+    token.write_text(secrets.token_hex(32))
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(token),
+    }
+    environment.pop("RAY_ADDRESS", None)
+    gcs, dashboard, agent, metrics, client = free_ports(5)
+    folder = Path("/tmp") / f"parley-job-{os.getpid()}"  # Ray's sockets need a short path
+    head = subprocess.Popen(
+        [RAY, "start", "--head", "--block", f"--port={gcs}", f"--dashboard-port={dashboard}",
+         f"--dashboard-agent-listen-port={agent}", f"--metrics-export-port={metrics}",
+         f"--ray-client-server-port={client}", "--min-worker-port=11000", "--max-worker-port=11200",
+         "--num-cpus=3", f"--temp-dir={folder}", "--object-store-memory=300000000"],
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    try:
+        wait_for(f"http://127.0.0.1:{dashboard}/api/version", 60, head, environment)
+        yield {"dashboard": dashboard, "metrics": metrics, "environment": environment}
+    finally:
+        head.send_signal(signal.SIGTERM)
+        head.wait(timeout=30)
+
+
+def wait_for(url: str, seconds: float, head: subprocess.Popen, environment: dict) -> None:
+    token = Path(environment["RAY_AUTH_TOKEN_PATH"]).read_text()
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if head.poll() is not None:
+            raise RuntimeError(f"ray start ended: {head.stdout.read()[-2000:]}")
+        try:
+            request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
+            urllib.request.urlopen(request, timeout=2).read()
+            return
+        except OSError:
+            time.sleep(0.5)
+    raise TimeoutError(f"{url} did not answer within {seconds:.0f} s")
+
+
+def scrape(port: int) -> str:
+    """What Prometheus would read; empty while the node's agent is still starting."""
+    try:
+        return urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
+    except urllib.error.URLError:
+        return ""
+
+
+def submission(cluster: dict, *command: str) -> list[str]:
+    address = f"http://127.0.0.1:{cluster['dashboard']}"
+    return [RAY, "job", "submit", "--address", address, "--working-dir", str(ROOT), "--", *command]
+
+
+@pytest.mark.timeout(400)
+def test_a_submitted_job_trains_and_its_metrics_are_scraped(cluster, tiny_model, tmp_path):
+    submit = submission(
+        cluster, "python", "-m", "cluster", "train", "recipes/demo.yaml",
+        f"model.path={tiny_model}", f"output={tmp_path}", "name=job", "updates=2", "batch_episodes=8",
+        "evaluation.episodes=8", "rollout.max_utterance_tokens=8", "rollout.engine.max_context=256",
+    )  # fmt: skip
+    seen = ""
+    with subprocess.Popen(
+        submit, env=cluster["environment"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as job:
+        deadline = time.monotonic() + 300
+        while job.poll() is None and time.monotonic() < deadline:
+            text = scrape(cluster["metrics"])
+            seen += text if "parley_" in text else ""  # gauges go with their process, a little before the job ends
+            time.sleep(1)
+        job.terminate()
+        output = job.stdout.read()
+    assert job.returncode == 0 and "succeeded" in output, output[-4000:]
+    for name in ("parley_episodes_total", "parley_tokens_total", "parley_sync_seconds", "parley_parity_gap"):
+        assert f"ray_{name}" in seen, f"{name} is not among the metrics: " + str(
+            sorted({line.split("{")[0] for line in seen.splitlines() if "parley" in line})
+        )
+    assert list(tmp_path.glob("job*/summary.json"))
+
+    stranger = cluster["environment"] | {"RAY_AUTH_TOKEN_PATH": "", "RAY_AUTH_TOKEN": "wrong"}
+    refused = subprocess.run(submission(cluster, "true"), env=stranger, capture_output=True, text=True, timeout=60)
+    assert refused.returncode != 0, "the cluster accepted a job without its token"
+
+
+@pytest.mark.timeout(300)
+def test_offline_training_as_a_job_goes_from_raw_messages_to_a_trained_policy(cluster, tiny_model, tmp_path):
+    """A file in the shape that ARIA's own tools write, and one command."""
+    job = subprocess.run(
+        submission(
+            cluster, "python", "-m", "cluster", "offline", "run", "recipes/offline/twenty_questions.yaml",
+            "--input=docs/examples/offline/twenty_questions_msgs.jsonl", f"--folder={tmp_path / 'work'}",
+            f"model.path={tiny_model}", "offline.iterations=1", "offline.epochs=2", "offline.evaluate=false",
+        ),
+        env=cluster["environment"], capture_output=True, text=True, timeout=280,
+    )  # fmt: skip
+    assert job.returncode == 0 and "succeeded" in job.stdout, job.stdout[-4000:] + job.stderr[-1000:]
+    made = tmp_path / "work" / "iteration-1"
+    manifest = json.loads((made / "manifest.json").read_text())
+    assert list(manifest) == ["embed", "cluster", "choose", "label", "aggregate", "tokenize", "train"]
+    before, after = (load_file(folder / "model.safetensors") for folder in (tiny_model, made / "policy"))
+    assert any(not np.array_equal(before[name], after[name]) for name in before)
+    losses = [json.loads(line)["loss"] for line in (made / "training_log.jsonl").read_text().splitlines()]
+    assert len(losses) == 2 and np.isfinite(losses).all()  # one batch, two epochs
