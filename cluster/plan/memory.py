@@ -19,6 +19,7 @@ the optimiser steps, 4 bytes a weight, cut up as its states are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from cluster.plan.machine import GIB
@@ -34,6 +35,12 @@ CUDA_CONTEXT = 600 * MIB  # of each process on a card: CUDA itself, its kernels,
 CUDA_GRAPHS = 1024 * MIB  # of an engine: what its captured graphs keep
 HELD_BACK = 0.05  # of a card: what the allocator cannot use, and what arithmetic does not know
 GATHERED = 1_000_000_000  # weights that ZeRO-3 holds gathered at once
+VLLM_ON_CPU = 100 * MIB  # of an engine: what vLLM holds beside the model and the cache; benchmarks/memory.py
+# The products of a layer, by what goes in: the layer's input, heads, the feed-forward part's input and its inside
+READ = frozenset({"q_proj", "k_proj", "v_proj", "qkv_proj", "query_key_value"})
+MIX = frozenset({"o_proj", "out_proj", "dense"})
+WIDEN = frozenset({"gate_proj", "up_proj", "gate_up_proj", "fc1", "dense_h_to_4h"})
+NARROW = frozenset({"down_proj", "fc2", "dense_4h_to_h"})
 LORA_SLOT_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # that vLLM reserves room for
 
 
@@ -113,22 +120,28 @@ def _training(trained: float, settings: LearnerSettings, size: int) -> tuple[flo
 
 def activations(shape: ModelShape, settings: LearnerSettings, size: int) -> float:
     """What the forward pass of a micro-batch keeps for the backward pass."""
-    tokens, layer = settings.tokens_per_micro_batch, layer_activations(shape, size)
+    adapted = settings.lora.targets if settings.lora.rank else None
+    tokens, layer = settings.tokens_per_micro_batch, layer_activations(shape, size, adapted)
     if settings.gradient_checkpointing:
         return tokens * (shape.layers * size * shape.hidden + layer)
     return tokens * shape.layers * layer
 
 
-def layer_activations(shape: ModelShape, size: int) -> float:
-    """Bytes that one token leaves behind in one layer, with every weight trained: norms keep what goes in, in float32,
-    and what comes out; products keep what goes in."""
-    norms = 2 * shape.hidden * (4 + size)
-    products = size * (2 * shape.hidden + shape.query_width + (2 if shape.gated else 1) * shape.inner_width)
-    activation = size * shape.inner_width * (2 if shape.gated else 1)
-    attention = size * (2 * shape.query_width + 2 * shape.key_width)
-    if shape.query_norms:
-        norms += (4 + size) * (shape.query_width + shape.key_width)
-    return norms + products + activation + attention
+def layer_activations(shape: ModelShape, size: int, adapted: Sequence[str] | None = None) -> float:
+    """Bytes that one token leaves behind in one layer. Norms keep what goes in, in float32, and products keep what
+    goes in; norms keep what comes out too, where their weights are trained. `adapted`: the modules that have an
+    adapter, where the weights are frozen; other products then keep nothing. None: every weight is trained."""
+    normed = 2 * shape.hidden + (shape.query_width + shape.key_width if shape.query_norms else 0)
+    products = {READ: shape.hidden, MIX: shape.query_width, WIDEN: shape.hidden, NARROW: shape.inner_width}
+    kept = sum(width for names, width in products.items() if adapted is None or _adapts(adapted, names))
+    activation = shape.inner_width * (3 if shape.gated else 1)
+    attention = 2 * shape.query_width + 2 * shape.key_width
+    return normed * (4 if adapted is not None else 4 + size) + size * (kept + activation + attention)
+
+
+def _adapts(targets: Sequence[str], names: frozenset[str]) -> bool:
+    """Whether a target is one of these products, or one of an architecture that is not known here."""
+    return any(target in names or target not in READ | MIX | WIDEN | NARROW for target in targets)
 
 
 def engine(config: RunConfig, shape: ModelShape, frozen: float = 0.0) -> Need:
@@ -149,7 +162,7 @@ def engine(config: RunConfig, shape: ModelShape, frozen: float = 0.0) -> Need:
         activations=size * step * (3 * shape.hidden + 2 * widest / parallel),
         logits=4 * 3 * settings.max_sequences * shape.vocabulary,
         transit=transit(config, shape, size),
-        runtime=(CUDA_CONTEXT if on_gpu else 0.0) + graphs,
+        runtime=CUDA_CONTEXT + graphs if on_gpu else 0.0 if plain else VLLM_ON_CPU,
     )
 
 

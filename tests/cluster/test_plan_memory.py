@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -45,11 +47,36 @@ def kept(model: torch.nn.Module) -> int:
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("size", SHAPES)
 def test_activations_are_what_a_forward_pass_keeps(size, kind, dtype):
+    made, config = random_model(size, kind, dtype)
+    assert planned(config, dtype) == pytest.approx(kept(made), rel=0.15)
+
+
+@pytest.mark.parametrize("targets", [["q_proj", "k_proj", "v_proj", "o_proj"], ["down_proj"], ["up_proj", "q_proj"]])
+@pytest.mark.parametrize("size", SHAPES)
+def test_an_adapter_leaves_less_for_the_backward_pass(size, targets):
+    from peft import LoraConfig, get_peft_model
+
+    made, config = random_model(size, "qwen3", "float32", layers=12)  # nothing before the first adapter keeps anything
+    all_trained = kept(made)
+    adapter = LoraConfig(r=2, target_modules=targets)
+    frozen = get_peft_model(made, adapter)
+    found = planned(config, "float32", f"learner.lora.targets={json.dumps(targets)}", "learner.lora.rank=2")
+    assert found == pytest.approx(kept(frozen), rel=0.15)
+    assert found < 0.9 * all_trained
+
+
+def planned(config, dtype, *more):
+    overrides = [f"learner.tokens_per_micro_batch={TOKENS}", f"rollout.engine.max_context={TOKENS}", *more]
+    settings = load_recipe(None, [*overrides, "rollout.max_utterance_tokens=16"]).learner
+    return memory.activations(shape_of(config.to_dict()), settings, memory.BYTES[dtype])
+
+
+def random_model(size, kind, dtype, **more):
     hidden, layers, heads, keys, inner = SHAPES[size]
     make, model = MODELS[kind]
     config = make(
         hidden_size=hidden,
-        num_hidden_layers=layers,
+        num_hidden_layers=more.get("layers", layers),
         num_attention_heads=heads,
         num_key_value_heads=keys,
         head_dim=32,
@@ -57,11 +84,7 @@ def test_activations_are_what_a_forward_pass_keeps(size, kind, dtype):
         vocab_size=TOKENS,
         tie_word_embeddings=False,
     )
-    made = model._from_config(config, attn_implementation=attention.NAME).to(getattr(torch, dtype)).train()
-    overrides = [f"learner.tokens_per_micro_batch={TOKENS}", f"rollout.engine.max_context={TOKENS}"]
-    settings = load_recipe(None, [*overrides, "rollout.max_utterance_tokens=16"]).learner
-    planned = memory.activations(shape_of(config.to_dict()), settings, memory.BYTES[dtype])
-    assert planned == pytest.approx(kept(made), rel=0.15)
+    return model._from_config(config, attn_implementation=attention.NAME).to(getattr(torch, dtype)).train(), config
 
 
 def test_a_guard_keeps_a_copy_of_what_is_stepped():
