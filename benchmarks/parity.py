@@ -53,11 +53,11 @@ FAULTS = ("scale", "positions", "norm", "layer", "head", "old")
 
 def measure(quick: bool, say: Say) -> dict[str, Any]:
     found = {}
-    torch.manual_seed(SEED)
-    for family, tied in FORMS[:4] if quick else FORMS:
+    for number, (family, tied) in enumerate(FORMS[:4] if quick else FORMS):
         for depth in DEPTHS:
             name = f"{family}{' tied' if tied else ''}, {depth} layers"
             say(name)
+            torch.manual_seed(1000 * SEED + 100 * number + depth)
             found[name] = one_model(family, tied, depth)
     groups = {"without experts": False, "of experts": True}
     honest = {
