@@ -6,6 +6,7 @@ line in the report and not the end of it.
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -17,11 +18,13 @@ from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
 
+from cluster.commands.command import Command, recipe_or_setting, takes_overrides
 from cluster.errors import ConfigError
 from cluster.plan.lines import lines
 from cluster.plan.machine import here
 from cluster.plan.of_run import plan_run
 from cluster.recipe.config import RunConfig
+from cluster.recipe.reading import load_recipe
 from cluster.record.run_folder import gpus, installed
 
 IMPORTS = ("torch", "vllm", "ray", "deepspeed", "transformers", "peft", "sentence_transformers", "hdbscan")
@@ -39,6 +42,15 @@ class Finding:
 
     def line(self) -> str:
         return f"{self.level:<4}  {self.subject:<22} {self.what}{f'  ->  {self.mend}' if self.mend else ''}"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("recipe", nargs="?", metavar="RECIPE", help="the run to plan; default: that of all defaults")
+    takes_overrides(parser)
+
+
+def run(asked: argparse.Namespace) -> int:
+    return examine(load_recipe(*recipe_or_setting(asked)))
 
 
 def examine(config: RunConfig) -> int:
@@ -267,3 +279,7 @@ CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     ray_cluster,
     imports,
 )
+
+
+ABOUT = "check this machine, say how to mend what is wrong, and plan a run on it"
+COMMAND = Command("doctor", ABOUT, run, arguments)

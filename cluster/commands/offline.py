@@ -13,6 +13,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from cluster.commands.command import Command
 from cluster.errors import ConfigError, RunFolderError
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
@@ -42,8 +43,7 @@ examples:
 """
 
 
-def register(top: argparse.ArgumentParser) -> None:
-    """The parser of `parley offline`."""
+def arguments(top: argparse.ArgumentParser) -> None:
     plain = argparse.RawDescriptionHelpFormatter
     actions = top.add_subparsers(title="what to do", metavar="ACTION", required=True)
     overrides = {"nargs": "*", "default": [], "metavar": "key=value", "help": "settings by dotted key; values are YAML"}
@@ -180,3 +180,6 @@ def _check_rival(config: RunConfig, seats: int) -> None:
     if who not in known.get(kind, ()):
         names = [f"{kind}:{name}" for kind, names in known.items() for name in sorted(names)]
         raise ConfigError(f"offline.rival={rival}: no such player; there are: {', '.join(names)}")
+
+
+COMMAND = Command("offline", "train on recorded games: ARIA from files to files", None, arguments, EXAMPLES)

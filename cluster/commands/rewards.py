@@ -9,6 +9,7 @@ import signal
 import threading
 from pathlib import Path
 
+from cluster.commands.command import Command, recipe_or_setting, takes_overrides
 from cluster.errors import ConfigError, RunError
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
@@ -28,18 +29,15 @@ examples:
 """
 
 
-def arguments(made: argparse.ArgumentParser, overrides: dict) -> None:
-    made.add_argument("action", choices=["serve"], help="serve: answer over HTTP until stopped")
-    made.add_argument("recipe", nargs="?", metavar="RECIPE", help="YAML file whose `reward` section is used")
-    made.add_argument("overrides", **overrides)
-    made.add_argument("--no-key", action="store_true", help="let anybody on this machine call it")
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=["serve"], help="serve: answer over HTTP until stopped")
+    parser.add_argument("recipe", nargs="?", metavar="RECIPE", help="YAML file whose `reward` section is used")
+    takes_overrides(parser)
+    parser.add_argument("--no-key", action="store_true", help="let anybody on this machine call it")
 
 
-def rewards(asked: argparse.Namespace) -> None:
-    recipe, overrides = asked.recipe, asked.overrides
-    if recipe is not None and "=" in recipe:  # there is no recipe, and this is the first setting
-        recipe, overrides = None, [recipe, *overrides]
-    config = load_recipe(recipe, overrides)
+def run(asked: argparse.Namespace) -> None:
+    config = load_recipe(*recipe_or_setting(asked))
     try:
         register(config.reward.http.games)
     except ValueError as error:
@@ -103,3 +101,6 @@ def serve(config: RunConfig, key: str | None) -> None:
         service.close()
         if started_here:
             ray.shutdown()
+
+
+COMMAND = Command("rewards", "serve rewards to other training", run, arguments, EXAMPLES)

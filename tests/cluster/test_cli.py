@@ -146,13 +146,15 @@ def test_ctrl_c_is_one_line_that_says_how_to_go_on(finished_run):
     program = f"""
         import sys, time
         from cluster.commands import cli
+        from cluster.commands.command import Command
+        from cluster.commands.resume import continuing
         from cluster.record.run_folder import RunFolder
-        def command(asked):
-            with RunFolder.open({str(finished_run)!r}) as folder, cli.continuing(folder):
+        def rest(asked):
+            with RunFolder.open({str(finished_run)!r}) as folder, continuing(folder):
                 print("ready", flush=True)
                 time.sleep(30)
-        cli.version = command
-        sys.exit(cli.main(["version"]))
+        cli.COMMANDS.append(Command("rest", "run until it is stopped", rest))
+        sys.exit(cli.main(["rest"]))
     """
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(program)],

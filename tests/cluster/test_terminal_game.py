@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from cluster.commands.cli import main
-from cluster.commands.games import opponent
+from cluster.commands.play import opponent
 from cluster.commands.terminal_game import Terminal
 from envs.registry import GAMES, make_game, make_player
 

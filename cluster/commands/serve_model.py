@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from cluster.commands.command import Command, takes_overrides
 from cluster.errors import CheckpointError, ConfigError, RunError
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
@@ -26,7 +27,7 @@ KEY_VARIABLE = "PARLEY_API_KEY"
 LOG, MERGED = "server.log", "merged"  # in a folder of this command's own
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 
-SERVE_MODEL = f"""\
+EXAMPLES = f"""\
 A model folder or Hugging Face name is served as it is, a run by its newest checkpoint's policy, and
 'embedded' is the small policy of game.name. Settings are those of a recipe: rollout.engine.* and model.*.
 Clients must send the key in {KEY_VARIABLE}, if that is set.
@@ -38,11 +39,11 @@ examples:
 """
 
 
-def add_arguments(made: argparse.ArgumentParser, overrides: dict) -> None:
-    made.add_argument("model", metavar="MODEL", help="model folder, Hugging Face name, run folder, or 'embedded'")
-    made.add_argument("overrides", **overrides)
-    made.add_argument("--host", default="127.0.0.1", metavar="H", help="address to listen at; default 127.0.0.1")
-    made.add_argument("--port", type=_port, default=8000, metavar="N", help="default 8000; 0: any that is free")
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="model folder, Hugging Face name, run folder, or 'embedded'")
+    takes_overrides(parser)
+    parser.add_argument("--host", default="127.0.0.1", metavar="H", help="address to listen at; default 127.0.0.1")
+    parser.add_argument("--port", type=_port, default=8000, metavar="N", help="default 8000; 0: any that is free")
 
 
 def _port(text: str) -> int:
@@ -51,7 +52,7 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def serve_model(asked: argparse.Namespace) -> None:
+def run(asked: argparse.Namespace) -> None:
     config, model, name = _resolved(asked)
     with _scratch() as folder, _stopped_by_signals():
         from actors.serving import ModelServer, Serving, ServingError, free_port
@@ -177,3 +178,7 @@ def _deaf_while_leaving() -> Iterator[None]:
     finally:
         for number in STOPPING:
             signal.signal(number, signal.SIG_IGN)
+
+
+ABOUT = "answer chats with a model or a run's newest policy, as other programs ask them"
+COMMAND = Command("serve-model", ABOUT, run, arguments, EXAMPLES)

