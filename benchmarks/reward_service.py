@@ -46,12 +46,12 @@ from envs.episode import Episode, Ticket, Turn
 from envs.settings import GameSettings
 from envs.text.embedding import embed
 from reward_service import make_shaper
-from reward_service.interpreter import settle
 from reward_service.service.journal import Journal
 from reward_service.service.plain import plain_of
 from reward_service.service.stream import RewardStream
 from reward_service.settings.rewards import RewardSettings
 from reward_service.settings.service import HttpSettings
+from reward_service.threads import freeze_garbage_collector
 
 RATE, TURNS, WINDOW = 200, 10, 1024  # episodes a second; turns of each; episodes in the window
 TEXTS = 3000  # distinct utterances: few enough that all recur, so many that some leave the window and come back
@@ -70,7 +70,7 @@ def measure(quick: bool, say: Say) -> dict[str, Any]:
     found = []
     say(f"embedding {TEXTS} utterances")
     with embeddings() as url:
-        settle()
+        freeze_garbage_collector()
         for where, service, together in WHERE:
             for refits, growth in (("none", SELDOM), ("one after the other", OFTEN)):
                 say(f"{where}, refits: {refits}")

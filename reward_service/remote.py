@@ -22,9 +22,9 @@ from envs.episode import Episode
 from envs.settings import GameSettings
 from reward_service import make_shaper
 from reward_service.desk import Name, RewardDesk
-from reward_service.interpreter import settle
 from reward_service.settings.rewards import RewardSettings
 from reward_service.shaper import ShapedRewards
+from reward_service.threads import freeze_garbage_collector
 
 log = logging.getLogger("parley.rewards")
 ARRIVAL_SECONDS = 1.0  # how long episodes that were sent ahead may still be on their way
@@ -47,7 +47,7 @@ class RewardActor:
         for episode in episodes:
             self.desk.receive(episode)
         if not self.settled:  # not before: the first episodes load what the shaper embeds with
-            settle()
+            freeze_garbage_collector()
             self.settled = True
 
     @ray.method(concurrency_group="shape")

@@ -62,7 +62,7 @@ def _count(work: Work, scratch: Path) -> dict:
     games = 0
     shutil.rmtree(scratch / "coded", ignore_errors=True)
     with Coding(scratch / "coded", work.game.seats) as coding:
-        for record in reader.records(work.account.bytes_of(path.stat().st_size)):
+        for record in reader.records(work.terminal.bytes_of(path.stat().st_size)):
             readings = read(record.episode, mode)
             new = coding.add(record.number, readings, _closing(record, mode))
             games += 1
@@ -159,7 +159,7 @@ def _embed(work: Work, scratch: Path, count: int) -> None:
         rows[start : start + BLOCK] = encoder.encode(texts[start : start + BLOCK])
         rows.flush()
         write_whole(note, to_json({"rows": min(start + BLOCK, count)}))
-        work.account.at(min(start + BLOCK, count), count, "utterances")
+        work.terminal.at(min(start + BLOCK, count), count, "utterances")
 
 
 def _encoder(settings: IntentionSettings) -> Encoder:
@@ -167,7 +167,7 @@ def _encoder(settings: IntentionSettings) -> Encoder:
     if settings.embedding.endpoint is None:
         from transformers.utils.logging import disable_progress_bar
 
-        disable_progress_bar()  # the model's own bar would break up what the account shows
+        disable_progress_bar()  # the model's own bar would break up what the terminal shows
         return LocalEncoder(settings.model)
     from envs.text.embedding_endpoint import EndpointEncoder
 
@@ -289,6 +289,6 @@ def _records(work: Work, path: Path) -> Iterator[Record]:
     """The games again; each line was found right when it was counted."""
     scale = work.manifest.figures("embed")["reward_scale"]
     try:
-        yield from work.reader(path, scale).records(work.account.bytes_of(path.stat().st_size))
+        yield from work.reader(path, scale).records(work.terminal.bytes_of(path.stat().st_size))
     except FileRefused as error:
         raise RunError(f"{error} (it has changed while it was being read)") from error

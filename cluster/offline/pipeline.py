@@ -14,10 +14,10 @@ from typing import Any
 from rich.markup import escape
 
 from cluster.errors import ConfigError, RunError
-from cluster.offline.account import Account, results_table
-from cluster.offline.house import House
 from cluster.offline.manifest import NOT_YET
+from cluster.offline.resources import Resources
 from cluster.offline.stages import NAMES, do, stages_of, why_again
+from cluster.offline.terminal import Terminal, results_table
 from cluster.offline.work import Work
 from cluster.recipe.config import RunConfig
 from cluster.record.job_status import JobMessage
@@ -26,26 +26,26 @@ from cluster.record.terminal import display_path, page
 from cluster.run.session import interruptible
 
 
-def run(config: RunConfig, folder: RunFolder, until: str = "", account: Account | None = None) -> dict:
+def run(config: RunConfig, folder: RunFolder, until: str = "", terminal: Terminal | None = None) -> dict:
     """All iterations; with `until` only the first one, up to that stage: a training set needs no policy
     to be measured before."""
     message = JobMessage()
-    with interruptible(), account or Account() as account, House(config, folder, account) as house:
-        account.line(f"[bold]parley offline[/bold] {escape(config.game.name)}, model {escape(config.model.path)}")
-        account.line(f"work folder {escape(str(folder.path))}")
+    with interruptible(), terminal or Terminal() as terminal, Resources(config, folder, terminal) as resources:
+        terminal.line(f"[bold]parley offline[/bold] {escape(config.game.name)}, model {escape(config.model.path)}")
+        terminal.line(f"work folder {escape(str(folder.path))}")
         if "working_dir_files" in str(folder.path):  # Ray's copy of a submitted job's working directory
-            account.line(f"warning: {folder.path} goes when the job's node does; give output=/a/shared/folder")
-        works = [Work(config, folder, number, house, account) for number in range(config.offline.iterations + 1)]
+            terminal.line(f"warning: {folder.path} goes when the job's node does; give output=/a/shared/folder")
+        works = [Work(config, folder, number, resources, terminal) for number in range(config.offline.iterations + 1)]
         for work in works[bool(until) :]:
             for stage in stages_of(work):
                 message.say(f"iteration {work.number} of {config.offline.iterations}: {stage.name}")
                 why = why_again(work, stage)
                 if why is None:
-                    account.line(f"[dim]iteration {work.number}  {stage.name} is done[/dim]")
+                    terminal.line(f"[dim]iteration {work.number}  {stage.name} is done[/dim]")
                 else:
                     do(work, stage, why)
                 if work.number == 1 and stage.name == until:
-                    account.line(f"stopped after {until}, as asked")
+                    terminal.line(f"stopped after {until}, as asked")
                     return {}
         found = summarise(config, folder, works)
     folder.write_summary(found)
@@ -58,8 +58,8 @@ def run(config: RunConfig, folder: RunFolder, until: str = "", account: Account 
 
 def run_stage(config: RunConfig, folder: RunFolder, name: str, number: int | None) -> None:
     """One stage, if it has to be done, of the iteration asked for, or of the first that is not finished."""
-    with interruptible(), Account() as account, House(config, folder, account) as house:
-        works = [Work(config, folder, each, house, account) for each in range(config.offline.iterations + 1)]
+    with interruptible(), Terminal() as terminal, Resources(config, folder, terminal) as resources:
+        works = [Work(config, folder, each, resources, terminal) for each in range(config.offline.iterations + 1)]
         if number is not None and number not in range(len(works)):
             raise ConfigError(f"--iteration {number}: this run has iterations 1 to {config.offline.iterations}")
         work = works[number] if number is not None else _current(works, name)
@@ -77,7 +77,7 @@ def run_stage(config: RunConfig, folder: RunFolder, name: str, number: int | Non
                 )
         why = why_again(work, stages[name])
         if why is None:
-            account.line(f"iteration {work.number}  {name} is done, and nothing it depends on has changed")
+            terminal.line(f"iteration {work.number}  {name} is done, and nothing it depends on has changed")
         else:
             do(work, stages[name], why)
 
@@ -91,9 +91,9 @@ def _current(works: list[Work], name: str) -> Work:
 
 def status(config: RunConfig, folder: RunFolder) -> list[str]:
     """One line a stage. Starts nothing."""
-    account = Account()
+    terminal = Terminal()
     works = [
-        Work(config, folder, number, House(config, folder, account), account)
+        Work(config, folder, number, Resources(config, folder, terminal), terminal)
         for number in range(config.offline.iterations + 1)
     ]
     lines, open_ = [], ""  # the first stage that has to be done

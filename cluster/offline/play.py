@@ -29,7 +29,7 @@ Seats = tuple[tuple[str, str], ...]
 
 def collect(work: Work, scratch: Path) -> dict:
     config, policy = work.config, work.beginning()
-    playing, tokenizer = work.house.playing(policy), _tokenizer(work, policy)
+    playing, tokenizer = work.resources.playing(policy), _tokenizer(work, policy)
     path, note = scratch / work.file("msgs").name, scratch / "written.json"
     done = _cut_back(path, note)
     seed = config.seed * 1_000 + work.number
@@ -78,7 +78,7 @@ def _tokenizer(work: Work, policy: str) -> str:
 def _played(
     work: Work, playing: Playing, tickets: list[Ticket], before: int, wanted: int, temperature: float | None = None
 ) -> list[Episode]:
-    work.account.played, work.account.wanted = before, wanted
+    work.terminal.played, work.terminal.wanted = before, wanted
     rollout = work.config.rollout
     with named_failures():
         results = playing.play_held_out(tickets, rollout.max_attempts, temperature)
@@ -88,7 +88,7 @@ def _played(
 def evaluate(work: Work, scratch: Path) -> dict:
     """Held-out games with the policy that this iteration made."""
     config, made = work.config, str(work.file("policy")) if work.number else work.beginning()
-    playing = work.house.playing(made)
+    playing = work.resources.playing(made)
     evaluation, episodes = config.evaluation, []
     for place, (games, players) in enumerate(_sittings(work, evaluation.episodes)):
         first = HELD_OUT_NUMBERS + place * evaluation.episodes

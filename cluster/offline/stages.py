@@ -86,7 +86,7 @@ def tokenize(work: Work, scratch: Path) -> dict:
     trust = work.config.model.trust_remote_code
     tokenizer = AutoTokenizer.from_pretrained(work.beginning(), trust_remote_code=trust)
     path = work.file("training")
-    seen = work.account.bytes_of(path.stat().st_size)
+    seen = work.terminal.bytes_of(path.stat().st_size)
     speech = Speech(tokenizer, tokenizer_name(tokenizer))
     found = write_sequences(scratch / "tokens", path, speech, work.config.offline.context, seen)
     if not found["turns"]:
@@ -99,7 +99,7 @@ def train(work: Work, scratch: Path) -> dict:
     from cluster.offline.train import train as train_on
 
     sequences = Sequences(work.file("tokens"))
-    found = train_on(work.config, sequences, work.beginning(), scratch, work.house, work.account)
+    found = train_on(work.config, sequences, work.beginning(), scratch, work.resources, work.terminal)
     return found
 
 
@@ -222,16 +222,16 @@ def why_again(work: Work, stage: Stage) -> str | None:
 
 def do(work: Work, stage: Stage, why: str) -> Mapping[str, Any]:
     """Do it, or go on with it, whatever was there before."""
-    started, account = time.monotonic(), work.account
+    started, terminal = time.monotonic(), work.terminal
     reads = reads_of(work, stage)
     for name, path in reads.items():
         if not path.exists():
             raise RunError(f"{stage.name} reads {path}, which is not there{_made_by(work, name)}")
-    account.line(f"[bold]iteration {work.number}  {stage.name}[/bold]{'' if why == NOT_YET else f'  ({escape(why)})'}")
+    terminal.line(f"[bold]iteration {work.number}  {stage.name}[/bold]{'' if why == NOT_YET else f'  ({escape(why)})'}")
     contents = {name: content(path) for name, path in reads.items()}
     settings = settings_of(work, stage)
     scratch = _scratch(work, stage, {"settings": settings, "reads": {n: c["sha256"] for n, c in contents.items()}})
-    with account.doing(stage.name):
+    with terminal.doing(stage.name):
         figures = dict(stage.do(work, scratch))
     work.manifest.forget(stage.name)
     for name in stage.writes:
@@ -244,7 +244,7 @@ def do(work: Work, stage: Stage, why: str) -> Mapping[str, Any]:
         stage.name, settings, contents, {name: work.file(name) for name in stage.writes}, figures, seconds
     )
     shutil.rmtree(scratch, ignore_errors=True)
-    account.line(f"  {escape(in_words(figures))}  [dim]{seconds:.1f} s[/dim]")
+    terminal.line(f"  {escape(in_words(figures))}  [dim]{seconds:.1f} s[/dim]")
     return figures
 
 

@@ -21,10 +21,10 @@ from pathlib import Path
 import numpy as np
 
 from cluster.errors import RunError
-from cluster.offline.account import Account
 from cluster.offline.examples import Sequences
 from cluster.offline.files import UNSAMPLED
-from cluster.offline.house import House
+from cluster.offline.resources import Resources
+from cluster.offline.terminal import Terminal
 from cluster.recipe.config import RunConfig
 from cluster.recipe.offline import PUBLISHED_BATCH
 from cluster.record.checkpoints import CheckpointStore
@@ -77,21 +77,23 @@ def _tokens(seen: np.ndarray, said: np.ndarray) -> TurnTokens:
     return TurnTokens(seen, said, behaviour, np.full(len(said), UNSAMPLED, np.int32))
 
 
-def train(config: RunConfig, sequences: Sequences, policy: str, scratch: Path, house: House, account: Account) -> dict:
+def train(
+    config: RunConfig, sequences: Sequences, policy: str, scratch: Path, resources: Resources, terminal: Terminal
+) -> dict:
     """Fills scratch/policy; training_log.jsonl and the checkpoints lie beside it. Returns the figures."""
     plan = list(batches(sequences.turns, batch_turns(config), config.offline.epochs, config.seed))
     store = CheckpointStore(scratch / "checkpoints", keep=1)
     metrics = scratch / "training_log.jsonl"
-    with house.learners(policy, len(plan)) as learners:
+    with resources.learners(policy, len(plan)) as learners:
         done = _restored(learners, store, metrics)
         if done:
-            account.line(f"  training goes on after update {done}")
+            terminal.line(f"  training goes on after update {done}")
         with open(metrics, "a", encoding="utf-8") as log:
             for update in range(done, len(plan)):
                 learned = learners.update(*as_episodes(sequences, plan[update]))
                 log.write(to_json({"update": update + 1} | {name: learned[name] for name in SHOWN}, indent=None))
                 log.flush()
-                account.at(update + 1, len(plan), f"updates, loss {learned['loss']:.4f}")
+                terminal.at(update + 1, len(plan), f"updates, loss {learned['loss']:.4f}")
                 if (update + 1) % config.checkpoint.every == 0 and update + 1 < len(plan):
                     store.save(update + 1, lambda folder: learners.save(folder / "learner"))
         shutil.rmtree(scratch / "policy", ignore_errors=True)

@@ -21,10 +21,10 @@ from __future__ import annotations
 from functools import cached_property
 from pathlib import Path
 
-from cluster.offline.account import Account
 from cluster.offline.files import Reader, Sides
-from cluster.offline.house import House
 from cluster.offline.manifest import Manifest
+from cluster.offline.resources import Resources
+from cluster.offline.terminal import Terminal
 from cluster.recipe.config import RunConfig
 from cluster.record.run_folder import RunFolder
 from cluster.run.session import seats_and_players
@@ -49,8 +49,14 @@ FILES = {
 class Work:
     """One iteration of a run; number 0 is the beginning, which only plays held-out games."""
 
-    def __init__(self, config: RunConfig, folder: RunFolder, number: int, house: House, account: Account):
-        self.config, self.folder, self.number, self.house, self.account = config, folder, number, house, account
+    def __init__(self, config: RunConfig, folder: RunFolder, number: int, resources: Resources, terminal: Terminal):
+        self.config, self.folder, self.number, self.resources, self.terminal = (
+            config,
+            folder,
+            number,
+            resources,
+            terminal,
+        )
         self.path = folder.path / f"iteration-{number}"
         self.manifest = Manifest(self.path)
 
@@ -75,7 +81,7 @@ class Work:
 
     def beginning(self) -> str:
         """The policy before this iteration; the one that is measured in iteration 0."""
-        return self.house.beginning() if self.number <= 1 else str(self.file("beginning"))
+        return self.resources.beginning() if self.number <= 1 else str(self.file("beginning"))
 
     def scratch(self, stage: str) -> Path:
         """Where a stage puts its files until all of them are whole."""

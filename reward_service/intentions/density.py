@@ -1,11 +1,11 @@
-"""HDBSCAN, apart: the library keeps the interpreter to itself for as long as it works, seconds for thousands
-of points, and has no limit of time."""
+"""HDBSCAN in the companion process: the library keeps the interpreter to itself for as long as it
+works, seconds for thousands of points, and has no limit of time."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from reward_service.intentions.apart import WorkLost, apart
+from reward_service.intentions.companion import WorkLost, in_companion
 
 
 class ClusteringError(RuntimeError):
@@ -15,7 +15,7 @@ class ClusteringError(RuntimeError):
 def density_clusters(points: np.ndarray, min_cluster: int, seconds: float) -> np.ndarray:
     """int64 [n]: the cluster of each point, below 0 where it is in none."""
     try:
-        return apart(hdbscan, points, min_cluster, seconds=seconds)
+        return in_companion(hdbscan, points, min_cluster, seconds=seconds)
     except WorkLost as error:
         limit = f"reward.intentions.space.density_seconds={seconds:g}"
         raise ClusteringError(f"{len(points)} points were not clustered: {error} ({limit})") from error

@@ -39,7 +39,6 @@ import numpy as np
 
 from envs.episode import Episode
 from reward_service.intentions.reading import EpisodeRefused
-from reward_service.interpreter import making_way
 from reward_service.service.admission import admit
 from reward_service.service.journal import Journal, JournalError, Snapshot, published
 from reward_service.service.plain import plain_of
@@ -61,6 +60,7 @@ from reward_service.service.requests import (
 )
 from reward_service.settings.service import StreamSettings
 from reward_service.shaper import ShapedRewards, Shaper, frozen
+from reward_service.threads import short_switch_interval
 
 log = logging.getLogger("parley.rewards")
 LATENCIES = 4096  # the latest ones, of which the quantiles are
@@ -254,7 +254,7 @@ class RewardStream:
         result = work()
         if self.journal is None:
             return result, ""
-        with making_way():
+        with short_switch_interval():
             return result, self.journal.keep(self.shaper.saved(result))
 
     def _wake(self, job: Future) -> None:
@@ -302,7 +302,7 @@ class RewardStream:
     def _write(self, generation: int, state: Callable[[], dict[str, Any]], stream: dict[str, Any]) -> None:
         """One that fails is counted, and tried again when the next is due: nothing is lost with it."""
         try:
-            with making_way():
+            with short_switch_interval():
                 self.journal.snapshot(generation, state(), stream)
             self.counts["snapshots"] += 1
         except Exception:

@@ -36,7 +36,7 @@ import numpy as np
 from envs.episode import Episode
 from envs.settings import GameSettings
 from envs.text.embedding import Embedder, LocalEncoder
-from reward_service.intentions.apart import apart
+from reward_service.intentions.companion import in_companion
 from reward_service.intentions.corpus import Corpus, Embed, Utterance, stacked
 from reward_service.intentions.gist import Gist
 from reward_service.intentions.matching import Change
@@ -47,10 +47,10 @@ from reward_service.intentions.stored import packed, unpacked
 from reward_service.intentions.trajectory import Trajectory
 from reward_service.intentions.version import Since, Version
 from reward_service.intentions.window import Game, Identity, Played, Window
-from reward_service.interpreter import making_way
 from reward_service.settings.intentions import IntentionSettings
 from reward_service.settings.rewards import RewardSettings
 from reward_service.shaper import ShapedRewards
+from reward_service.threads import short_switch_interval
 
 REMEMBERED_WINDOWS = 8  # an episode sent again within so many windows is known
 DRIFT_UTTERANCES = 200  # fewer since the last refit say nothing about drift
@@ -204,8 +204,10 @@ class AriaShaper:
         with self._lock:
             old = self.now
             snapshot = Snapshot(old.space, self.corpus.since(), list(old.window.episodes), old.window.first)
-        with making_way():
-            new = next_version(snapshot, self.settings, fit if self.settings.refit == "inline" else partial(apart, fit))
+        with short_switch_interval():
+            new = next_version(
+                snapshot, self.settings, fit if self.settings.refit == "inline" else partial(in_companion, fit)
+            )
             for _ in range(CATCH_UP_ROUNDS):
                 with self._lock:
                     since = self._since(new)

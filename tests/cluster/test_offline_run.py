@@ -13,10 +13,10 @@ from cluster.commands.cli import main
 from cluster.commands.offline import checked
 from cluster.errors import RunError
 from cluster.offline import pipeline
-from cluster.offline.account import Account
 from cluster.offline.examples import Sequences, Speech
 from cluster.offline.recording import tokenizer_name
 from cluster.offline.stages import STAGES, settings_of
+from cluster.offline.terminal import Terminal
 from cluster.offline.train import batches
 from cluster.recipe.reading import load_recipe
 from cluster.record.run_folder import RunFolder
@@ -32,7 +32,7 @@ SMALL = (
 )  # fmt: skip
 
 
-class Stopped(Account):
+class Stopped(Terminal):
     """Presses Ctrl-C when something has come this far."""
 
     def __init__(self, stage: str, done: int):

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from envs.settings import GameSettings
 from reward_service import make_shaper
 from reward_service.intentions.stored import packed, unpacked
-from reward_service.interpreter import MAKE_WAY_SECONDS, making_way
 from reward_service.service.storage import _pieces, read_state, write_json, write_state
 from reward_service.settings.oni import OniSettings
 from reward_service.settings.rewards import RewardSettings
@@ -23,6 +22,7 @@ from reward_service.shaper import Shaper, frozen
 from reward_service.shapers.oni.shaper import OniShaper
 from reward_service.shapers.outcome import OutcomeShaper
 from reward_service.shapers.spa import SpaShaper
+from reward_service.threads import SWITCH_SECONDS, short_switch_interval
 from tests.reward_service.test_aria_rm import shaper as aria_rm
 from tests.reward_service.test_intention_versions import AriaShaper
 from tests.reward_service.test_intention_versions import settings as intentions
@@ -183,15 +183,15 @@ def test_threads_that_make_way_leave_the_interval_as_it_was():
     before, entered, may_leave = sys.getswitchinterval(), threading.Event(), threading.Event()
 
     def beside() -> None:
-        with making_way():
+        with short_switch_interval():
             entered.set()
             assert may_leave.wait(30)
 
     thread = threading.Thread(target=beside)
-    with making_way():
+    with short_switch_interval():
         thread.start()
-        assert entered.wait(30) and sys.getswitchinterval() == pytest.approx(MAKE_WAY_SECONDS)
-    assert sys.getswitchinterval() == pytest.approx(MAKE_WAY_SECONDS), "the other one is not done"
+        assert entered.wait(30) and sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS)
+    assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS), "the other one is not done"
     may_leave.set()
     thread.join(30)
     assert sys.getswitchinterval() == before

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from cluster.commands.cli import main
 from cluster.commands.offline import checked
-from cluster.offline.account import Account
-from cluster.offline.house import House
+from cluster.offline.resources import Resources
+from cluster.offline.terminal import Terminal
 from cluster.offline.work import Work
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
@@ -78,5 +78,5 @@ def rows(folder: Path, iteration: int = 1) -> list[dict]:
 def work_of(folder: Path, number: int = 1, overrides: Sequence[str] = ()) -> Work:
     config: RunConfig = checked(load_recipe(folder / "config.yaml", overrides))
     with RunFolder(folder) as owned:  # gives the lock back; the paths stay good
-        account = Account()
-        return Work(config, owned, number, House(config, owned, account), account)
+        terminal = Terminal()
+        return Work(config, owned, number, Resources(config, owned, terminal), terminal)

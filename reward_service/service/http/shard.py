@@ -23,7 +23,6 @@ from envs.episode import Episode, Ticket, Turn
 from envs.settings import GameSettings
 from reward_service import make_shaper
 from reward_service.intentions.reading import EpisodeRefused
-from reward_service.interpreter import settle
 from reward_service.service.errors import Refusal
 from reward_service.service.http.dialogue import register
 from reward_service.service.journal import Journal
@@ -31,6 +30,7 @@ from reward_service.service.requests import Busy, Stopped, StreamError
 from reward_service.service.stream import RewardStream
 from reward_service.settings.rewards import RewardSettings
 from reward_service.shaper import ShapedRewards
+from reward_service.threads import freeze_garbage_collector
 
 NAMESPACE = "parley"
 WARM_UP = Episode(
@@ -61,7 +61,7 @@ class RewardShard:
         shaper.prepare(WARM_UP)  # loads what it embeds with, so that being ready means it
         journal = Journal(Path(settings.http.state).expanduser() / f"shard-{number}", owner)
         self.stream = RewardStream(shaper, settings.http.stream, journal)
-        settle()
+        freeze_garbage_collector()
         self.answered: Counter[str] = Counter()  # errors over HTTP, by kind
 
     async def rewards(self, episodes: list[Episode], request_id: str = "") -> list[ShapedRewards] | Refusal:

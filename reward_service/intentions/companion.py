@@ -5,7 +5,7 @@ that worse: it would be put aside while it holds what the others wait for. So th
 process, of the lowest priority; only what it is given and what it finds passes through here, arrays
 as they lie in memory.
 
-A process has one such companion. It is started when first needed, with `python -m reward_service.intentions.apart`,
+A process has one such companion. It is started when first needed, with `python -m reward_service.intentions.companion`,
 and ends when this process does, however it ends. Work waits for the work before it.
 """
 
@@ -95,7 +95,7 @@ _companion = Companion()
 atexit.register(_companion.close)
 
 
-def apart(work: Callable, *given: Any, seconds: float = LONGEST_SECONDS) -> Any:
+def in_companion(work: Callable, *given: Any, seconds: float = LONGEST_SECONDS) -> Any:
     """work(*given), by this process's companion."""
     return _companion.compute(work, *given, seconds=seconds)
 

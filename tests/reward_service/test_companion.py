@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 
-from reward_service.intentions.apart import LOWEST_PRIORITY, Companion, WorkLost, apart
+from reward_service.intentions.companion import LOWEST_PRIORITY, Companion, WorkLost, in_companion
 from reward_service.shapers.aria import AriaShaper
 from tests.reward_service.test_aria import batch, embed, plain, settings
 
@@ -85,8 +85,8 @@ def test_work_from_two_threads_is_answered_to_each(companion):
 
 def test_it_ends_with_a_parent_that_is_killed():
     asking = (
-        "import os, time; from reward_service.intentions.apart import apart; "
-        "print(apart(os.getpid), flush=True); time.sleep(60)"
+        "import os, time; from reward_service.intentions.companion import in_companion; "
+        "print(in_companion(os.getpid), flush=True); time.sleep(60)"
     )
     parent = subprocess.Popen([sys.executable, "-c", asking], stdout=subprocess.PIPE, text=True)
     process = int(parent.stdout.readline())
@@ -101,7 +101,9 @@ def test_it_ends_with_a_parent_that_is_killed():
 
 def test_a_space_that_is_fitted_apart_is_the_one_that_is_fitted_here(monkeypatch):
     sent = []
-    monkeypatch.setattr("reward_service.shapers.aria.apart", lambda *given: sent.append(given) or apart(*given))
+    monkeypatch.setattr(
+        "reward_service.shapers.aria.in_companion", lambda *given: sent.append(given) or in_companion(*given)
+    )
 
     def rounded(texts):
         """So that the same words in another order are the same point, however many threads multiply."""

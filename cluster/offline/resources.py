@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cluster.offline.account import Account
+from cluster.offline.terminal import Terminal
 from cluster.plan.machine import Machine
 from cluster.plan.of_run import plan_run
 from cluster.recipe.config import RunConfig
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from learners.group import LearnerGroup
 
 
-class House:
+class Resources:
     """Use as a context manager. `folder` is that of the whole run."""
 
-    def __init__(self, config: RunConfig, folder: RunFolder, account: Account):
-        self.config, self.folder, self.account = config, folder, account
-        self.ray, self.tenants = ExitStack(), ExitStack()
+    def __init__(self, config: RunConfig, folder: RunFolder, terminal: Terminal):
+        self.config, self.folder, self.terminal = config, folder, terminal
+        self.ray, self.running = ExitStack(), ExitStack()
         self.machine: Machine | None = None  # of the cluster, once there is one
         self.player: tuple[str, Playing] | None = None  # whose weights play, and through whom
         self._beginning: str | None = None
 
-    def __enter__(self) -> House:
+    def __enter__(self) -> Resources:
         return self
 
     def __exit__(self, *exception) -> None:
@@ -47,19 +47,19 @@ class House:
     def clear(self) -> None:
         """Whoever plays or trains leaves."""
         self.player = None
-        self.tenants.close()
-        self.tenants = ExitStack()
+        self.running.close()
+        self.running = ExitStack()
 
     def _cluster(self) -> None:
         if self.machine is None:
-            self.machine = self.ray.enter_context(ray_cluster(self.account))
+            self.machine = self.ray.enter_context(ray_cluster(self.terminal))
 
     def beginning(self) -> str:
         """The policy that everything starts from, as a whole model that engines and learners load."""
         if self._beginning is None:
             config = self.config.model_copy(deep=True)
             with named_failures():
-                self._beginning = str(model_to_measure(config, config.model.path, self.folder, self.account))
+                self._beginning = str(model_to_measure(config, config.model.path, self.folder, self.terminal))
         return self._beginning
 
     def playing(self, policy: str) -> Playing:
@@ -76,10 +76,10 @@ class House:
         with named_failures():
             check_model(policy, config)
         config = plan_run(config, self.machine, "play", policy).config
-        self.account.stage("starting rollout workers")
+        self.terminal.stage("starting rollout workers")
         games = {config.game.name: config.game}
         name = f"{self.folder.name}-{Path(policy).parent.name}"
-        fleet = start_fleet(config, policy, None, name, self.tenants, games)
+        fleet = start_fleet(config, policy, None, name, self.running, games)
 
         def seat_with_own_weights() -> None:  # the model's folder holds the weights that play
             for worker in fleet.joining():
@@ -90,7 +90,7 @@ class House:
             name, config.game.name, (), seed=config.seed, batch=1, max_staleness=0, max_attempts=1
         )  # held-out tickets pass it by
         playing = Playing(fleet, ledger, seat_with_own_weights, lambda _: None, config.rollout.batch_seconds)
-        playing.on_poll = self.account.playing
+        playing.on_poll = self.terminal.playing
         self.player = policy, playing
         return playing
 
@@ -102,7 +102,7 @@ class House:
         from learners.group import LearnerGroup
 
         config = plan_run(self.config, self.machine, "learn", policy).config
-        self.account.stage("starting learners")
+        self.terminal.stage("starting learners")
         # Nobody knows the probabilities with which a recorded game was played. Its tokens are given ones
         # far below any (see `cluster.offline.train`), and with a cap of 1 each then weighs exactly 1.
         settings = config.learner.model_copy(update={"importance_cap": 1.0})
@@ -115,7 +115,7 @@ class House:
             name=self.folder.name,
             trust_remote_code=config.model.trust_remote_code,
         )
-        self.tenants.callback(group.close)
+        self.running.callback(group.close)
         with named_failures():
             group.start()
             yield group

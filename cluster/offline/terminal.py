@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 QUIET_SECONDS = 20.0  # without a terminal, a sign of life at most this often
 
 
-class Account:
+class Terminal:
     """Use as a context manager."""
 
     def __init__(self, console: Console | None = None):
@@ -34,7 +34,7 @@ class Account:
         self.played = self.wanted = 0  # games before the ones that are being played, and in all
         self.last_sign = time.monotonic()
 
-    def __enter__(self) -> Account:
+    def __enter__(self) -> Terminal:
         if self.bars is not None:
             self.bars.start()
         return self
