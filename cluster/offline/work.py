@@ -50,13 +50,8 @@ class Work:
     """One iteration of a run; number 0 is the beginning, which only plays held-out games."""
 
     def __init__(self, config: RunConfig, folder: RunFolder, number: int, resources: Resources, terminal: Terminal):
-        self.config, self.folder, self.number, self.resources, self.terminal = (
-            config,
-            folder,
-            number,
-            resources,
-            terminal,
-        )
+        self.config, self.folder, self.number = config, folder, number
+        self.resources, self.terminal = resources, terminal
         self.path = folder.path / f"iteration-{number}"
         self.manifest = Manifest(self.path)
 

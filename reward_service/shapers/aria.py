@@ -205,9 +205,8 @@ class AriaShaper:
             old = self.now
             snapshot = Snapshot(old.space, self.corpus.since(), list(old.window.episodes), old.window.first)
         with short_switch_interval():
-            new = next_version(
-                snapshot, self.settings, fit if self.settings.refit == "inline" else partial(in_companion, fit)
-            )
+            fitting = fit if self.settings.refit == "inline" else partial(in_companion, fit)
+            new = next_version(snapshot, self.settings, fitting)
             for _ in range(CATCH_UP_ROUNDS):
                 with self._lock:
                     since = self._since(new)
