@@ -13,6 +13,7 @@ from actors.wire.routers import REPLAYABLE, router_modules
 from benchmarks.architectures import EXPERTS, make
 from benchmarks.games import demo, new_play, play_out, tickets
 from cluster.errors import ConfigError
+from cluster.offline.commands import checked
 from cluster.policy import check_model
 from cluster.recipe import load_recipe
 from envs.episode import Episode
@@ -413,6 +414,14 @@ def test_settings_that_do_not_go_with_it_are_refused(recipe, changes, reason):
         load_recipe(f"recipes/{recipe}.yaml", ["learner.router_replay=true", *changes])
     assert "\n" not in str(refused.value)
     load_recipe(f"recipes/{recipe}.yaml", changes)
+
+
+def test_recorded_games_have_nothing_to_replay():
+    config = load_recipe("recipes/demo.yaml", [MODEL])
+    checked(config)
+    config.learner.router_replay = True
+    with pytest.raises(ConfigError, match="learner.router_replay=true .* recorded games have none: set it to false"):
+        checked(config)
 
 
 def test_models_and_engines_that_cannot_are_refused(folder_of, tmp_path):
