@@ -272,6 +272,7 @@ class Play:
                     seed,
                     seat.policy.dialogue.end_ids,
                     seat.listed,
+                    seat.experts_from(),
                 )
             )
             return None
@@ -325,7 +326,9 @@ class Play:
             outcome = dict(live.game.outcome())
             ids = {} if terminated else self._closing_ids(live, closing)
         seconds = time.monotonic() - live.started
-        episode = Episode(live.ticket, live.turns, outcome, terminated, closing, ids, facts, seconds)
+        seats = {name: seat for name, seat in live.seats.items() if isinstance(seat, PolicySeat)}
+        experts = {name: np.concatenate(seat.recorded) for name, seat in seats.items() if seat.recorded}
+        episode = Episode(live.ticket, live.turns, outcome, terminated, closing, ids, facts, seconds, experts)
         self.spare_games[live.ticket.game].append(live.game)
         for seat, player in live.players.items():
             if player.startswith("scripted:"):

@@ -55,6 +55,7 @@ class PolicySeat:
     prompt: list[int] = field(default_factory=list)
     new_ids: tuple[int, ...] = ()
     listed: tuple[tuple[int, ...], ...] = ()  # what may be said next; empty where speech is free
+    recorded: list[np.ndarray] = field(default_factory=list)  # experts of what each turn fed for the first time
 
     def see(self, observation: str, listed: tuple[str, ...] = ()) -> None:
         self.new_ids = self.would_see(observation)
@@ -76,6 +77,10 @@ class PolicySeat:
         """The whole prompt, with what was just seen."""
         return (*self.prompt, *self.new_ids)
 
+    def experts_from(self) -> int:
+        """How much of the prompt has its experts recorded."""
+        return sum(len(experts) for experts in self.recorded)
+
     def said(self, completion: Completion) -> tuple[str, TurnTokens | None]:
         tokens = TurnTokens(
             observation_ids=np.asarray(self.new_ids, np.int32),
@@ -84,6 +89,8 @@ class PolicySeat:
             versions=completion.versions,
             finish=completion.finish,
         )
+        if completion.experts is not None:
+            self.recorded.append(completion.experts)
         return self._spoken(self.policy.dialogue.text(completion.token_ids), tokens)
 
     def chose(

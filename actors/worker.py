@@ -54,6 +54,7 @@ class WorkerSpec:
     seed: int = 0
     version: int = 0  # of the weights in model_path
     trust_remote_code: bool = False
+    record_experts: bool = False  # that the policy's tokens are sent to, for a trainer that replays them
     ray_metrics: bool = True  # report vLLM's own metrics through Ray
 
 
@@ -105,6 +106,7 @@ def make_engine(spec: WorkerSpec, index: int) -> Engine:
         "version": spec.version,
         "trust_remote_code": spec.trust_remote_code,
         "on_gpu": bool(spec.rollout.gpus_per_worker),
+        "record_experts": spec.record_experts,
     }
     if settings.kind == "transformers":
         from actors.engines.transformers_engine import TransformersEngine

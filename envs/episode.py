@@ -85,6 +85,7 @@ class SeatSequence:
     versions: np.ndarray  # int32 [n], -1 where not sampled
     turn: np.ndarray  # int32 [n]
     choices: dict[int, Choice] = field(default_factory=dict)  # by the place of the chosen one's first token
+    experts: np.ndarray | None = None  # as Episode has them
 
 
 @dataclass(slots=True)
@@ -97,6 +98,9 @@ class Episode:
     closing_ids: dict[str, np.ndarray] = field(default_factory=dict)  # int32: the same in a policy seat's tokens
     facts: dict[str, str] = field(default_factory=dict)  # revealed afterwards, e.g. the secret
     seconds: float = 0.0
+    # Of policy seats whose engine records them: the experts of each token, when it was first fed, but the seat's
+    # last, which never was; uint8 or uint16 [tokens - 1, layers, choices]
+    experts: dict[str, np.ndarray] = field(default_factory=dict)
 
     def turns_of(self, seat: str) -> list[Turn]:
         return [turn for turn in self.turns if turn.seat == seat]
@@ -130,4 +134,5 @@ class Episode:
             versions=np.concatenate(versions).astype(np.int32),
             turn=np.concatenate(index),
             choices=choices,
+            experts=self.experts.get(seat),
         )

@@ -230,6 +230,9 @@ class LearnerSettings(Settings):
         4096, ge=16, description="tokens packed into one forward pass; bounds activation memory"
     )
     gradient_checkpointing: bool = Field(False, description="recompute activations in the backward pass")
+    router_replay: bool = Field(
+        False, description="models of experts: send each token to the experts that the engine sent it to"
+    )
     attention: Literal["auto", "sdpa", "varlen", "eager", "flash_attention_2"] = Field(
         "auto",
         description="attention kernels; auto: flash_attention_2 on GPUs that have it, else sdpa; varlen: torch's own "

@@ -29,18 +29,23 @@ class Request:
     seed: int
     stop_ids: tuple[int, ...]
     listed: tuple[tuple[int, ...], ...] = ()  # if any: score these after the prompt, and sample nothing
+    experts_from: int = 0  # place in the prompt from which on experts are asked for, if the engine records them
 
 
 @dataclass(slots=True)
 class Completion:
     """`token_ids` includes the end token if one was sampled. One log-prob (of the
-    tempered distribution that was sampled from) and one weight version per token."""
+    tempered distribution that was sampled from) and one weight version per token. An engine
+    that records experts gives those of every token that was fed, from `experts_from` on: of the
+    prompt and of all that was sampled but the last. Where a token was fed again, as after a
+    weight update, those of the first time count: what followed it was sampled after them."""
 
     id: str
     token_ids: np.ndarray  # int32
     logprobs: np.ndarray  # float32
     versions: np.ndarray  # int32
     finish: str  # "stop" or "length"
+    experts: np.ndarray | None = None  # uint8 or uint16 [tokens, layers, choices]
 
 
 @dataclass(slots=True)

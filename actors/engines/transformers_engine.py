@@ -25,6 +25,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from actors.engines.branches import Feed, feed, passes
 from actors.engines.contract import Completion, Part, Request, Scored, refuse_while_resting, refuse_without_weights
+from actors.engines.routing import RoutingRecord
 from actors.engines.rows import Rows
 from actors.engines.slot_cache import SlotCache
 from actors.settings import EngineSettings
@@ -53,6 +54,7 @@ class TransformersEngine:
         version: int = 0,
         trust_remote_code: bool = False,
         on_gpu: bool = False,
+        record_experts: bool = False,
     ):
         if settings.tensor_parallel > 1:
             raise ValueError(
@@ -99,6 +101,7 @@ class TransformersEngine:
         self.waiting: deque[Request] = deque()
         self.requests: list[Request | None] = [None] * rows  # who is being played in each row
         self.row_of: dict[str, int] = {}
+        self.routing = RoutingRecord(self.model, rows, width) if record_experts else None
         self.tokens = np.zeros((rows, width), np.int64)
         self.logprobs = np.zeros((rows, width), np.float32)
         self.versions = np.zeros((rows, width), np.int32)
@@ -208,6 +211,9 @@ class TransformersEngine:
         position = self._tensor(place)
         visible = torch.arange(aim.length, device=self.device) <= position[:, None, :, None]
         logits = self._logits(ids, position, visible, 1)[:, -1]
+        if self.routing:
+            first = np.where(self.known > self.prompt, self.known - 1, 0)[served, None]  # place that was never fed
+            self.routing.keep(served, place, ~padding & (place >= first))
         self.computed[rows] = self.known[rows]
         self._sample(rows, logits[self._tensor(rows)] if in_place else logits)
 
@@ -278,9 +284,9 @@ class TransformersEngine:
         request, said = self.requests[row], slice(self.prompt[row], self.known[row])
         ids = self.tokens[row, said].astype(np.int32)
         finish = "stop" if ids[-1] in request.stop_ids else "length"
-        completion = Completion(
-            request.id, ids, self.logprobs[row, said].copy(), self.versions[row, said].copy(), finish
-        )
+        experts = self.routing.of(row, request.experts_from, self.computed[row]) if self.routing else None
+        made = self.logprobs[row, said].copy(), self.versions[row, said].copy()
+        completion = Completion(request.id, ids, *made, finish, experts)
         self.counters["requests"] += 1
         self.counters["generated_tokens"] += len(ids)
         self._release(row, keep=True)

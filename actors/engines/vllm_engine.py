@@ -64,6 +64,7 @@ class VllmEngine:
         ray_metrics: bool = False,
         trust_remote_code: bool = False,
         on_gpu: bool = False,
+        record_experts: bool = False,
     ):
         prepare_environment()
         from vllm import EngineArgs
@@ -130,6 +131,7 @@ class VllmEngine:
                 disable_log_stats=not ray_metrics,
                 use_tqdm_on_load=False,
                 trust_remote_code=trust_remote_code,
+                enable_return_routed_experts=record_experts,
                 worker_extension_cls="actors.transport.vllm_receiver.KnowsTransports",
                 **arguments,
             ),
@@ -181,6 +183,7 @@ class VllmEngine:
                 flat_logprobs=True,
                 detokenize=False,
                 output_kind=RequestOutputKind.FINAL_ONLY,
+                routed_experts_prompt_start=request.experts_from,
             ),
             lora_request=self.lora,
         )
@@ -223,7 +226,7 @@ class VllmEngine:
         self.counters["prompt_tokens"] += len(output.prompt_token_ids)
         self.counters["cached_tokens"] += output.num_cached_tokens or 0
         self.counters["generated_tokens"] += len(ids)
-        return Completion(output.request_id, ids, logprobs, versions, made.finish_reason)
+        return Completion(output.request_id, ids, logprobs, versions, made.finish_reason, made.routed_experts)
 
     def _score_listed(self, listing: Listing, index: int, read_cache: bool) -> None:
         ids = [*listing.request.prompt_ids, *listing.request.listed[index]]

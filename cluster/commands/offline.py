@@ -162,6 +162,11 @@ def checked(config: RunConfig) -> RunConfig:
             f"learner.loss.{key}={getattr(loss, key)} compares the policy with whoever played, which recorded games do "
             "not tell"
         )
+    if config.learner.router_replay:
+        raise ConfigError(
+            "learner.router_replay=true replays the experts that an engine chose, and recorded games have none: set it "
+            "to false"
+        )
     if offline.rival:
         _check_rival(config, len(game.seats))
     return config

@@ -145,7 +145,24 @@ class RunConfig(Settings):
                 f"rollout.choose_listed=true needs learner.attention=sdpa: {self.learner.attention} does not keep "
                 "listed actions apart"
             )
+        if self.learner.router_replay:
+            self._check_replay()
         return self
+
+    def _check_replay(self) -> None:
+        """What router replay does not go with, whatever the model."""
+        engine, refused = self.rollout.engine, "learner.router_replay=true"
+        if self.model.path == "embedded":
+            raise ValueError(f"{refused}, but model.path=embedded has no experts to choose: set it to false")
+        if self.rollout.choose_listed:
+            raise ValueError(
+                f"{refused} replays what was sampled, and listed actions are scored: set it, or rollout.choose_listed, "
+                "to false"
+            )
+        if engine.kind == "vllm" and not engine.prefix_caching:
+            raise ValueError(
+                f"{refused} needs rollout.engine.prefix_caching=true: vLLM keeps the experts it chose with its cache"
+            )
 
     @model_validator(mode="after")
     def learner_fits_the_run(self) -> RunConfig:

@@ -93,8 +93,8 @@ def check_model(model: Path | str, config: RunConfig, trained: bool = False) -> 
 
 
 def _check_kind(loaded: PretrainedConfig, config: RunConfig, trained: bool) -> None:
+    from actors.wire.routers import router_modules
     from learners.model.architecture import check_architecture, class_of, tried
-    from learners.model.routers import router_modules
 
     if trained and config.rollout.choose_listed:
         _check_window(loaded.get_text_config(), config.rollout.engine.max_context)
@@ -105,6 +105,11 @@ def _check_kind(loaded: PretrainedConfig, config: RunConfig, trained: bool) -> N
             raise ValueError(
                 f"learner.lora.rank={config.learner.lora.rank}: vLLM has no kernel on CPU for experts where adapters "
                 "are served; set rollout.engine.kind=transformers, or learner.lora.rank=0"
+            )
+        if config.learner.router_replay and on_cpu and engine.engine.kind == "vllm":
+            raise ValueError(
+                "learner.router_replay=true: vLLM tells which experts it chose on a GPU alone; set "
+                "rollout.engine.kind=transformers, or learner.router_replay=false"
             )
     if config.rollout.engine.kind != "vllm":
         return

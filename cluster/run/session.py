@@ -203,6 +203,7 @@ def start_fleet(
         lora_rank=config.learner.lora.rank,
         seed=config.seed,
         trust_remote_code=config.model.trust_remote_code,
+        record_experts=learners is not None and config.learner.router_replay,
     )
     fleet = Fleet(config.rollout, spec, places)
     house.callback(fleet.close)

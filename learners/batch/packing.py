@@ -81,6 +81,7 @@ class Pack:
     reference: np.ndarray | None = None  # float32 [predicted]: log-prob by the weights the run started from
     rows: np.ndarray | None = None  # int64 [sequences]: predicted tokens of each
     listed: Listed | None = None  # where choices were made; what is listed is fed behind its sequence
+    experts: np.ndarray | None = None  # int16 [tokens, layers, choices]: those of the engine, -1 without a record
 
 
 def pack_sequences(
@@ -133,12 +134,24 @@ def pack_trajectories(
     pack.behaviour = np.concatenate([t.sequence.logprobs[t.sequence.mask] for t in trajectories])
     versions = np.concatenate([t.sequence.versions[t.sequence.mask] for t in trajectories])
     pack.fresh = np.zeros(len(versions), bool) if version is None else versions == version
+    pack.experts = recorded_experts(trajectories, pack.lengths)
     pack.rows = np.array([int(trajectory.turn_tokens.sum()) for trajectory in trajectories], np.int64)
     if start is not None:
         pack.start = np.concatenate(start).astype(np.float32)
     if reference is not None:
         pack.reference = np.concatenate(reference).astype(np.float32)
     return pack
+
+
+def recorded_experts(trajectories: Sequence[Trajectory], lengths: np.ndarray) -> np.ndarray | None:
+    """Each sequence's own, then nothing for the rest of the `lengths` that are fed of it."""
+    recorded = [trajectory.sequence.experts for trajectory in trajectories]
+    if any(each is None for each in recorded):
+        return None
+    experts = np.full((int(lengths.sum()), *recorded[0].shape[1:]), -1, np.int16)
+    for start, each in zip(np.cumsum(lengths) - lengths, recorded, strict=True):
+        experts[start : start + len(each)] = each
+    return experts
 
 
 def by_trajectory(values: np.ndarray, trajectories: Sequence[Trajectory]) -> list[np.ndarray]:
@@ -153,6 +166,7 @@ def pack_to_read(trajectories: Sequence[Trajectory], said: bool = False) -> Pack
     whole = [np.concatenate([t.sequence.ids, t.closing_ids]) for t in trajectories]
     predicted = [np.concatenate([t.sequence.mask, np.zeros(len(t.closing_ids), bool)]) for t in trajectories]
     pack = pack_sequences(whole, predicted, [t.sequence.choices for t in trajectories])
+    pack.experts = recorded_experts(trajectories, pack.lengths)
     starts, sizes = np.cumsum(pack.lengths) - pack.lengths, np.array([len(ids) for ids in whole])
     ends = (starts + sizes)[[not t.terminated for t in trajectories]] - 1
     if said:

@@ -90,6 +90,8 @@ def _trajectory(episode: Episode, seat: str, shaped: ShapedRewards) -> Trajector
         raise ValueError(f"{where} has token ids, log-probs and versions of different lengths")
     if sequence.mask[0]:
         raise ValueError(f"{where} starts with a sampled token: there is no prompt to predict it from")
+    if sequence.experts is not None and len(sequence.experts) != len(sequence.ids) - 1:
+        raise ValueError(f"{where} has {len(sequence.ids)} tokens, but experts of {len(sequence.experts)}")
     turn_tokens = np.bincount(sequence.turn[sequence.mask], minlength=len(turns))
     closing = np.empty(0, np.int32) if episode.terminated else episode.closing_ids.get(seat, np.empty(0, np.int32))
     for name in ("anchors", "foreseen"):

@@ -9,9 +9,9 @@ import torch
 from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
+from actors.wire.routers import check_replayable, router_modules
 from learners.model.checkpoint_form import checkpoint_forms
 from learners.model.load import adapter_layers, feed_forward
-from learners.model.routers import router_modules
 from learners.settings import LearnerSettings
 
 # Each is tried through the whole loop: benchmarks/families.py
@@ -82,6 +82,8 @@ def check_structure(model: PreTrainedModel, settings: LearnerSettings) -> None:
         feed_forward(model)
     if settings.loss.router_aux and not router_modules(model):
         raise ValueError(f"learner.loss.router_aux={settings.loss.router_aux:g}, but {kind} has no experts to balance")
+    if settings.router_replay:
+        check_replayable(model)
 
 
 def class_of(config: PretrainedConfig) -> type[PreTrainedModel] | None:

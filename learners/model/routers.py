@@ -13,19 +13,10 @@ from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
-from transformers import PretrainedConfig, PreTrainedModel
+from transformers import PretrainedConfig
 from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
 
-
-def router_modules(model: torch.nn.Module) -> dict[torch.nn.Module, int]:
-    """The routers that transformers can record, with the place of the logits among what each returns."""
-    found = {}
-    for part in model.modules():
-        recorded = getattr(part, "_can_record_outputs", None) if isinstance(part, PreTrainedModel) else None
-        if recorder := (recorded or {}).get("router_logits"):
-            routers = [module for module in part.modules() if isinstance(module, recorder.target_class)]
-            found |= dict.fromkeys(routers, recorder.index)
-    return found
+from actors.wire.routers import router_modules
 
 
 def choices_per_token(config: PretrainedConfig) -> int:

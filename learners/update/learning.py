@@ -24,6 +24,7 @@ from learners.critic.tokens import Critic, States, explained
 from learners.critic.transitions import Played
 from learners.critic.turns import AnyCritic, TurnCritics
 from learners.model.reference import Reference
+from learners.model.router_replay import RouterReplay, check_recorded
 from learners.optimiser import GuardedAdamW
 from learners.settings import LearnerSettings
 from learners.update.clock import device_time
@@ -68,13 +69,16 @@ class Learning:
     ):
         self.settings, self.seed, self.rank, self.critic, self.device = settings, seed, rank, critic, device
         asked = engine, settings, temperature, device
-        self.reader = Reader(*asked, critic, reference)
-        self.steps = PolicySteps(*asked, optimiser, rank)
+        self.replay = RouterReplay(engine.module, device) if settings.router_replay else None
+        self.reader = Reader(*asked, critic, reference, self.replay)
+        self.steps = PolicySteps(*asked, optimiser, rank, self.replay)
         self.updates = 0  # applied
         self.bad_updates = 0  # skipped
         self.credit_state: dict[str, float] = {}
 
     def judge(self, trajectories: list[Trajectory], version: int | None = None) -> Judged:
+        if self.replay is not None:
+            check_recorded(trajectories)
         mine = plan(trajectories, self.settings.ranks, self.settings.tokens_per_micro_batch)[self.rank]
         readings, states = self.reader.read(trajectories, mine)
         if self.settings.credit.anchor == "labels":

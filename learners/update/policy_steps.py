@@ -33,6 +33,7 @@ from learners.batch.trajectories import Trajectory
 from learners.loss.measures import Consistency, Progress, Sums, watch_gap
 from learners.loss.policy import Outcome, Tokens, batch_scale, kl_estimates, token_losses
 from learners.model.load import pack_logprobs, pack_logprobs_and_entropies
+from learners.model.router_replay import RouterReplay, replaying
 from learners.model.routers import RouterLoad
 from learners.optimiser import GuardedAdamW
 from learners.settings import LearnerSettings
@@ -142,9 +143,11 @@ class PolicySteps:
         device: torch.device,
         optimiser: GuardedAdamW,
         rank: int,
+        replay: RouterReplay | None = None,
     ):
         self.engine, self.optimiser, self.settings = engine, optimiser, settings
         self.temperature, self.device, self.rank = temperature, device, rank
+        self.replay = replay
         aux = settings.loss.router_aux
         self.routers = RouterLoad(engine.module, aux, device) if aux else None
 
@@ -199,21 +202,23 @@ class PolicySteps:
         scale, micro_batches = self._scale(batch, share), self._mine(batch, share)
         for place, indices in enumerate(micro_batches, start=1):
             pack = batch.pack(indices or share[:1])  # a rank without work runs some sequence, for the lockstep
-            with torch.set_grad_enabled(not still):
-                outcome, tokens = pack_outcome(self.engine, pack, self.settings, self.temperature, scale, self.device)
-                loss, weight = outcome.loss, 1.0 if indices else 0.0
-                if self.routers is not None and not still:
-                    loss = loss + self.routers.loss(self._tokens(batch, indices) / self._tokens(batch, share))
-            if indices:
-                progress.add(outcome)
-                if consistency is not None:
-                    consistency.add(outcome.start, tokens, self.settings)
-                    batch.keep(indices, outcome.start)
-            if guarded and self.settings.loss.kl_guard is not None and place == len(micro_batches):
-                far = self._too_far(progress.over_ranks()["kl"])
-                weight = math.nan if far else weight
-            if not still:  # DeepSpeed takes the mean over ranks; the loss is a sum over them
-                self.engine.backward(weight * loss * self.settings.ranks)
+            with replaying(self.replay, pack):
+                with torch.set_grad_enabled(not still):
+                    passed = self.engine, pack, self.settings, self.temperature, scale, self.device
+                    outcome, tokens = pack_outcome(*passed)
+                    loss, weight = outcome.loss, 1.0 if indices else 0.0
+                    if self.routers is not None and not still:
+                        loss = loss + self.routers.loss(self._tokens(batch, indices) / self._tokens(batch, share))
+                if indices:
+                    progress.add(outcome)
+                    if consistency is not None:
+                        consistency.add(outcome.start, tokens, self.settings)
+                        batch.keep(indices, outcome.start)
+                if guarded and self.settings.loss.kl_guard is not None and place == len(micro_batches):
+                    far = self._too_far(progress.over_ranks()["kl"])
+                    weight = math.nan if far else weight
+                if not still:  # DeepSpeed takes the mean over ranks; the loss is a sum over them
+                    self.engine.backward(weight * loss * self.settings.ranks)
         load = {} if self.routers is None else {"router_load": self.routers.over_ranks()}
         return progress.over_ranks() | {"micro_batches": len(micro_batches)} | load, far
 
@@ -229,7 +234,8 @@ class PolicySteps:
         with torch.no_grad():
             for indices in self._mine(batch, share):
                 pack = batch.pack(indices or share[:1])
-                logprobs = pack_logprobs(self.engine, pack, self.temperature, self.device)
+                with replaying(self.replay, pack):
+                    logprobs = pack_logprobs(self.engine, pack, self.temperature, self.device)
                 if indices:
                     start = torch.from_numpy(pack.start).to(self.device)
                     sums.add(
@@ -255,8 +261,10 @@ class PolicySteps:
         one to have been there all the same: of the shortest game, and of nothing."""
         shortest = min(share, key=lambda index: len(batch.trajectories[index]))
         self.engine.train()
-        nothing = 0.0 * pack_logprobs(self.engine, batch.pack([shortest]), self.temperature, self.device).sum()
-        self.engine.backward(nothing)
+        pack = batch.pack([shortest])
+        with replaying(self.replay, pack):
+            nothing = 0.0 * pack_logprobs(self.engine, pack, self.temperature, self.device).sum()
+            self.engine.backward(nothing)
         self.optimiser.shorten_to = part
         self.engine.step()
         self.optimiser.shorten_to = None

@@ -26,6 +26,7 @@ from learners.critic.transitions import Played, played
 from learners.critic.turns import AnyCritic, TurnCritics
 from learners.model.load import pack_logprobs
 from learners.model.reference import Reference, reads_reference
+from learners.model.router_replay import RouterReplay, replaying
 from learners.settings import LearnerSettings
 
 Share = dict[int, dict[str, np.ndarray]]  # trajectory -> what was read of it
@@ -40,9 +41,10 @@ class Reader:
         device: torch.device,
         critic: AnyCritic | None,
         reference: Reference | None,
+        replay: RouterReplay | None = None,
     ):
         self.engine, self.settings, self.temperature, self.device = engine, settings, temperature, device
-        self.critic, self.reference = critic, reference
+        self.critic, self.reference, self.replay = critic, reference, replay
         wanted = needs(settings.credit)
         # with one minibatch the first step finds the log-probs of the start by itself
         self.wants_start = "logprobs" in wanted or settings.minibatches > 1
@@ -61,11 +63,11 @@ class Reader:
         with torch.no_grad():
             if self.wants_start or values_of == "policy":
                 name = "logprobs" if self.wants_start else None
-                states = self._ask(self.engine, trajectories, mine, share, name, values_of == "policy")
+                states = self._ask(self.engine, self.replay, trajectories, mine, share, name, values_of == "policy")
             if self.wants_reference or values_of == "base":
                 name = "reference" if self.wants_reference else None
                 with self.reference.model() as model:
-                    found = self._ask(model, trajectories, mine, share, name, values_of == "base")
+                    found = self._ask(model, None, trajectories, mine, share, name, values_of == "base")
                 states = states or found
         whole = self._gathered(share)
         if not self.by_turn:
@@ -78,6 +80,7 @@ class Reader:
     def _ask(
         self,
         model: Any,
+        replay: RouterReplay | None,
         trajectories: list[Trajectory],
         mine: list[list[int]],
         share: Share,
@@ -91,7 +94,8 @@ class Reader:
             chosen = [trajectories[i] for i in indices or [0]]  # an empty one keeps the ranks in lockstep
             with head_inputs(getattr(model, "module", model)) as caught:
                 pack = pack_to_read(chosen, said=valued and self.by_turn)
-                logprobs = pack_logprobs(model, pack, self.temperature, self.device)
+                with replaying(replay, pack):
+                    logprobs = pack_logprobs(model, pack, self.temperature, self.device)
             count = sum(int(trajectories[i].turn_tokens.sum()) for i in indices)
             if valued:
                 states.append(States(caught[0][0], tokens=count))
