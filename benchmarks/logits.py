@@ -30,7 +30,7 @@ from learners.batch.packing import Pack, pack_sequences
 from learners.model import slices
 from learners.model.load import load_model
 from learners.settings import LearnerSettings
-from learners.update.policy_steps import pack_outcome
+from learners.update.policy_steps import pack_loss
 
 WORDS, LENGTH = 151_936, 512
 TOKENS, MANY, ROUNDS, EXPONENTS = 512, 16_384, 3, (22, 24, 26)
@@ -56,13 +56,13 @@ def random_pack(tokens: int) -> Pack:
     sequences = [rng.integers(0, WORDS, LENGTH + 1) for _ in range(tokens // LENGTH)]
     pack = pack_sequences(sequences, [np.arange(LENGTH + 1) > 0] * len(sequences))
     pack.advantages = rng.normal(size=tokens).astype(np.float32)
-    pack.rows = np.full(len(sequences), LENGTH)
+    pack.trained_lengths = np.full(len(sequences), LENGTH)
     return pack
 
 
 def one_pass(model: torch.nn.Module, pack: Pack, settings: dict, held: int) -> int:
     slices.SLICE_LOGITS = held
-    pack_outcome(model, pack, LearnerSettings(**settings), 1.0, 1e-3, CPU)[0].loss.backward()
+    pack_loss(model, pack, LearnerSettings(**settings), 1.0, 1e-3, CPU)[0].loss.backward()
     model.zero_grad()
     return len(pack.ids)
 

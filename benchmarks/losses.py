@@ -29,7 +29,7 @@ from benchmarks.rounds import cpu_ratio, spread, take_turns
 from learners.batch.packing import Pack, pack_sequences
 from learners.model.load import load_model, pack_logprobs
 from learners.settings import LearnerSettings
-from learners.update.policy_steps import pack_outcome
+from learners.update.policy_steps import pack_loss
 
 SIZES, ROUNDS = ("0.1M", "10M"), 7
 SEQUENCES, LENGTH = 8, 128
@@ -51,10 +51,12 @@ def random_pack(vocabulary: int) -> Pack:
     pack = pack_sequences(sequences, predicted)
     count = len(pack.targets)
     pack.advantages = rng.normal(size=count).astype(np.float32)
-    pack.rows = np.array([int(each.sum()) for each in predicted])
-    pack.fresh = rng.random(count) < 0.5
+    pack.trained_lengths = np.array([int(each.sum()) for each in predicted])
+    pack.on_policy = rng.random(count) < 0.5
     uniform = -np.log(vocabulary)
-    pack.behaviour, pack.start, pack.reference = (rng.normal(uniform, 0.2, count).astype(np.float32) for _ in range(3))
+    pack.sampler_logprobs, pack.old_logprobs, pack.reference = (
+        rng.normal(uniform, 0.2, count).astype(np.float32) for _ in range(3)
+    )
     return pack
 
 
@@ -69,7 +71,7 @@ def measure(quick: bool, say: Say) -> dict[str, Any]:
             pack = random_pack(plain.config.vocab_size)
 
             def trained(model: torch.nn.Module, loss: dict, pack: Pack = pack) -> int:
-                pack_outcome(model, pack, LearnerSettings(loss=loss), 1.0, 1e-3, CPU)[0].loss.backward()
+                pack_loss(model, pack, LearnerSettings(loss=loss), 1.0, 1e-3, CPU)[0].loss.backward()
                 model.zero_grad()
                 return len(pack.ids)
 

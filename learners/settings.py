@@ -96,7 +96,7 @@ class LossSettings(Settings):
 
     kind: Literal["policy_gradient", "ppo", "decoupled"] = Field(
         "policy_gradient",
-        description="policy_gradient: old tokens weighted by truncated pi/pi_behaviour; ppo: clipped against the "
+        description="policy_gradient: old tokens weighted by truncated pi/pi_sampler; ppo: clipped against the "
         "weights that sampled; decoupled: clipped against the weights at the start of the update, old tokens weighted",
     )
     clip_low: float = Field(0.2, gt=0, lt=1, description="ppo, decoupled: the ratio counts down to 1 - clip_low")
@@ -105,7 +105,7 @@ class LossSettings(Settings):
         None, gt=1, description="ppo, decoupled: ratio up to which a token of negative advantage counts; default: any"
     )
     token_mask: tuple[float, float] | None = Field(
-        None, description="[low, high]: tokens of older weights whose pi/pi_behaviour lies outside are dropped"
+        None, description="[low, high]: tokens of older weights whose pi/pi_sampler lies outside are dropped"
     )
     sequence_mask: tuple[float, float] | None = Field(
         None, description="[low, high]: so are games of one seat by the geometric mean of that ratio over their tokens"
@@ -241,9 +241,7 @@ class LearnerSettings(Settings):
     loss_aggregation: Literal["token", "turn", "episode"] = Field(
         "episode", description="what is averaged: tokens, turns or episodes"
     )
-    importance_cap: float = Field(
-        2.0, ge=1, description="cap of the weight pi/pi_behaviour on tokens from older weights"
-    )
+    importance_cap: float = Field(2.0, ge=1, description="cap of the weight pi/pi_sampler on tokens from older weights")
     logprob_gap_warn: float | None = Field(
         None,
         gt=0,

@@ -18,7 +18,7 @@ from cluster.plan import memory as planned
 from cluster.plan.shape import model_shape
 from cluster.recipe.config import RunConfig
 from learners.model.load import load_model
-from learners.update.policy_steps import pack_outcome
+from learners.update.policy_steps import pack_loss
 
 WORDS, TOKENS = 151_936, 16_384  # Qwen3's vocabulary; trained tokens of a pack
 LEAST, MOST = 0.5, 1.15  # of what is planned: a plan must not be short, and not keep half of a card empty
@@ -58,7 +58,7 @@ def of_logits(path: Path, device: torch.device) -> tuple[int, int]:
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
-        outcome, _ = pack_outcome(model, pack, chosen, 1.0, 1.0, device)
+        outcome, _ = pack_loss(model, pack, chosen, 1.0, 1.0, device)
         outcome.loss.backward()
         del outcome
         torch.cuda.synchronize()

@@ -21,7 +21,7 @@ from learners.batch.packing import Pack, pack_trajectories
 from learners.batch.trajectories import Trajectory
 from learners.model.load import load_model, pack_logprobs_and_entropies
 from learners.settings import LearnerSettings
-from learners.update.policy_steps import pack_outcome
+from learners.update.policy_steps import pack_loss
 
 CPU = torch.device("cpu")
 EXACT, GRADIENT = 1e-4, 1e-4  # float32: largest difference of a log-prob; of the whole gradient, relative
@@ -131,7 +131,7 @@ def asked(path: Path, batch: list[Trajectory], learner: LearnerSettings, device:
     model.train()
     with torch.no_grad():
         logprobs, entropies = pack_logprobs_and_entropies(model, pack, 0.9, device)
-    outcome, _ = pack_outcome(model, pack, learner, 0.9, 1.0 / len(batch), device)
+    outcome, _ = pack_loss(model, pack, learner, 0.9, 1.0 / len(batch), device)
     outcome.loss.backward()
     gradient = torch.cat([p.grad.float().flatten() for p in model.parameters() if p.grad is not None])
     return Found(logprobs.float().cpu(), entropies.float().cpu(), float(outcome.loss.detach()), gradient.double().cpu())

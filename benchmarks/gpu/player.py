@@ -75,7 +75,7 @@ def gap_of(episodes: list[Episode], config: RunConfig, path: Path, dtype: str, d
     model = load_model(str(path), settings(dtype=dtype), seed=0).to(device).eval()
     with torch.no_grad():
         read = pack_logprobs(model, pack, config.rollout.temperature, device).float().cpu().numpy()
-    return float(np.abs(read - pack.behaviour).mean())
+    return float(np.abs(read - pack.sampler_logprobs).mean())
 
 
 def updated(bench: Bench, config: RunConfig, path: Path, other: Path) -> None:

@@ -22,7 +22,7 @@ from learners.model.reference import Reference, reads_base
 from learners.optimiser import make_optimiser
 from learners.settings import LearnerSettings
 from learners.update.learning import Learning, make_critic
-from learners.update.policy_steps import pack_outcome
+from learners.update.policy_steps import pack_loss
 
 CPU = torch.device("cpu")
 UPDATES, GAMES, GROUP = 3, 8, 4
@@ -111,10 +111,10 @@ def extreme(bench: Bench, path: Path, kind: str, device: torch.device) -> None:
         pack = pack_of(batch)
         with torch.no_grad():
             now = pack_logprobs(model, pack, 1.0, device).float().cpu().numpy()
-        pack.start = pack.behaviour = pack.reference = (now - sign * FAR).astype(np.float32)
-        pack.fresh = np.zeros(len(now), bool)
+        pack.old_logprobs = pack.sampler_logprobs = pack.reference = (now - sign * FAR).astype(np.float32)
+        pack.on_policy = np.zeros(len(now), bool)
         model.zero_grad()
-        outcome, _ = pack_outcome(model, pack, learner, 1.0, 1.0, device)
+        outcome, _ = pack_loss(model, pack, learner, 1.0, 1.0, device)
         outcome.loss.backward()
         finite = all(bool(torch.isfinite(p.grad).all()) for p in model.parameters() if p.grad is not None)
         holds = finite and bool(torch.isfinite(outcome.loss.detach()))

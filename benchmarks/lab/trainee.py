@@ -184,11 +184,13 @@ class Trainee:
 
     def gradient(self, episodes: Sequence[Episode]) -> np.ndarray:
         """Of the policy's loss over all of them. The policy stays; the critic learns, and credit remembers."""
-        judged = self.learning.judge(self.shaped(episodes))
+        credited = self.learning.credit_of(self.shaped(episodes))
         self.driver.held = True
-        self.learning.steps.take(self.learning.batch(judged, self.version), [[*range(len(judged.trajectories))]], 0.0)
+        self.learning.steps.take(
+            self.learning.batch(credited, self.version), [[*range(len(credited.trajectories))]], 0.0
+        )
         found = torch.cat([p.grad.flatten() for p in self.model.parameters() if p.grad is not None]).double().numpy()
         self.model.zero_grad(set_to_none=True)
-        self.learning.criticise(judged)
-        self.learning.credit_state = judged.credit.state
+        self.learning.criticise(credited)
+        self.learning.credit_state = credited.credit.state
         return found

@@ -4,7 +4,7 @@
               -> LearnerGroup.update -> checkpoints -> policy
 
 The objective has no importance weights: it does not matter who played, and for files of others nobody knows.
-The learner weighs tokens of older weights by min(pi / pi_behaviour, cap); with a cap of 1 and a pi_behaviour
+The learner weighs tokens of older weights by min(pi / pi_sampler, cap); with a cap of 1 and a pi_sampler
 far below anything a policy says, that is 1 for every token.
 
 The order of the batches follows from the seed alone, so training that was stopped goes on from its last

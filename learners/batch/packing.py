@@ -75,11 +75,11 @@ class Pack:
     keep: np.ndarray  # int64 [predicted]
     targets: np.ndarray  # int64 [predicted]
     advantages: np.ndarray  # float32 [predicted]
-    behaviour: np.ndarray  # float32 [predicted]: log-prob when it was sampled
-    fresh: np.ndarray  # bool [predicted]: sampled by the very weights being updated
-    start: np.ndarray | None = None  # float32 [predicted]: log-prob by the weights at the start of the update
+    sampler_logprobs: np.ndarray  # float32 [predicted]: log-prob when it was sampled
+    on_policy: np.ndarray  # bool [predicted]: sampled by the very weights being updated
+    old_logprobs: np.ndarray | None = None  # float32 [predicted]: by the weights at the start of the update
     reference: np.ndarray | None = None  # float32 [predicted]: log-prob by the weights the run started from
-    rows: np.ndarray | None = None  # int64 [sequences]: predicted tokens of each
+    trained_lengths: np.ndarray | None = None  # int64 [sequences]: predicted tokens of each
     listed: Listed | None = None  # where choices were made; what is listed is fed behind its sequence
     experts: np.ndarray | None = None  # int16 [tokens, layers, choices]: those of the engine, -1 without a record
 
@@ -90,7 +90,7 @@ def pack_sequences(
     choices: Sequence[dict[int, Choice]] = (),
 ) -> Pack:
     """Sequences of ids, for each which of its tokens are predicted (never the first), and the
-    choices made in it, by place. Advantages and behaviour log-probs are zero, so the pack alone
+    choices made in it, by place. Advantages and sampler log-probs are zero, so the pack alone
     has no loss."""
     if any(choices):
         return _with_listed(sequences, predicted, choices)
@@ -120,7 +120,7 @@ def pack_trajectories(
     trajectories: Sequence[Trajectory],
     advantages: Sequence[np.ndarray],
     version: int | None,
-    start: Sequence[np.ndarray] | None = None,
+    old_logprobs: Sequence[np.ndarray] | None = None,
     reference: Sequence[np.ndarray] | None = None,
 ) -> Pack:
     """`advantages`, and log-probs that have been read, per trajectory, one per trained token;
@@ -131,13 +131,13 @@ def pack_trajectories(
         [trajectory.sequence.choices for trajectory in trajectories],
     )
     pack.advantages = np.concatenate(advantages).astype(np.float32)
-    pack.behaviour = np.concatenate([t.sequence.logprobs[t.sequence.mask] for t in trajectories])
+    pack.sampler_logprobs = np.concatenate([t.sequence.logprobs[t.sequence.mask] for t in trajectories])
     versions = np.concatenate([t.sequence.versions[t.sequence.mask] for t in trajectories])
-    pack.fresh = np.zeros(len(versions), bool) if version is None else versions == version
+    pack.on_policy = np.zeros(len(versions), bool) if version is None else versions == version
     pack.experts = recorded_experts(trajectories, pack.lengths)
-    pack.rows = np.array([int(trajectory.turn_tokens.sum()) for trajectory in trajectories], np.int64)
-    if start is not None:
-        pack.start = np.concatenate(start).astype(np.float32)
+    pack.trained_lengths = np.array([int(trajectory.turn_tokens.sum()) for trajectory in trajectories], np.int64)
+    if old_logprobs is not None:
+        pack.old_logprobs = np.concatenate(old_logprobs).astype(np.float32)
     if reference is not None:
         pack.reference = np.concatenate(reference).astype(np.float32)
     return pack

@@ -51,7 +51,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "twosome": ("values", "bootstrap"),
     "poad": ("values", "bootstrap"),
     "ntpo": ("values", "bootstrap"),
-    "vtrace": ("values", "bootstrap", "logprobs", "behaviour"),
+    "vtrace": ("values", "bootstrap", "logprobs", "sampler_logprobs"),
     "archer": ("turn_values", "action_values"),
 }
 
@@ -60,7 +60,7 @@ FIELDS = {
     "values": "trained token",
     "bootstrap": "trajectory",
     "logprobs": "trained token",
-    "behaviour": "trained token",
+    "sampler_logprobs": "trained token",
     "reference": "trained token",
     "token_rewards": "trained token",
     "group": "trajectory",
@@ -89,7 +89,7 @@ class Turns:
 
     # of policies: log-probs of the trained tokens, at the temperature they were sampled at
     logprobs: np.ndarray | None = None  # [trained tokens]: the weights that are about to be updated
-    behaviour: np.ndarray | None = None  # [trained tokens]: the weights that sampled the token
+    sampler_logprobs: np.ndarray | None = None  # [trained tokens]: the weights that sampled the token
     reference: np.ndarray | None = None  # [trained tokens]: the policy that the soft form stays close to
 
     # of groups: equal numbers belong together
@@ -152,7 +152,7 @@ Method = Callable[[Turns, CreditSettings, dict[str, float]], Credit]
 
 def needs(settings: CreditSettings) -> tuple[str, ...]:
     """The optional fields of Turns that the method cannot do without. `assign_credit` itself
-    reads `behaviour`, `group` and anchors that are observations off the trajectories."""
+    reads `sampler_logprobs`, `group` and anchors that are observations off the trajectories."""
     return METHODS[settings.method] + (("logprobs", "reference") if settings.kl_penalty else ())
 
 
@@ -189,8 +189,8 @@ def assign_credit(
         advantages = np.repeat(turns.rewards, turns.tokens).astype(np.float32)
         return whitened(Credit(advantages, turns.rewards, dict(state)), settings)
     needed = needs(settings)
-    if "behaviour" in needed and readings.get("behaviour") is None:
-        readings["behaviour"] = np.concatenate([t.sequence.logprobs[t.sequence.mask] for t in trajectories])
+    if "sampler_logprobs" in needed and readings.get("sampler_logprobs") is None:
+        readings["sampler_logprobs"] = np.concatenate([t.sequence.logprobs[t.sequence.mask] for t in trajectories])
     if "group" in needed and readings.get("group") is None:
         readings["group"] = task_groups(trajectories)
     if "anchor" in needed and settings.anchor == "observation" and readings.get("anchor") is None:

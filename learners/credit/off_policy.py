@@ -42,16 +42,16 @@ def row_mask(log_ratios: np.ndarray, rows: np.ndarray, low: float, high: float) 
 
 
 def decoupled(
-    logprobs: np.ndarray, proximal: np.ndarray, behaviour: np.ndarray, cap: float
+    logprobs: np.ndarray, proximal: np.ndarray, sampler_logprobs: np.ndarray, cap: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Decoupled PPO (Hilton et al. 2022): clip around a recent policy, whoever sampled.
 
     (pi / proximal, which is clipped; min(proximal / mu, cap), which weighs the clipped objective)
 
     `proximal` is the log-prob by the weights at the start of the update, so that the clip limits
-    how far this update goes, not how old the data is. proximal = behaviour is ordinary PPO.
+    how far this update goes, not how old the data is. proximal = sampler_logprobs is ordinary PPO.
     """
-    return np.exp(np.clip(logprobs - proximal, -FAR, FAR)), truncated_weights(proximal - behaviour, cap)
+    return np.exp(np.clip(logprobs - proximal, -FAR, FAR)), truncated_weights(proximal - sampler_logprobs, cap)
 
 
 def _inside(log_ratios: np.ndarray, low: float, high: float) -> np.ndarray:

@@ -10,7 +10,7 @@ estimated (the value of a policy between mu and pi; the present one's without a 
 a correction reaches. The advantage carries no rho: the loss weighs every token of older weights
 itself (importance_cap), and tokens of the present weights by exactly 1.
 
-`logprobs` belongs to the weights about to be updated and `behaviour` to those that sampled; where
+`logprobs` belongs to the weights about to be updated and `sampler_logprobs` to those that sampled; where
 they are the same weights, hand in the same numbers, for two engines round differently.
 """
 
@@ -26,7 +26,7 @@ from learners.settings import CreditSettings
 
 
 def vtrace(turns: Turns, settings: CreditSettings, state: dict[str, float]) -> Credit:
-    log_ratios = turns.logprobs - turns.behaviour
+    log_ratios = turns.logprobs - turns.sampler_logprobs
     if settings.vtrace_step == "token":
         lambda_w = 1.0 if settings.lambda_w is None else settings.lambda_w
         steps = token_steps(turns, settings.gamma, 1.0, settings.lambda_a, lambda_w)

@@ -12,7 +12,7 @@ weights: there both are the same function, and what is left is how engine and tr
 
 Progress is of the tokens of one optimiser step, by the weights that it starts from.
 
-    update_kl                           mean of r - 1 - log r, r = pi / start
+    update_kl                           mean of r - 1 - log r, r = pi / old
     clipped_share                       tokens that a clip gives no gradient
 """
 
@@ -21,7 +21,7 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 
-from learners.loss.policy import Outcome, Tokens, importance_weights, kept_tokens, kl_estimates
+from learners.loss.policy import PackLoss, Tokens, importance_weights, kept_tokens, kl_estimates
 from learners.optimiser import half_precision
 from learners.settings import LearnerSettings
 
@@ -52,23 +52,23 @@ class Sums:
 class Consistency:
     def __init__(self, device: torch.device):
         self.sums = Sums(
-            device, "tokens", "logprob", "fresh", "gap", "kl", "importance", "stale", "dropped", "reference"
+            device, "tokens", "logprob", "on_policy", "gap", "kl", "importance", "stale", "dropped", "reference"
         )
         self.largest = torch.zeros(1, dtype=torch.float64, device=device)
 
-    def add(self, start: torch.Tensor, tokens: Tokens, settings: LearnerSettings) -> None:
-        kept, stale = kept_tokens(start, tokens, settings), ~tokens.fresh
-        importance = importance_weights(start, tokens.behaviour, tokens.fresh, settings.importance_cap)
-        start = start.double()
-        difference = (start - tokens.behaviour)[tokens.fresh]
+    def add(self, old: torch.Tensor, tokens: Tokens, settings: LearnerSettings) -> None:
+        kept, stale = kept_tokens(old, tokens, settings), ~tokens.on_policy
+        importance = importance_weights(old, tokens.sampler_logprobs, tokens.on_policy, settings.importance_cap)
+        old = old.double()
+        difference = (old - tokens.sampler_logprobs)[tokens.on_policy]
         gap = difference.abs()
-        distance = torch.zeros_like(start)
+        distance = torch.zeros_like(old)
         if tokens.reference is not None:
-            distance = kl_estimates(start, tokens.reference.double(), "k3")
+            distance = kl_estimates(old, tokens.reference.double(), "k3")
         self.sums.add(
-            torch.tensor(float(len(start)), device=start.device),
-            start.sum(),
-            tokens.fresh.sum(),
+            torch.tensor(float(len(old)), device=old.device),
+            old.sum(),
+            tokens.on_policy.sum(),
             gap.sum(),
             kl_estimates(-difference, torch.zeros_like(difference), "k3").sum(),
             importance[stale].double().sum(),
@@ -84,12 +84,12 @@ class Consistency:
         sums = self.sums.over_ranks()
         largest = self.largest.clone()
         dist.all_reduce(largest, op=dist.ReduceOp.MAX)
-        tokens, fresh, stale = max(sums["tokens"], 1.0), max(sums["fresh"], 1.0), max(sums["stale"], 1.0)
+        tokens, on_policy, stale = max(sums["tokens"], 1.0), max(sums["on_policy"], 1.0), max(sums["stale"], 1.0)
         figures = {
             "entropy": -sums["logprob"] / tokens,
-            "logprob_gap_mean": sums["gap"] / fresh,
+            "logprob_gap_mean": sums["gap"] / on_policy,
             "logprob_gap_max": float(largest),
-            "mismatch_kl": sums["kl"] / fresh,
+            "mismatch_kl": sums["kl"] / on_policy,
             "stale_share": sums["stale"] / tokens,
             "importance_mean": sums["importance"] / stale if sums["stale"] else 1.0,
         }
@@ -120,14 +120,14 @@ class Progress:
     def __init__(self, device: torch.device):
         self.sums = Sums(device, "loss", "tokens", "kl", "clipped", "entropy")
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: PackLoss) -> None:
         logprobs = outcome.logprobs.double()
         nothing = torch.zeros((), device=logprobs.device)
         self.sums.add(
             outcome.loss,
             torch.tensor(float(len(logprobs)), device=logprobs.device),
-            # r - 1 - log r with r = pi / start
-            kl_estimates(outcome.start.double(), logprobs, "k3").sum(),
+            # r - 1 - log r with r = pi / old
+            kl_estimates(outcome.old_logprobs.double(), logprobs, "k3").sum(),
             outcome.clipped.sum(),
             nothing if outcome.entropy is None else outcome.entropy.sum(),
         )

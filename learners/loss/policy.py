@@ -7,15 +7,15 @@ and micro-batches), so the gradient is the same for every micro-batch size, pack
 number of ranks. With `episode` it is the policy gradient of the expected return.
 
 Three log-probs of a token are told apart: `logprobs` by the weights being trained, the only
-one with a gradient; `start` by the weights at the start of the update; `behaviour` by those
-that sampled it. A token is `fresh` if the last two are the same weights. Engine and trainer
-round differently, and an on-policy update must not depend on that: on fresh tokens `start`
-stands for `behaviour`, so at the first step every ratio of theirs is exactly 1. With
-`loss.correct_fresh` it does not: what the engine sampled is then corrected like what is old.
+one with a gradient; `old` by the weights at the start of the update; `sampler` by the weights
+that sampled it, as the engine computed it. A token is `on_policy` if the last two are the same
+weights. Engine and trainer round differently, and an on-policy update must not depend on that:
+on such tokens `old` stands for `sampler`, so at the first step every ratio of theirs is exactly 1.
+With `loss.correct_fresh` it does not: on-policy tokens are then corrected like all others.
 
-    policy_gradient   - w A log pi                               w = min(pi / behaviour, cap)
-    ppo               - min(r A, clip(r, 1 - low, 1 + high) A)   r = pi / behaviour
-    decoupled         - w min(r A, clip(r, 1 - low, 1 + high) A) r = pi / start, w = min(start / behaviour, cap)
+    policy_gradient   - w A log pi                               w = min(pi / sampler, cap)
+    ppo               - min(r A, clip(r, 1 - low, 1 + high) A)   r = pi / sampler
+    decoupled         - w min(r A, clip(r, 1 - low, 1 + high) A) r = pi / old, w = min(old / sampler, cap)
 
 w is a constant of the gradient (truncated importance sampling, Espeholt et al. 2018;
 decoupled: Hilton et al. 2022). What a mask drops is 0 in value and gradient, whatever its
@@ -77,17 +77,21 @@ def log_ratios(logprobs: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
     return (logprobs - others).clamp(-FAR, FAR)
 
 
-def sampled_at(start: torch.Tensor, behaviour: torch.Tensor, fresh: torch.Tensor) -> torch.Tensor:
+def sampled_at(old: torch.Tensor, sampler: torch.Tensor, on_policy: torch.Tensor) -> torch.Tensor:
     """Log-probs by the weights that sampled, in the trainer's own rounding where it has them."""
-    return torch.where(fresh, start, behaviour)
+    return torch.where(on_policy, old, sampler)
 
 
 def importance_weights(
-    logprobs: torch.Tensor, behaviour: torch.Tensor, fresh: torch.Tensor, cap: float, start: torch.Tensor | None = None
+    logprobs: torch.Tensor,
+    sampler: torch.Tensor,
+    on_policy: torch.Tensor,
+    cap: float,
+    old: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """min(pi / behaviour, cap). Without `start` the log-probs are those of the update's start."""
+    """min(pi / sampler, cap). Without `old` the log-probs are those of the start of the update."""
     logprobs = logprobs.detach()
-    return truncated(logprobs, sampled_at(logprobs if start is None else start, behaviour, fresh), cap)
+    return truncated(logprobs, sampled_at(logprobs if old is None else old, sampler, on_policy), cap)
 
 
 def truncated(logprobs: torch.Tensor, sampled: torch.Tensor, cap: float) -> torch.Tensor:
@@ -119,7 +123,7 @@ def policy_loss(logprobs: torch.Tensor, advantages: torch.Tensor, weights: torch
 
 def ppo_loss(
     logprobs: torch.Tensor,
-    start: torch.Tensor,
+    old: torch.Tensor,
     advantages: torch.Tensor,
     weights: torch.Tensor,
     scale: float,
@@ -128,7 +132,7 @@ def ppo_loss(
     dual_clip: float | None = None,
 ) -> torch.Tensor:
     """With `dual_clip` c a token of negative advantage costs at most c times that (Ye et al. 2020)."""
-    ratios = log_ratios(logprobs, start).exp()
+    ratios = log_ratios(logprobs, old).exp()
     gains = torch.minimum(ratios * advantages, ratios.clamp(1 - low, 1 + high) * advantages)
     if dual_clip is not None:
         gains = torch.where(advantages < 0, torch.maximum(gains, dual_clip * advantages), gains)
@@ -137,14 +141,14 @@ def ppo_loss(
 
 def clipped(
     logprobs: torch.Tensor,
-    start: torch.Tensor,
+    old: torch.Tensor,
     advantages: torch.Tensor,
     low: float,
     high: float,
     dual_clip: float | None = None,
 ) -> torch.Tensor:
     """True on the tokens that ppo_loss gives no gradient because of a clip."""
-    ratios = log_ratios(logprobs.detach(), start).exp()
+    ratios = log_ratios(logprobs.detach(), old).exp()
     held = ((advantages > 0) & (ratios > 1 + high)) | ((advantages < 0) & (ratios < 1 - low))
     return held if dual_clip is None else held | ((advantages < 0) & (ratios > dual_clip))
 
@@ -171,20 +175,20 @@ class Tokens:
     """The trained tokens of one micro-batch, in its order: constants of the gradient."""
 
     advantages: torch.Tensor
-    behaviour: torch.Tensor
-    fresh: torch.Tensor
-    rows: torch.Tensor  # int64 [sequences]: how many of the tokens each sequence has
-    start: torch.Tensor | None  # None: the weights being trained are still those of the start
+    sampler_logprobs: torch.Tensor
+    on_policy: torch.Tensor  # bool: sampled by the very weights that the update starts from
+    trained_lengths: torch.Tensor  # int64 [sequences]: how many of the tokens each sequence has
+    old_logprobs: torch.Tensor | None  # None: the weights being trained are still those of the start
     reference: torch.Tensor | None
 
 
 @dataclass(slots=True)
-class Outcome:
+class PackLoss:
     """The loss of a micro-batch, and of its tokens what is measured."""
 
     loss: torch.Tensor
     logprobs: torch.Tensor
-    start: torch.Tensor
+    old_logprobs: torch.Tensor
     clipped: torch.Tensor  # bool
     entropy: torch.Tensor | None
 
@@ -195,14 +199,15 @@ def token_losses(
     tokens: Tokens,
     settings: LearnerSettings,
     scale: float,
-) -> Outcome:
+) -> PackLoss:
     """The configured loss of one micro-batch; `entropy` only where it has a coefficient."""
     chosen = settings.loss
-    start = logprobs.detach() if tokens.start is None else tokens.start
-    kept = kept_tokens(start, tokens, settings)
+    old = logprobs.detach() if tokens.old_logprobs is None else tokens.old_logprobs
+    kept = kept_tokens(old, tokens, settings)
     found = torch.where(kept, logprobs, 0.0)  # so nothing of what is dropped reaches a gradient
-    own, sampled = torch.where(kept, start, 0.0), torch.where(kept, sampled_by(start, tokens, settings), 0.0)
-    advantages, weights = torch.where(kept, tokens.advantages, 0.0), kept.to(start.dtype)
+    own = torch.where(kept, old, 0.0)
+    sampled = torch.where(kept, sampled_by(old, tokens, settings), 0.0)
+    advantages, weights = torch.where(kept, tokens.advantages, 0.0), kept.to(old.dtype)
     if chosen.kind != "ppo":
         moved = found.detach() if chosen.kind == "policy_gradient" else own
         weights = weights * truncated(moved, sampled, settings.importance_cap)
@@ -219,22 +224,24 @@ def token_losses(
         loss = loss + chosen.kl * scale * distance.sum()
     if chosen.entropy:
         loss = loss - chosen.entropy * scale * torch.where(kept, entropy, 0.0).sum()
-    return Outcome(loss, logprobs.detach(), start, held, entropy)
+    return PackLoss(loss, logprobs.detach(), old, held, entropy)
 
 
-def sampled_by(start: torch.Tensor, tokens: Tokens, settings: LearnerSettings) -> torch.Tensor:
-    """`sampled_at`, with what was stored of fresh tokens too where they are to be corrected."""
-    return tokens.behaviour if settings.corrects_fresh else sampled_at(start, tokens.behaviour, tokens.fresh)
+def sampled_by(old: torch.Tensor, tokens: Tokens, settings: LearnerSettings) -> torch.Tensor:
+    """`sampled_at`, or what the engine told of every token, where on-policy ones are corrected too."""
+    if settings.corrects_fresh:
+        return tokens.sampler_logprobs
+    return sampled_at(old, tokens.sampler_logprobs, tokens.on_policy)
 
 
-def kept_tokens(start: torch.Tensor, tokens: Tokens, settings: LearnerSettings) -> torch.Tensor:
+def kept_tokens(old: torch.Tensor, tokens: Tokens, settings: LearnerSettings) -> torch.Tensor:
     """bool: which tokens pass the masks."""
-    kept = torch.ones_like(tokens.fresh)
+    kept = torch.ones_like(tokens.on_policy)
     if settings.loss.token_mask is None and settings.loss.sequence_mask is None:
         return kept
-    moved = start - sampled_by(start, tokens, settings)
+    moved = old - sampled_by(old, tokens, settings)
     if settings.loss.token_mask is not None:
         kept &= token_mask(moved, *settings.loss.token_mask)
     if settings.loss.sequence_mask is not None:
-        kept &= sequence_mask(moved, tokens.rows, *settings.loss.sequence_mask)
+        kept &= sequence_mask(moved, tokens.trained_lengths, *settings.loss.sequence_mask)
     return kept

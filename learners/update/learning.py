@@ -36,7 +36,7 @@ EQUAL = 1e-6  # apart, returns are the same: rewards come in float32
 
 
 @dataclass(slots=True)
-class Judged:
+class CreditedBatch:
     """A batch with its credit, before anything has moved."""
 
     trajectories: list[Trajectory]
@@ -76,43 +76,43 @@ class Learning:
         self.bad_updates = 0  # skipped
         self.credit_state: dict[str, float] = {}
 
-    def judge(self, trajectories: list[Trajectory], version: int | None = None) -> Judged:
+    def credit_of(self, trajectories: list[Trajectory], version: int | None = None) -> CreditedBatch:
         if self.replay is not None:
             check_recorded(trajectories)
         mine = plan(trajectories, self.settings.ranks, self.settings.tokens_per_micro_batch)[self.rank]
         readings, states = self.reader.read(trajectories, mine)
         if self.settings.credit.anchor == "labels":
             readings["anchor"] = label_anchors(trajectories)
-        if "behaviour" in needs(self.settings.credit):
-            readings["behaviour"] = sampled_by(trajectories, readings["logprobs"], version, self.settings)
+        if "sampler_logprobs" in needs(self.settings.credit):
+            readings["sampler_logprobs"] = sampled_by(trajectories, readings["logprobs"], version, self.settings)
         credit = assign_credit(trajectories, self.settings.credit, self.credit_state, **readings)
-        return Judged(trajectories, mine, readings, states, credit)
+        return CreditedBatch(trajectories, mine, readings, states, credit)
 
     def update(self, trajectories: list[Trajectory], version: int | None) -> dict[str, float]:
         """`version`: of the weights held now. A step whose gradient is not finite is left out:
         weights and optimiser stay as they were, bit for bit."""
         began = device_time(self.device)
-        judged = self.judge(trajectories, version)
-        batch = self.batch(judged, version)
+        credited = self.credit_of(trajectories, version)
+        batch = self.batch(credited, version)
         prepare = device_time(self.device) - began
         torch.manual_seed(hash((self.seed, self.updates, self.bad_updates, self.rank)) & 0x7FFF_FFFF)
-        nothing = nothing_to_learn(judged, self.settings)
+        nothing = nothing_to_learn(credited, self.settings)
         still = nothing or (self.critic is not None and self.updates < self.settings.critic.warmup_updates)
         rate = 0.0 if still else learning_rate(self.settings, self.updates)
         steps = shares(len(trajectories), self.settings, self.seed, self.updates + self.bad_updates)
         taken = self.steps.take(batch, steps, rate, still)
         applied = still or taken.applied > 0
-        criticised = self.criticise(judged) if applied else {}
+        criticised = self.criticise(credited) if applied else {}
         if applied:
             self.updates += 1
-            self.credit_state = judged.credit.state
+            self.credit_state = credited.credit.state
         if taken.bad:
             self._count_bad_update()
         tokens = sum(len(trajectory) for trajectory in trajectories)
         return (
             taken.figures(self.settings)
             | criticised
-            | _figures(trajectories, judged.credit)
+            | _figures(trajectories, credited.credit)
             | {
                 "learning_rate": rate,
                 "applied": float(applied),
@@ -124,33 +124,33 @@ class Learning:
             }
         )
 
-    def batch(self, judged: Judged, version: int | None) -> Batch:
-        trajectories = judged.trajectories
-        batch = Batch(trajectories, by_trajectory(judged.credit.advantages, trajectories), version)
+    def batch(self, credited: CreditedBatch, version: int | None) -> Batch:
+        trajectories = credited.trajectories
+        batch = Batch(trajectories, by_trajectory(credited.credit.advantages, trajectories), version)
         if self.settings.minibatches > 1:  # else the first step finds its own, exactly
-            batch.start = dict(enumerate(by_trajectory(judged.readings["logprobs"], trajectories)))
+            batch.old_logprobs = dict(enumerate(by_trajectory(credited.readings["logprobs"], trajectories)))
         if self.settings.loss.kl or self.settings.credit.kl_penalty:
-            batch.reference = by_trajectory(judged.readings["reference"], trajectories)
+            batch.reference = by_trajectory(credited.readings["reference"], trajectories)
         return batch
 
-    def criticise(self, judged: Judged) -> dict[str, float]:
+    def criticise(self, credited: CreditedBatch) -> dict[str, float]:
         """Train the critic: on what credit says it should have read, or on targets of its own."""
         if self.critic is None:
             return {}
         rate = critic_learning_rate(self.settings, self.updates)
         if isinstance(self.critic, TurnCritics):
-            return self.critic.learn(judged.states, rate)
-        credit, trajectories = judged.credit, judged.trajectories
+            return self.critic.learn(credited.states, rate)
+        credit, trajectories = credited.credit, credited.trajectories
         used = np.ones(len(credit.targets), bool) if credit.valued is None else credit.valued
         targets, valued = by_trajectory(credit.targets, trajectories), by_trajectory(used, trajectories)
         none, nowhere = np.empty(0, np.float32), np.empty(0, bool)
         learned = self.critic.learn(
-            judged.states,
-            [np.concatenate([none, *(targets[i] for i in indices)]) for indices in judged.mine],
-            [np.concatenate([nowhere, *(valued[i] for i in indices)]) for indices in judged.mine],
+            credited.states,
+            [np.concatenate([none, *(targets[i] for i in indices)]) for indices in credited.mine],
+            [np.concatenate([nowhere, *(valued[i] for i in indices)]) for indices in credited.mine],
             rate,
         )
-        read = judged.readings["values"]
+        read = credited.readings["values"]
         return learned | {
             "value_mean": float(read.mean()),
             "value_explained": explained(read[used], credit.targets[used]),
@@ -174,7 +174,7 @@ class Learning:
 
 
 def sampled_by(
-    trajectories: Sequence[Trajectory], start: np.ndarray, version: int | None, settings: LearnerSettings
+    trajectories: Sequence[Trajectory], old_logprobs: np.ndarray, version: int | None, settings: LearnerSettings
 ) -> np.ndarray:
     """Log-probs by the weights that sampled each trained token, for credit: as the loss has them."""
     masks = [trajectory.sequence.mask for trajectory in trajectories]
@@ -182,20 +182,20 @@ def sampled_by(
         np.concatenate([getattr(t.sequence, name)[mask] for t, mask in zip(trajectories, masks, strict=True)])
         for name in ("logprobs", "versions")
     )
-    return stored if version is None or settings.corrects_fresh else np.where(versions == version, start, stored)
+    return stored if version is None or settings.corrects_fresh else np.where(versions == version, old_logprobs, stored)
 
 
-def nothing_to_learn(judged: Judged, settings: LearnerSettings) -> bool:
+def nothing_to_learn(credited: CreditedBatch, settings: LearnerSettings) -> bool:
     """Whether no game of the batch went better than another. What is left of the gradient is then
     the critic's error or the momentum of old steps, and AdamW moves the weights by it as by any other."""
     if settings.loss.kl or settings.loss.entropy or settings.credit.kl_penalty:
         return False  # they move the policy however games go
-    trajectories = judged.trajectories
+    trajectories = credited.trajectories
     if trajectories[0].kind == "reward" and trajectories[0].foreseen is None and len(trajectories) > 1:
         first = np.cumsum([0, *(len(trajectory.rewards) for trajectory in trajectories)])[:-1]
-        if np.ptp(judged.credit.returns[first]) <= EQUAL:
+        if np.ptp(credited.credit.returns[first]) <= EQUAL:
             return True
-    return not judged.credit.advantages.any()
+    return not credited.credit.advantages.any()
 
 
 def _figures(trajectories: Sequence[Trajectory], credit: Credit) -> dict[str, float]:

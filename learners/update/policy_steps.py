@@ -31,7 +31,7 @@ from learners.batch.minibatches import plan_share
 from learners.batch.packing import Pack, by_trajectory, pack_trajectories
 from learners.batch.trajectories import Trajectory
 from learners.loss.measures import Consistency, Progress, Sums, watch_gap
-from learners.loss.policy import Outcome, Tokens, batch_scale, kl_estimates, token_losses
+from learners.loss.policy import PackLoss, Tokens, batch_scale, kl_estimates, token_losses
 from learners.model.load import pack_logprobs, pack_logprobs_and_entropies
 from learners.model.router_replay import RouterReplay, replaying
 from learners.model.routers import RouterLoad
@@ -46,13 +46,13 @@ LEAST = 0.01  # of a step; with less it is taken back
 
 @dataclass
 class Batch:
-    """What all steps of an update train on, by trajectory. `start` is what has been read of the
-    update's start, or what its first step finds, if that trains the whole batch."""
+    """What all steps of an update train on, by trajectory. `old_logprobs` have been read before the update,
+    or are what its first step finds, if that trains the whole batch."""
 
     trajectories: Sequence[Trajectory]
     advantages: list[np.ndarray]
     version: int | None
-    start: dict[int, np.ndarray] = field(default_factory=dict)
+    old_logprobs: dict[int, np.ndarray] = field(default_factory=dict)
     reference: list[np.ndarray] | None = None
 
     def pack(self, indices: Sequence[int]) -> Pack:
@@ -60,17 +60,19 @@ class Batch:
             [self.trajectories[index] for index in indices],
             [self.advantages[index] for index in indices],
             self.version,
-            [self.start[index] for index in indices] if all(index in self.start for index in indices) else None,
+            [self.old_logprobs[index] for index in indices]
+            if all(index in self.old_logprobs for index in indices)
+            else None,
             None if self.reference is None else [self.reference[index] for index in indices],
         )
 
-    def keep(self, indices: Sequence[int], start: torch.Tensor) -> None:
+    def keep(self, indices: Sequence[int], old_logprobs: torch.Tensor) -> None:
         chosen = [self.trajectories[index] for index in indices]
-        self.start |= zip(indices, by_trajectory(start.cpu().numpy(), chosen), strict=True)
+        self.old_logprobs |= zip(indices, by_trajectory(old_logprobs.cpu().numpy(), chosen), strict=True)
 
 
 @dataclass
-class Taken:
+class StepResults:
     """Steps that moved the weights, that were not finite, that the KL guard left out; and how much
     of the last one's way was left."""
 
@@ -113,18 +115,25 @@ class Taken:
 
 
 def tokens_of(pack: Pack, device: torch.device) -> Tokens:
-    arrays = pack.advantages, pack.behaviour, pack.fresh, pack.rows, pack.start, pack.reference
+    arrays = (
+        pack.advantages,
+        pack.sampler_logprobs,
+        pack.on_policy,
+        pack.trained_lengths,
+        pack.old_logprobs,
+        pack.reference,
+    )
     return Tokens(*(None if array is None else torch.from_numpy(array).to(device) for array in arrays))
 
 
-def pack_outcome(
+def pack_loss(
     model: torch.nn.Module,
     pack: Pack,
     settings: LearnerSettings,
     temperature: float,
     scale: float,
     device: torch.device,
-) -> tuple[Outcome, Tokens]:
+) -> tuple[PackLoss, Tokens]:
     """The loss of one micro-batch, by one forward pass."""
     tokens = tokens_of(pack, device)
     if settings.loss.entropy:
@@ -151,16 +160,16 @@ class PolicySteps:
         aux = settings.loss.router_aux
         self.routers = RouterLoad(engine.module, aux, device) if aux else None
 
-    def take(self, batch: Batch, steps: list[list[int]], rate: float, still: bool = False) -> Taken:
+    def take(self, batch: Batch, steps: list[list[int]], rate: float, still: bool = False) -> StepResults:
         """`steps`: the trajectories of each. `still`: measure on those of the first, and move nothing."""
-        taken, consistency = Taken(), Consistency(self.device)
+        taken, consistency = StepResults(), Consistency(self.device)
         for group in self.engine.optimizer.param_groups:
             group["lr"] = rate
-        if batch.start:
+        if batch.old_logprobs:
             for indices in self._mine(batch, range(len(batch.trajectories))):
                 if indices:
                     tokens = tokens_of(batch.pack(indices), self.device)
-                    consistency.add(tokens.start, tokens, self.settings)
+                    consistency.add(tokens.old_logprobs, tokens, self.settings)
             self._check(consistency, taken)
         self.engine.train(not still)
         for number, share in enumerate(steps[:1] if still else steps):
@@ -205,15 +214,15 @@ class PolicySteps:
             with replaying(self.replay, pack):
                 with torch.set_grad_enabled(not still):
                     passed = self.engine, pack, self.settings, self.temperature, scale, self.device
-                    outcome, tokens = pack_outcome(*passed)
+                    outcome, tokens = pack_loss(*passed)
                     loss, weight = outcome.loss, 1.0 if indices else 0.0
                     if self.routers is not None and not still:
                         loss = loss + self.routers.loss(self._tokens(batch, indices) / self._tokens(batch, share))
                 if indices:
                     progress.add(outcome)
                     if consistency is not None:
-                        consistency.add(outcome.start, tokens, self.settings)
-                        batch.keep(indices, outcome.start)
+                        consistency.add(outcome.old_logprobs, tokens, self.settings)
+                        batch.keep(indices, outcome.old_logprobs)
                 if guarded and self.settings.loss.kl_guard is not None and place == len(micro_batches):
                     far = self._too_far(progress.over_ranks()["kl"])
                     weight = math.nan if far else weight
@@ -237,9 +246,10 @@ class PolicySteps:
                 with replaying(self.replay, pack):
                     logprobs = pack_logprobs(self.engine, pack, self.temperature, self.device)
                 if indices:
-                    start = torch.from_numpy(pack.start).to(self.device)
+                    old = torch.from_numpy(pack.old_logprobs).to(self.device)
                     sums.add(
-                        torch.tensor(float(len(start))), kl_estimates(start.double(), logprobs.double(), "k3").sum()
+                        torch.tensor(float(len(old))),
+                        kl_estimates(old.double(), logprobs.double(), "k3").sum(),
                     )
         found = sums.over_ranks()
         return found["kl"] / max(found["tokens"], 1.0)
@@ -283,7 +293,7 @@ class PolicySteps:
     def _scale(self, batch: Batch, share: list[int]) -> float:
         return batch_scale([batch.trajectories[index] for index in share], self.settings.loss_aggregation)
 
-    def _check(self, consistency: Consistency, taken: Taken) -> None:
+    def _check(self, consistency: Consistency, taken: StepResults) -> None:
         """Before the first step: a batch whose log-probs are not the engines' moves nothing."""
         figures = consistency.over_ranks(self.settings)
         taken.consistency = figures | watch_gap(figures, self.settings)

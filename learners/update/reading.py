@@ -47,7 +47,7 @@ class Reader:
         self.critic, self.reference, self.replay = critic, reference, replay
         wanted = needs(settings.credit)
         # with one minibatch the first step finds the log-probs of the start by itself
-        self.wants_start = "logprobs" in wanted or settings.minibatches > 1
+        self.wants_old_logprobs = "logprobs" in wanted or settings.minibatches > 1
         self.wants_reference = reads_reference(settings)
         self.by_turn = isinstance(critic, TurnCritics)
 
@@ -61,8 +61,8 @@ class Reader:
         values_of = None if self.critic is None else self.settings.critic.states
         self.engine.eval()
         with torch.no_grad():
-            if self.wants_start or values_of == "policy":
-                name = "logprobs" if self.wants_start else None
+            if self.wants_old_logprobs or values_of == "policy":
+                name = "logprobs" if self.wants_old_logprobs else None
                 states = self._ask(self.engine, self.replay, trajectories, mine, share, name, values_of == "policy")
             if self.wants_reference or values_of == "base":
                 name = "reference" if self.wants_reference else None
@@ -111,7 +111,7 @@ class Reader:
         return states
 
     def _gathered(self, share: Share) -> dict[str, np.ndarray]:
-        if not any((self.wants_start, self.wants_reference, self.critic is not None)):
+        if not any((self.wants_old_logprobs, self.wants_reference, self.critic is not None)):
             return {}
         shares: list[Share] = [{}] * self.settings.ranks
         dist.all_gather_object(shares, share)

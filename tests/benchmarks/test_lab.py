@@ -242,7 +242,7 @@ def test_sampler_and_learner_share_the_weights():
 
     pack = pack_trajectories(trajectories, [np.zeros(int(t.turn_tokens.sum())) for t in trajectories], 2)
     found = pack_logprobs(trainee.model, pack, 1.0, trainee.sampler.device).detach().numpy()
-    np.testing.assert_allclose(found, pack.behaviour, atol=1e-4)
+    np.testing.assert_allclose(found, pack.sampler_logprobs, atol=1e-4)
     assert before[0].turns[0].tokens.versions[0] == 1
 
 

@@ -218,7 +218,7 @@ def test_a_method_without_what_it_needs_says_so(name):
     everything = readings_of(trajectories)
     settings = CreditSettings(method=name, anchor="labels" if name == "gigpo" else "observation")
     for missing in needs(settings):
-        if missing in ("behaviour", "group"):
+        if missing in ("sampler_logprobs", "group"):
             continue  # the episodes have it
         given = {key: array for key, array in everything.items() if key != missing}
         with pytest.raises(ValueError, match=f"'{name}' needs {missing}, one for each {FIELDS[missing]}"):
@@ -259,8 +259,8 @@ def test_behaviour_logprobs_are_those_of_the_episodes():
     readings = readings_of(trajectories)
     sampled = np.concatenate([t.sequence.logprobs[t.sequence.mask] for t in trajectories])
     found = []
-    for behaviour in ({}, {"behaviour": sampled}):
-        given = {"values": readings["values"], "logprobs": sampled + readings["logprobs"] / 9, **behaviour}
+    for sampler_logprobs in ({}, {"sampler_logprobs": sampled}):
+        given = {"values": readings["values"], "logprobs": sampled + readings["logprobs"] / 9, **sampler_logprobs}
         found.append(assign_credit(trajectories, CreditSettings(method="vtrace"), {}, **given).advantages)
     assert np.array_equal(*found)
 

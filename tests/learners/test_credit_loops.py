@@ -50,7 +50,7 @@ def batch(shapes: list[list[int]], seed: int) -> Turns:
         turn_values=normal(size=len(tokens)),
         action_values=normal(size=len(tokens)),
         logprobs=normal(-2, 0.7, trained),
-        behaviour=normal(-2, 0.7, trained),
+        sampler_logprobs=normal(-2, 0.7, trained),
         group=np.concatenate([[0, 0], rng.integers(0, 2, games)])[:games],
         anchor=rng.integers(0, 2, len(tokens)),
         token_rewards=normal(size=trained) if seed % 2 else None,
@@ -69,7 +69,7 @@ def games_of(turns: Turns) -> list[list[dict]]:
                 {
                     "reward": turns.rewards[t],
                     "values": [turns.values[k] for k in words],
-                    "ratios": [math.exp(turns.logprobs[k] - turns.behaviour[k]) for k in words],
+                    "ratios": [math.exp(turns.logprobs[k] - turns.sampler_logprobs[k]) for k in words],
                     "paid": [0.0 if turns.token_rewards is None else turns.token_rewards[k] for k in words],
                     "anchor": turns.anchor[t],
                 }
@@ -218,11 +218,11 @@ def test_vtrace_is_the_plain_loop(shapes, seed, gamma, trace, rho_cap, trace_cap
         expected = np.array(found).reshape(-1, 2).T
         assert close(credit.advantages, expected[0], 1e-5) and close(credit.targets, expected[1], 1e-5)
     # on tokens of the present policy it is GAE
-    turns.behaviour = turns.logprobs
-    fresh = {"method": "vtrace", "gamma": gamma, "lambda_a": trace}
-    credit = vtrace(turns, CreditSettings(**fresh, lambda_w=trace), {})
+    turns.sampler_logprobs = turns.logprobs
+    on_policy = {"method": "vtrace", "gamma": gamma, "lambda_a": trace}
+    credit = vtrace(turns, CreditSettings(**on_policy, lambda_w=trace), {})
     assert close(credit.advantages, slow_tokens(turns, gamma, 1.0, trace, trace)[0], 1e-5)
-    credit = vtrace(turns, CreditSettings(**fresh, vtrace_step="turn"), {})
+    credit = vtrace(turns, CreditSettings(**on_policy, vtrace_step="turn"), {})
     assert close(credit.advantages, slow_turns(turns, gamma, trace)[0], 1e-5)
 
 

@@ -60,9 +60,9 @@ def test_bounds_that_leave_out_agreement_are_refused(low, high):
 
 
 def test_decoupled_ppo_clips_around_the_proximal_policy():
-    now, proximal, behaviour = np.log([0.4, 0.2]), np.log([0.2, 0.2]), np.log([0.1, 0.02])
-    ratio, weight = decoupled(now, proximal, behaviour, cap=5.0)
+    now, proximal, sampler_logprobs = np.log([0.4, 0.2]), np.log([0.2, 0.2]), np.log([0.1, 0.02])
+    ratio, weight = decoupled(now, proximal, sampler_logprobs, cap=5.0)
     assert ratio == pytest.approx([2.0, 1.0]) and weight == pytest.approx([2.0, 5.0])
     assert ratio * weight == pytest.approx([4.0, 5.0]), "together pi / mu, but for the cap"
-    ratio, weight = decoupled(now, behaviour, behaviour, cap=5.0)
+    ratio, weight = decoupled(now, sampler_logprobs, sampler_logprobs, cap=5.0)
     assert ratio == pytest.approx([4.0, 10.0]) and weight.tolist() == [1.0, 1.0], "ordinary PPO"

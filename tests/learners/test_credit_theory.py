@@ -235,11 +235,11 @@ def test_the_soft_fixed_point_is_that_of_the_action_level(seed, beta):
 def test_vtrace_finds_the_value_of_the_policy_that_its_cap_allows(step, rho_cap, trace):
     """Without a cap, the present policy's; with one, that of a policy proportional to min(cap * mu, pi)."""
     mdp = random_mdp(11)
-    target, behaviour = random_policy(mdp, 1), random_policy(mdp, 2)
-    experience = Experience(mdp, behaviour)
+    target, sampler = random_policy(mdp, 1), random_policy(mdp, 2)
+    experience = Experience(mdp, sampler)
     logs = [
         np.log([mdp.next_tokens(who, (state, begun))[word] for state, begun, word in experience.words])
-        for who in (target, behaviour)
+        for who in (target, sampler)
     ]
     method = CreditSettings(
         method="vtrace", gamma=mdp.gamma, lambda_a=trace, lambda_w=trace if step == "token" else None,
@@ -250,18 +250,18 @@ def test_vtrace_finds_the_value_of_the_policy_that_its_cap_allows(step, rho_cap,
     def targets(turns: Turns) -> np.ndarray:
         return np.where(valued, vtrace(turns, method, {}).targets, 0.0)
 
-    found = experience.fixed_point(targets, 1e-6, logprobs=logs[0], behaviour=logs[1])
+    found = experience.fixed_point(targets, 1e-6, logprobs=logs[0], sampler_logprobs=logs[1])
     expected = []
     for state, every in enumerate(mdp.utterances):
         if step == "turn":
-            mixed = np.minimum(rho_cap * behaviour[state], target[state])
+            mixed = np.minimum(rho_cap * sampler[state], target[state])
             expected.append(mixed / mixed.sum())
             continue
         expected.append(np.ones(len(every)))
         for a, said in enumerate(every):
             for j, word in enumerate(said):
-                old, new = (mdp.next_tokens(who, (state, said[:j])) for who in (behaviour, target))
+                old, new = (mdp.next_tokens(who, (state, said[:j])) for who in (sampler, target))
                 mixed = {w: min(rho_cap * old[w], new[w]) for w in old}
                 expected[state][a] *= mixed[word] / sum(mixed.values())
     assert value_of_states(mdp, found) == pytest.approx(mdp.evaluated(expected), abs=2e-5)
-    assert np.abs(mdp.evaluated(expected) - mdp.evaluated(behaviour)).max() > 0.01
+    assert np.abs(mdp.evaluated(expected) - mdp.evaluated(sampler)).max() > 0.01

@@ -13,7 +13,7 @@ from learners.loss.policy import batch_scale, importance_weights, target_logprob
 from learners.model.load import load_model
 from learners.settings import LearnerSettings
 from learners.update.learning import sampled_by
-from learners.update.policy_steps import Batch, pack_outcome
+from learners.update.policy_steps import Batch, pack_loss
 from tests.support.engines import model_of
 from tests.support.learner_batches import make_batch
 
@@ -28,7 +28,7 @@ def fast_gradient(model, trajectories: list[Trajectory], settings: LearnerSettin
     model.zero_grad()
     for rank in plan(trajectories, ranks, settings.tokens_per_micro_batch):
         for chosen in filter(None, rank):
-            pack_outcome(model, batch.pack(chosen), settings, temperature, scale, CPU)[0].loss.backward()
+            pack_loss(model, batch.pack(chosen), settings, temperature, scale, CPU)[0].loss.backward()
     return {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
 
 
@@ -113,9 +113,9 @@ def test_observations_are_never_trained(tiny_model):
 
 def test_importance_weights():
     logprobs = torch.tensor([-1.0, -1.0, -1.0, -1.0, 300.0], requires_grad=True)
-    behaviour = torch.tensor([-1.00001, -2.0, -1.2, 0.0, -300.0])
-    fresh = torch.tensor([True, False, False, False, False])
-    weights = importance_weights(logprobs, behaviour, fresh, cap=2.0)
+    sampler_logprobs = torch.tensor([-1.00001, -2.0, -1.2, 0.0, -300.0])
+    on_policy = torch.tensor([True, False, False, False, False])
+    weights = importance_weights(logprobs, sampler_logprobs, on_policy, cap=2.0)
     assert weights.tolist() == pytest.approx([1.0, 2.0, np.exp(0.2), np.exp(-1.0), 2.0], rel=1e-6)
     assert weights[0] == 1.0, "exactly: rounding differences of the engine must not reach an on-policy update"
     assert not weights.requires_grad

@@ -68,10 +68,10 @@ def test_what_a_mask_drops_leaves_no_trace_whatever_its_numbers_are(kind, poison
         logprobs = torch.tensor([-1.0, -2.0, last], requires_grad=True)
         entropy = torch.tensor([1.0, 2.0, last], requires_grad=True)
         advantages = torch.tensor([1.0, -1.0, last])
-        start, behaviour = torch.tensor([-1.1, -2.1, -1.0]), torch.tensor([-1.2, -1.9, -9.0])
+        start, sampler_logprobs = torch.tensor([-1.1, -2.1, -1.0]), torch.tensor([-1.2, -1.9, -9.0])
         reference = torch.tensor([-1.0, -2.2, last])
-        fresh = torch.tensor([True, False, False])
-        tokens = Tokens(advantages, behaviour, fresh, torch.tensor([3]), start, reference)
+        on_policy = torch.tensor([True, False, False])
+        tokens = Tokens(advantages, sampler_logprobs, on_policy, torch.tensor([3]), start, reference)
         outcome = token_losses(logprobs, entropy, tokens, settings, 0.5)
         outcome.loss.backward()
         found.append((outcome.loss, logprobs.grad, entropy.grad))
@@ -89,13 +89,13 @@ def test_a_number_that_is_none_is_found_and_not_clamped_away(kind):
 def test_ordinary_ratios_give_the_bits_of_the_bare_formula(kind, dtype):
     rng = np.random.default_rng(5)
     start, gap, advantages, off = (torch.from_numpy(each).to(dtype) for each in rng.normal(-3, 2, (4, 500)))
-    behaviour, fresh = start + off, torch.from_numpy(rng.random(500) < 0.5)
+    sampler_logprobs, on_policy = start + off, torch.from_numpy(rng.random(500) < 0.5)
     logprobs = (start + gap).requires_grad_()
-    tokens = Tokens(advantages, behaviour, fresh, torch.tensor([500]), start, None)
+    tokens = Tokens(advantages, sampler_logprobs, on_policy, torch.tensor([500]), start, None)
     token_losses(logprobs, None, tokens, LearnerSettings(loss={"kind": kind}), 0.25).loss.backward()
 
     bare = logprobs.detach().clone().requires_grad_()
-    sampled = torch.where(fresh, start, behaviour)
+    sampled = torch.where(on_policy, start, sampler_logprobs)
     if kind == "policy_gradient":
         terms = (bare.detach() - sampled).clamp(max=math.log(2.0)).exp() * advantages * bare
     else:

@@ -14,7 +14,7 @@ from learners.batch.trajectories import Trajectory, collect
 from learners.loss.policy import batch_scale
 from learners.model.load import load_model, pack_logprobs
 from learners.settings import LearnerSettings
-from learners.update.policy_steps import Batch, pack_outcome
+from learners.update.policy_steps import Batch, pack_loss
 from tests.support.learner_batches import make_batch
 
 CPU = torch.device("cpu")
@@ -51,9 +51,9 @@ def batch(model) -> Batch:
     with torch.no_grad():
         now = pack_logprobs(model, pack_trajectories(trajectories, advantages, 1), 1.0, CPU).numpy()
     now = by_trajectory(now, trajectories)
-    made.start = {i: each + rng.normal(0, 0.2, len(each)) for i, each in enumerate(now)}
+    made.old_logprobs = {i: each + rng.normal(0, 0.2, len(each)) for i, each in enumerate(now)}
     made.reference = [each + rng.normal(0, 0.4, len(each)) for each in now]
-    for trajectory, start in zip(trajectories, made.start.values(), strict=True):
+    for trajectory, start in zip(trajectories, made.old_logprobs.values(), strict=True):
         sequence = trajectory.sequence
         sequence.logprobs[sequence.mask] = start + rng.normal(0, 0.5, len(start))
         sequence.logprobs[~sequence.mask] = rng.normal(0, 5, (~sequence.mask).sum())
@@ -67,7 +67,7 @@ def gradient(model, batch: Batch, settings: LearnerSettings) -> dict[str, torch.
     scale = batch_scale(batch.trajectories, settings.loss_aggregation)
     for rank in plan_share(batch.trajectories, everything, settings):
         for indices in filter(None, rank):
-            pack_outcome(model, batch.pack(indices), settings, 1.0, scale, CPU)[0].loss.backward()
+            pack_loss(model, batch.pack(indices), settings, 1.0, scale, CPU)[0].loss.backward()
     return {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
 
 
@@ -115,7 +115,7 @@ def test_nothing_is_taught_where_an_observation_comes_next(model, batch):
 
         handle = model.model.norm.register_forward_hook(keep)
         pack = batch.pack(range(len(batch.trajectories)))
-        pack_outcome(model, pack, LearnerSettings(loss=loss), 1.0, 1.0, CPU)[0].loss.backward()
+        pack_loss(model, pack, LearnerSettings(loss=loss), 1.0, 1.0, CPU)[0].loss.backward()
         handle.remove()
         taught = caught[0].grad[0].abs().sum(-1) > 0
         mask = np.concatenate([trajectory.sequence.mask for trajectory in batch.trajectories])

@@ -39,7 +39,7 @@ def expected(tiny_model) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
 
         def logprobs(share, trajectories=trajectories, advantages=advantages):
             pack = pack_trajectories([trajectories[i] for i in share], [advantages[i] for i in share], None)
-            of_pack = (torch.from_numpy(each) for each in (pack.advantages, pack.behaviour))
+            of_pack = (torch.from_numpy(each) for each in (pack.advantages, pack.sampler_logprobs))
             return pack_logprobs(model, pack, 1.0, torch.device("cpu")), *of_pack
 
         steps = shares(len(trajectories), settings, 0, update)

@@ -40,10 +40,10 @@ def drawn(seed: int, count: int = 12) -> tuple[torch.Tensor, Tokens]:
         gap = np.where(np.abs(gap - kink) < 0.01, kink + 0.02, gap)
     start = logprobs - gap
     arrays = rng.normal(size=count), start - rng.normal(0, 0.7, count), rng.random(count) < 0.4
-    advantages, behaviour, fresh = (torch.from_numpy(array) for array in arrays)
+    advantages, sampler_logprobs, on_policy = (torch.from_numpy(array) for array in arrays)
     rows = torch.tensor([count // 2, 0, count - count // 2])
     reference = torch.from_numpy(logprobs + rng.normal(0, 0.5, count))
-    tokens = Tokens(advantages, behaviour, fresh, rows, torch.from_numpy(start), reference)
+    tokens = Tokens(advantages, sampler_logprobs, on_policy, rows, torch.from_numpy(start), reference)
     return torch.from_numpy(logprobs).requires_grad_(), tokens
 
 
@@ -59,7 +59,9 @@ def test_each_term_against_finite_differences(seed):
     weights = torch.rand(len(logprobs), dtype=torch.float64)
     assert smooth(lambda x: policy_loss(x, tokens.advantages, weights, 0.1), logprobs)
     for clips in (CLIPS, (*CLIPS[:2], None)):
-        assert smooth(lambda x, c=clips: ppo_loss(x, tokens.start, tokens.advantages, weights, 0.1, *c), logprobs)
+        assert smooth(
+            lambda x, c=clips: ppo_loss(x, tokens.old_logprobs, tokens.advantages, weights, 0.1, *c), logprobs
+        )
     for estimator in ("k1", "k2", "k3"):
         assert smooth(lambda x, e=estimator: kl_estimates(x, tokens.reference, e), logprobs)
     logits = torch.randn(4, 7, dtype=torch.float64, requires_grad=True)
@@ -85,7 +87,7 @@ def test_the_weights_of_the_policy_gradient_are_constants():
     """Its gradient is w A, the ratio itself is not differentiated."""
     logprobs, tokens = drawn(3)
     token_losses(logprobs, None, tokens, LearnerSettings(), 0.5).loss.backward()
-    sampled = torch.where(tokens.fresh, tokens.start, tokens.behaviour)
+    sampled = torch.where(tokens.on_policy, tokens.old_logprobs, tokens.sampler_logprobs)
     weights = (logprobs.detach() - sampled).exp().clamp(max=2.0)
     torch.testing.assert_close(logprobs.grad, -0.5 * weights * tokens.advantages)
 
@@ -96,7 +98,7 @@ def test_the_first_step_of_ppo_is_the_policy_gradient(kind):
     gradients = []
     for chosen in (LearnerSettings(), LearnerSettings(loss={"kind": kind, "dual_clip": 3.0})):
         logprobs, tokens = drawn(4)
-        tokens.start, tokens.fresh = None, torch.ones_like(tokens.fresh)
+        tokens.old_logprobs, tokens.on_policy = None, torch.ones_like(tokens.on_policy)
         token_losses(logprobs, None, tokens, chosen, 0.5).loss.backward()
         gradients.append(logprobs.grad)
     assert torch.equal(*gradients) and gradients[0].abs().min() > 0
@@ -127,18 +129,20 @@ def test_dual_clip_by_hand():
 
 
 def test_decoupled_weighs_what_it_clips():
-    start, behaviour = torch.tensor([-1.0, -1.0, -1.0]), torch.tensor([-1.5, -5.0, -9.0])
+    start, sampler_logprobs = torch.tensor([-1.0, -1.0, -1.0]), torch.tensor([-1.5, -5.0, -9.0])
     logprobs = (start + 0.1).requires_grad_()
-    tokens = Tokens(torch.ones(3), behaviour, torch.tensor([False, False, True]), torch.tensor([3]), start, None)
+    tokens = Tokens(torch.ones(3), sampler_logprobs, torch.tensor([False, False, True]), torch.tensor([3]), start, None)
     token_losses(logprobs, None, tokens, LearnerSettings(loss={"kind": "decoupled"}), 1.0).loss.backward()
     assert (-logprobs.grad / math.exp(0.1)).tolist() == pytest.approx([math.exp(0.5), 2.0, 1.0], rel=1e-6)
 
 
 def test_importance_is_1_on_fresh_tokens_until_a_step_moves_them():
-    logprobs, behaviour = torch.tensor([-1.0, -1.0]), torch.tensor([-7.0, math.nan])
-    fresh = torch.tensor([True, True])
-    assert importance_weights(logprobs, behaviour, fresh, 2.0).tolist() == [1.0, 1.0], "what is stored is not looked at"
-    moved = importance_weights(logprobs, behaviour, fresh, 2.0, start=torch.tensor([-1.5, -0.5]))
+    logprobs, sampler_logprobs = torch.tensor([-1.0, -1.0]), torch.tensor([-7.0, math.nan])
+    on_policy = torch.tensor([True, True])
+    assert importance_weights(logprobs, sampler_logprobs, on_policy, 2.0).tolist() == [1.0, 1.0], (
+        "what is stored is not looked at"
+    )
+    moved = importance_weights(logprobs, sampler_logprobs, on_policy, 2.0, old=torch.tensor([-1.5, -0.5]))
     assert moved.tolist() == pytest.approx([math.exp(0.5), math.exp(-0.5)])
 
 
@@ -158,11 +162,11 @@ def test_masked_tokens_have_no_gradient_of_any_term():
         loss={"kind": "decoupled", "token_mask": [0.5, 2.0], "sequence_mask": [0.9, 1.1], "kl": 0.1, "entropy": 0.1}
     )
     logprobs, tokens = drawn(5, count=40)
-    tokens.fresh[:20] = True
+    tokens.on_policy[:20] = True
     entropy = torch.rand(40, dtype=torch.float64, requires_grad=True)
     token_losses(logprobs, entropy, tokens, chosen, 1.0).loss.backward()
-    ratios = (tokens.start - tokens.behaviour).exp()
-    dropped = ~tokens.fresh & ((ratios < 0.5) | (ratios > 2.0))
+    ratios = (tokens.old_logprobs - tokens.sampler_logprobs).exp()
+    dropped = ~tokens.on_policy & ((ratios < 0.5) | (ratios > 2.0))
     assert dropped.any() and (logprobs.grad[dropped] == 0).all() and (entropy.grad[dropped] == 0).all()
     assert (entropy.grad[:20] == -0.1).all(), "a game of fresh tokens is never dropped"
     assert not logprobs.grad[:20].eq(0).all()

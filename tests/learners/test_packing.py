@@ -60,14 +60,14 @@ def test_a_pack_predicts_exactly_the_sampled_tokens_from_what_came_before():
         for place in np.flatnonzero(sequence.mask):
             assert pack.keep[entry] == start + place - 1
             assert pack.targets[entry] == sequence.ids[place]
-            assert pack.behaviour[entry] == sequence.logprobs[place]
+            assert pack.sampler_logprobs[entry] == sequence.logprobs[place]
             assert pack.advantages[entry] == each[number][(sequence.mask[:place]).sum()]
             entry += 1
         start += len(trajectory)
     assert entry == len(pack.targets) == len(pack.keep)
-    assert pack.fresh.all()
-    assert not pack_trajectories(trajectories, each, version=4).fresh.any()
-    assert not pack_trajectories(trajectories, each, version=None).fresh.any()
+    assert pack.on_policy.all()
+    assert not pack_trajectories(trajectories, each, version=4).on_policy.any()
+    assert not pack_trajectories(trajectories, each, version=None).on_policy.any()
 
 
 @pytest.mark.parametrize("kernel", ["sdpa", "eager"])

@@ -304,7 +304,7 @@ def gaps(path: str, trajectories: list[Trajectory]) -> dict[bool, np.ndarray]:
         for replay in (None, RouterReplay(model, CPU)):
             with replaying(replay, pack):
                 read = pack_logprobs(model, pack, 1.0, CPU).numpy()
-            found[replay is not None] = np.abs(read - pack.behaviour)
+            found[replay is not None] = np.abs(read - pack.sampler_logprobs)
     return found
 
 
