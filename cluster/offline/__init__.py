@@ -1,0 +1,1 @@
+"""Training on recorded games: stages from files to files, in a work folder."""
