@@ -27,7 +27,7 @@ from cluster.record.metrics import GAUGES
 ROOT = Path(__file__).parents[2]
 PACKAGES = ["cluster", "learners", "actors", "reward_service", "envs"]
 UNWANTED = {"torchvision", "torchaudio", "torchcodec"}  # in the CPU set: builds that break `import vllm`
-LAYERS = {ROOT / "recipes" / "credit", ROOT / "recipes" / "models"}  # tests/cluster/test_recipe.py
+LAYERS = {ROOT / "recipes" / name for name in ("credit", "losses", "models")}  # tests/cluster/test_recipe.py
 RECIPES = sorted(path for path in (ROOT / "recipes").rglob("*.yaml") if path.parent not in LAYERS)
 DEPLOY = [path for path in sorted((ROOT / "deploy").rglob("*")) if path.is_file()]
 
