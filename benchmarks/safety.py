@@ -189,8 +189,10 @@ def main() -> None:
     quiet()
     store, every = Store(RECORDS, run, told), combinations(asked.seeds, asked.only)
     if not asked.tables:
-        wanted = [trial for seed in zip(*every, strict=True) for trial in seed]  # if stopped, all have as many seeds
-        store.complete(wanted, asked.processes, lambda text: print(text, flush=True))
+        for recipe in dict.fromkeys(trials[0].recipe for trials in every):  # each has a warm start to be made
+            here = [trials for trials in every if trials[0].recipe == recipe]
+            wanted = [trial for seed in zip(*here, strict=True) for trial in seed]
+            store.complete(wanted, asked.processes, lambda text: print(text, flush=True))
     print(page(store, every))
 
 
