@@ -187,13 +187,18 @@ def main() -> None:
     parser.add_argument("--tables", action="store_true", help="run nothing, show what has been recorded")
     asked = parser.parse_args()
     quiet()
-    store, every = Store(RECORDS, run, told), combinations(asked.seeds, asked.only)
+    store, every, failed = Store(RECORDS, run, told), combinations(asked.seeds, asked.only), []
     if not asked.tables:
         for recipe in dict.fromkeys(trials[0].recipe for trials in every):  # each has a warm start to be made
             here = [trials for trials in every if trials[0].recipe == recipe]
             wanted = [trial for seed in zip(*here, strict=True) for trial in seed]
-            store.complete(wanted, asked.processes, lambda text: print(text, flush=True))
+            try:
+                store.complete(wanted, asked.processes, lambda text: print(text, flush=True))
+            except RuntimeError as error:  # the other recipes' runs are still of use
+                failed.append(f"{recipe}: {error}")
     print(page(store, every))
+    if failed:
+        raise SystemExit(f"benchmarks.safety: {'; '.join(failed)}")
 
 
 if __name__ == "__main__":
