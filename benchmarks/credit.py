@@ -14,7 +14,7 @@ transfer  food preparation alone trained, after its variants have been cloned wi
 bonus     POAD, NTPO and turn-level PPO with the paper's entropy bonus
 
 Each method's step size is tuned on seeds that are not reported, on the first task of each game. Records are kept in
-benchmarks/records/credit.jsonl, one line a run.
+benchmarks/records/credit.jsonl.xz, one line a run.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ trace     the regressed values without bootstrapping
 bound     what less noise could give at all: a baseline that plays four times the games for each step
 
 Each method's step size is tuned on seeds that are not reported. Records are kept in
-benchmarks/records/intention_credit.jsonl, one line a run; gradients, once main is complete, beside them.
+benchmarks/records/intention_credit.jsonl.xz, one line a run; gradients, once main is complete, beside them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
-"""Records of trials in one file of JSON lines, so that a contest can be stopped and gone on with.
+"""Records of trials as JSON lines, so that a contest can be stopped and gone on with.
 
-A record holds its whole trial, and answers for no other: a trial of other sizes or settings is
-run again. Lines are only ever added; one that was cut off by a kill is left out and run again.
+    NAME.jsonl       while runs are made: lines are only added; one that a kill cut off is run again
+    NAME.jsonl.xz    all of them, written when the runs that were asked for have ended: a fifteenth of the bytes
+
+Both are read. A record holds its whole trial, and answers for no other: a trial of other sizes or settings is
+run again. pandas.read_json(path, lines=True) reads a packed file as it is.
 
 Trials run in processes of their own, a thread each. One that fails is told, and is an error when the others
 are done; a process that dies, or a time limit, ends them all. What was recorded stays.
@@ -10,6 +13,7 @@ are done; a process that dies, or a time limit, ends them all. What was recorded
 from __future__ import annotations
 
 import json
+import lzma
 import math
 import multiprocessing
 import os
@@ -24,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.lab.trial import Record, Started, run, told, warm_start
+from cluster.record.run_folder import write_whole
 
 TRIAL_SECONDS = 1800
 DIGITS = 4
@@ -36,18 +41,24 @@ class Store:
 
     def __init__(self, path: Path, job: Callable[[Started], Record] = run, tell: Callable[[Record], str] = told):
         self.path, self.job, self.tell = path, job, tell
+        self.packed = path.with_name(f"{path.name}.xz")
         self.records: dict[str, Record] = {}
+        if self.packed.is_file():
+            self._read(lzma.decompress(self.packed.read_bytes()).decode())
         if path.is_file():
             text = path.read_text()
             if text and not text.endswith("\n"):  # or the next record would be lost with the half one
                 with path.open("a") as file:
                     file.write("\n")
-            for line in text.splitlines():
-                try:
-                    found = Record(**json.loads(line))
-                except json.JSONDecodeError:
-                    continue
-                self.records[_key(found.trial)] = found
+            self._read(text)
+
+    def _read(self, lines: str) -> None:
+        for line in lines.splitlines():
+            try:
+                found = Record(**json.loads(line))
+            except json.JSONDecodeError:
+                continue
+            self.records[_key(found.trial)] = found
 
     def get(self, trial: Started) -> Record | None:
         return self.records.get(_key(asdict(trial)))
@@ -56,18 +67,28 @@ class Store:
         self.records[_key(asdict(trial))] = record
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a") as file:
-            file.write(json.dumps(_rounded(asdict(record)) | {"trial": asdict(trial)}, allow_nan=False) + "\n")
+            file.write(_line(record))
             file.flush()
             os.fsync(file.fileno())
+
+    def pack(self) -> None:
+        """All records into the packed file, which is whole before the lines go."""
+        lines = "".join(map(_line, self.records.values()))
+        write_whole(self.packed, lzma.compress(lines.encode(), preset=9 | lzma.PRESET_EXTREME))
+        self.path.unlink(missing_ok=True)
 
     def missing(self, trials: Iterable[Started]) -> list[Started]:
         return [trial for trial in trials if self.get(trial) is None]
 
     def complete(self, trials: Sequence[Started], processes: int, say: Say) -> None:
-        """Run what is missing. Warm starts are made first, each by one process."""
-        missing = self.missing(trials)
-        if not missing:
-            return
+        """Run what is missing, and pack all that there is. Warm starts are made first, each by one process."""
+        if missing := self.missing(trials):
+            try:
+                self._run(missing, processes, say)
+            finally:
+                self.pack()
+
+    def _run(self, missing: Sequence[Started], processes: int, say: Say) -> None:
         limit = TRIAL_SECONDS * (1 + len(missing) // processes)
         failed = []
         with _pool(processes) as pool:
@@ -90,6 +111,10 @@ class Store:
                 say(f"{number}/{len(missing)} {trial.name}: {found}; {left / 60:.0f} min left")
         if failed:
             raise RuntimeError(f"{len(failed)} of {len(missing)} runs failed, the first: {failed[0]}")
+
+
+def _line(record: Record) -> str:
+    return json.dumps(_rounded(asdict(record)) | {"trial": record.trial}, allow_nan=False) + "\n"
 
 
 def _key(trial: dict) -> str:

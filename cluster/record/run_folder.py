@@ -192,12 +192,12 @@ def _take(path: Path) -> int:
     return lock
 
 
-def write_whole(path: Path, text: str) -> None:
-    """All of the new text, or the file as it was: never half."""
+def write_whole(path: Path, content: str | bytes) -> None:
+    """All of the new content, or the file as it was: never half."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with open(beside, "w", encoding="utf-8") as file:
-            file.write(text)
+        with open(beside, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)

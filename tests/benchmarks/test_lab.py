@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import multiprocessing
 import time
 from dataclasses import asdict, replace
@@ -121,6 +122,23 @@ def test_records_survive_a_kill_and_answer_for_their_own_trial_only(tmp_path):
     assert again.get(replace(made, sizes=replace(TINY, batch=16))) is None
     again.put(*record(1, PLAIN, 1e-3, 0.5))
     assert not Store(path).missing([made, replace(made, seed=1)])
+
+
+def test_packed_records_are_the_same_and_whole(tmp_path):
+    store = Store(filled(tmp_path / "records.jsonl").path)
+    before, lines = dict(store.records), store.path.read_text()
+    store.pack()
+    assert not store.path.exists() and len(store.packed.read_bytes()) < len(lines) / 4
+    again = Store(store.path)
+    assert again.records == before
+    added = record(7, PLAIN, 1e-3, 0.5)
+    again.put(*added)
+    assert Store(store.path).records.keys() == again.records.keys(), "a packed file and new lines beside it"
+    again.pack()
+    assert (
+        lzma.decompress(store.packed.read_bytes()).decode()
+        == lines + json.dumps(asdict(added[1]) | {"trial": asdict(added[0])}) + "\n"
+    )
 
 
 def test_what_ends_a_contest_ends_the_runs_at_work():
