@@ -152,8 +152,7 @@ class TransformersEngine:
         filling = filling[np.argsort(fresh[fresh > 1], kind="stable")]
         for batch in self._batches(filling, self.known[filling] - self.computed[filling]):
             self._advance(batch)
-        over = rows[~self.playing[rows]]
-        return scored + [self._completion(row) for row in over]
+        return scored + [self._completion(row) for row in rows[~self.playing[rows]]]
 
     def _batches(self, rows: np.ndarray, fresh: np.ndarray) -> list[np.ndarray]:
         """Rows in order of their new tokens, cut so that a padded batch stays within the step's tokens."""
@@ -286,11 +285,10 @@ class TransformersEngine:
         finish = "stop" if ids[-1] in request.stop_ids else "length"
         experts = self.routing.of(row, request.experts_from, self.computed[row]) if self.routing else None
         made = self.logprobs[row, said].copy(), self.versions[row, said].copy()
-        completion = Completion(request.id, ids, *made, finish, experts)
         self.counters["requests"] += 1
         self.counters["generated_tokens"] += len(ids)
         self._release(row, keep=True)
-        return completion
+        return Completion(request.id, ids, *made, finish, experts)
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(array).to(self.device)

@@ -242,7 +242,7 @@ def test_the_demo_needs_nothing_said_on_one_card():
          "with a learner rank: rollout.engine.sleep=null"),
         ("2x1x80", ("learner.sync.transport=shared_memory",), "learner.sync.transport=shared_memory, which ends at the "
          "node, but there are several: learner.sync.transport=auto"),
-        ("1x16", ("rollout.engine.gpu_cache_gib=20",), "a learner rank and its engine need 22.7 GiB together, but 15.2 "
+        ("1x16", ("rollout.engine.gpu_cache_gib=20",), "a learner rank and its engine need 22.2 GiB together, but 15.2 "
          "GiB can be had: it fits with rollout.engine.gpu_cache_gib=null"),
     ],
 )  # fmt: skip

@@ -44,7 +44,7 @@ def expected(tiny_model) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], 
         pack = pack_trajectories(trajectories, each, version=None if number else 0)
         logprobs = pack_logprobs(model, pack, 1.0, torch.device("cpu"))
         weights = importance_weights(
-            logprobs, torch.from_numpy(pack.sampler_logprobs), torch.from_numpy(pack.fresh), settings.importance_cap
+            logprobs, torch.from_numpy(pack.sampler_logprobs), torch.from_numpy(pack.on_policy), settings.importance_cap
         )
         scale = batch_scale(trajectories, "episode")
         policy_loss(logprobs, torch.from_numpy(pack.advantages), weights, scale).backward()

@@ -5,22 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GraniteMoeConfig, Qwen3Config
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from actors.engines.contract import Request
 from actors.engines.transformers_engine import TransformersEngine
 from actors.wire.routers import REPLAYABLE, router_modules
 from benchmarks.architectures import EXPERTS, make
 from benchmarks.games import demo, new_play, play_out, tickets
-from cluster.commands.offline import checked
-from cluster.errors import ConfigError
-from cluster.recipe.reading import load_recipe
-from cluster.run.policy import check_model
 from envs.episode import Episode
 from learners.batch.packing import Pack, pack_sequences, pack_to_read, pack_trajectories
 from learners.batch.trajectories import Trajectory, collect
 from learners.model.load import load_model, pack_logprobs
-from learners.model.router_replay import RouterReplay, check_recorded, replaying
+from learners.model.router_replay import RouterReplay, replaying
 from learners.settings import LearnerSettings
 from learners.transport.source import ModuleWeights
 from reward_service.shaper import ShapedRewards
@@ -356,20 +352,6 @@ def test_two_ranks_replay_in_every_pass_of_the_policy(learners, folder_of, lora)
     assert distance(ended[2, True], ended[3, True]) < 0.02 * moved < 0.2 * distance(ended[2, True], ended[2, False])
 
 
-def test_games_without_a_record_are_refused():
-    episodes, rewards = make_batch(2, seed=1)
-    record(episodes[:1], 0)
-    with pytest.raises(
-        ValueError, match=r"episode 1: seat 'guesser' has no record .* learner.router_replay=true .* fals"
-    ):
-        check_recorded(collect(episodes, rewards))
-    record(episodes, 0)
-    check_recorded(collect(episodes, rewards))
-    episodes[0].experts["guesser"] = episodes[0].experts["guesser"][1:]
-    with pytest.raises(ValueError, match=r"episode 0: seat 'guesser' has \d+ tokens, but experts of \d+"):
-        collect(episodes, rewards)
-
-
 @pytest.mark.timeout(300)
 def test_a_run_replays(ray_cluster, parrot_model, tmp_path):
     """An engine in bfloat16 and a trainer in float32. There are more games than rows, so that many a prefix is lost
@@ -397,48 +379,3 @@ def test_a_run_replays(ray_cluster, parrot_model, tmp_path):
 
 
 # what is refused
-
-MODEL = "model.path=some/folder"
-
-
-@pytest.mark.parametrize(
-    ("recipe", "changes", "reason"),
-    [
-        ("demo", [], "model.path=embedded has no experts to choose: set it to false"),
-        ("games/virtualhome", [MODEL, "rollout.choose_listed=true"], "set it, or rollout.choose_listed, to false"),
-        ("demo", [MODEL, "rollout.engine.prefix_caching=false"], "needs rollout.engine.prefix_caching=true"),
-    ],
-)
-def test_settings_that_do_not_go_with_it_are_refused(recipe, changes, reason):
-    with pytest.raises(ConfigError, match=f"learner.router_replay=true.*{reason}") as refused:
-        load_recipe(f"recipes/{recipe}.yaml", ["learner.router_replay=true", *changes])
-    assert "\n" not in str(refused.value)
-    load_recipe(f"recipes/{recipe}.yaml", changes)
-
-
-def test_recorded_games_have_nothing_to_replay():
-    config = load_recipe("recipes/demo.yaml", [MODEL])
-    checked(config)
-    config.learner.router_replay = True
-    with pytest.raises(ConfigError, match="learner.router_replay=true .* recorded games have none: set it to false"):
-        checked(config)
-
-
-def test_models_and_engines_that_cannot_are_refused(folder_of, tmp_path):
-    GraniteMoeConfig().save_pretrained(tmp_path / "granite")
-    Qwen3Config().save_pretrained(tmp_path / "dense")
-    experts = folder_of("mixtral", False)
-    for folder, engine, reason in (
-        (tmp_path / "dense", "transformers", "Qwen3ForCausalLM has no experts to choose: set it to false"),
-        (tmp_path / "granite", "transformers", r"cannot replay a GraniteMoeTopKRouter, .* set it to false"),
-        (experts, "vllm", "on a GPU alone; set rollout.engine.kind=transformers, or learner.router_replay=false"),
-    ):
-        config = load_recipe("recipes/demo.yaml", [f"model.path={folder}", f"rollout.engine.kind={engine}"])
-        config.learner.router_replay = True
-        with pytest.raises(ConfigError, match=f"learner.router_replay=true.*{reason}") as refused:
-            check_model(folder, config, trained=True)
-        assert "\n" not in str(refused.value)
-    config.rollout.engine.kind = "transformers"
-    check_model(experts, config, trained=True)
-    config.rollout.engine.kind, config.rollout.gpus_per_worker = "vllm", 1
-    check_model(experts, config, trained=True)
