@@ -31,7 +31,7 @@ def test_a_rank_comes_to_hold_its_part_alone(learners, larger_model):
     learners.become(zero=3)
     whole, sharded = (learners.peak_of_loading(folder, sharded) for sharded in (False, True))
     assert [held for _, held in whole] == [elements] * 2
-    assert all(peak >= 0.98 * 2 * elements for peak, _ in whole)
+    assert all(peak >= 0.9 * 2 * elements for peak, _ in whole)
     assert all(abs(held - elements / 2) < 0.001 * elements for _, held in sharded)
     assert all(peak < 0.75 * 2 * elements for peak, _ in sharded), "its half, and one layer's tensor"
 
