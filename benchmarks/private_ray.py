@@ -13,7 +13,7 @@ OBJECTS = 2**28  # bytes for what is passed between processes
 
 @contextmanager
 def private_ray(cpus: int | None = None, objects: int = OBJECTS) -> Iterator[None]:
-    """`cpus`: None for all there are. An actor that asks for no GPU may use those that it sees."""
+    """`cpus`: None for all there are. Ray hides no GPU from an actor that asks for none, as in a run."""
     import ray
 
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"  # ninja, for kernels
