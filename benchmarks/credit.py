@@ -36,7 +36,7 @@ GROUP = 8
 # What the methods with a critic or a ratio have in common; the paper's clip and KL guard, but no entropy bonus:
 # once every game of a batch is won it is all that is left of the gradient, and Adam makes it as large as any.
 PPO = ("learner.loss.kind=ppo", "learner.epochs=2", "learner.minibatches=2", "learner.loss.kl_guard=0.02")
-CRITIC = ("learner.critic.value_clip=0.2",)
+CRITIC = ("learner.credit.critic.value_clip=0.2",)
 
 
 def of(method: str, *settings: str) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,8 @@ from rich.table import Table
 
 from benchmarks.report import Say, run_alone, spread_of
 from benchmarks.rounds import spread
-from learners.credit import METHODS, Method, Turns
-from learners.settings import CreditSettings
+from learners.credit.method import CREDIT, CreditMethod
+from learners.credit.turns import Turns
 
 TOKENS = 1_000_000
 ROUNDS = 15
@@ -33,14 +32,13 @@ GROUP = 8
 def measure(quick: bool, say: Say) -> dict[str, Any]:
     batches = {name: make() for name, make in BATCHES.items()}
     found: dict[str, Any] = {"tokens": TOKENS, "methods": {}}
-    for name in METHODS:
+    for name in CREDIT.names:
         say(name)
-        method = getattr(import_module(f"learners.credit.{name}"), name)
-        settings = CreditSettings(method=name, gamma=0.99)
+        method = CREDIT.make(name, gamma=0.99)
         found["methods"][name] = {
-            batch: asdict(spread([seconds(method, turns, settings) for _ in range(3 if quick else ROUNDS)]))
+            batch: asdict(spread([seconds(method, turns) for _ in range(3 if quick else ROUNDS)]))
             for batch, turns in batches.items()
-            if batch != "one long game" or "group" not in METHODS[name]  # one game is no group
+            if batch != "one long game" or "group" not in method.needs  # one game is no group
         }
     return found
 
@@ -89,9 +87,9 @@ def batch_of(turns: np.ndarray, tokens: np.ndarray, rng: np.random.Generator) ->
     )
 
 
-def seconds(method: Method, turns: Turns, settings: CreditSettings) -> float:
+def seconds(method: CreditMethod, turns: Turns) -> float:
     start = time.process_time()
-    method(replace(turns), settings, {})
+    method.credit(replace(turns), {})
     return time.process_time() - start
 
 

@@ -21,9 +21,9 @@ from transformers import AutoModelForCausalLM
 from cluster.recipe.config import RunConfig
 from envs.episode import Episode
 from envs.settings import GameSettings
+from learners.batch.crediting import assign_credit
 from learners.batch.packing import Pack, pack_trajectories, plan
 from learners.batch.trajectories import Trajectory, collect
-from learners.credit import assign_credit
 from learners.model import attention
 from learners.settings import LearnerSettings
 from learners.transport.rendezvous import meeting_point

@@ -27,6 +27,7 @@ from transformers import AutoTokenizer
 from envs.episode import Episode
 from learners.batch.packing import fill, pack_sequences
 from learners.batch.trajectories import collect
+from learners.credit.method import CREDIT
 from learners.model.load import fingerprint, load_model, pack_logprobs, write_adapter
 from learners.model.reference import Reference, reads_base
 from learners.optimiser import deepspeed_config, make_optimiser
@@ -206,8 +207,8 @@ class LearnerRank:
             "dtype": str(next(self.engine.module.parameters()).dtype).removeprefix("torch."),
             "lora.rank": settings.lora.rank,
             "lora.targets": sorted(settings.lora.targets) if settings.lora.rank else [],
-            "credit.method": settings.credit.method,
-        } | ({"critic.states": settings.critic.states} if self.learning.critic is not None else {})
+            "credit.method": CREDIT.name_of(settings.credit),
+        } | ({"critic.states": settings.credit.critic_settings.states} if self.learning.critic is not None else {})
 
     def parameters(self) -> dict[str, np.ndarray]:
         """The trained weights, whole, as float32: what tests and digests compare."""

@@ -7,7 +7,7 @@ import difflib
 
 from cluster.commands.command import Command
 from cluster.errors import ConfigError
-from cluster.recipe.reading import dotted_fields
+from cluster.recipe.fields import dotted_fields
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

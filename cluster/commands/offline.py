@@ -19,6 +19,8 @@ from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
 from cluster.record.run_folder import RunFolder, existing, to_json, versions, write_whole
 from envs.registry import game_class, make_game
+from learners.credit.method import CREDIT
+from learners.loss.loss import LOSS
 
 STAGES = {
     "collect": "play games with the policy and record them",
@@ -150,17 +152,18 @@ def checked(config: RunConfig) -> RunConfig:
             f"offline.context={offline.context} does not fit into learner.tokens_per_micro_batch="
             f"{config.learner.tokens_per_micro_batch}: a game is trained on in one piece"
         )
-    if config.learner.credit.method != "reinforce":
+    method = CREDIT.name_of(config.learner.credit)
+    if method != "reinforce":
         raise ConfigError(
-            f"learner.credit.method={config.learner.credit.method}: offline, turns are worth what their intentions "
+            f"learner.credit.method={method}: offline, turns are worth what their intentions "
             "earned (reward.intentions.aggregate); leave it at reinforce"
         )
     loss = config.learner.loss
-    if loss.kind != "policy_gradient" or loss.token_mask or loss.sequence_mask:
-        key = "kind" if loss.kind != "policy_gradient" else "token_mask" if loss.token_mask else "sequence_mask"
+    if (kind := LOSS.name_of(loss)) != "policy_gradient" or loss.token_mask or loss.sequence_mask:
+        key = "token_mask" if loss.token_mask else "sequence_mask"
+        given = f"kind={kind}" if kind != "policy_gradient" else f"{key}={getattr(loss, key)}"
         raise ConfigError(
-            f"learner.loss.{key}={getattr(loss, key)} compares the policy with whoever played, which recorded games do "
-            "not tell"
+            f"learner.loss.{given} compares the policy with whoever played, which recorded games do not tell"
         )
     if config.learner.router_replay:
         raise ConfigError(

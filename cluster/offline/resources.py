@@ -105,7 +105,8 @@ class Resources:
         self.terminal.stage("starting learners")
         # Nobody knows the probabilities with which a recorded game was played. Its tokens are given ones
         # far below any (see `cluster.offline.train`), and with a cap of 1 each then weighs exactly 1.
-        settings = config.learner.model_copy(update={"importance_cap": 1.0})
+        loss = config.learner.loss.model_copy(update={"importance_cap": 1.0})
+        settings = config.learner.model_copy(update={"loss": loss})
         settings.end_with(updates)
         group = LearnerGroup(
             settings,

@@ -39,7 +39,7 @@ RESOURCES = {
     },
     "learner": {
         "cpus_per_rank", "gpus_per_rank", "tokens_per_micro_batch", "gradient_checkpointing", "start_seconds",
-        "update_seconds", "sync", "critic", "importance_cap", "credit", "offload_optimizer", "offload_parameters",
+        "update_seconds", "sync", "credit", "offload_optimizer", "offload_parameters",
     },
 }  # fmt: skip
 

@@ -25,7 +25,6 @@ from dataclasses import dataclass, fields
 from cluster.plan.machine import GIB
 from cluster.plan.shape import ModelShape
 from cluster.recipe.config import RunConfig
-from learners.credit import wants_critic
 from learners.model.slices import head_bytes
 from learners.settings import REDUCE_BUCKET, LearnerSettings
 
@@ -98,8 +97,8 @@ def learner(config: RunConfig, shape: ModelShape) -> Need:
 
 def reads_base(settings: LearnerSettings) -> bool:
     """Whether a rank holds the weights that the run started from, beside those it trains."""
-    penalty = settings.loss.kl or settings.credit.kl_penalty
-    return bool(penalty) or (wants_critic(settings.credit) and settings.critic.states == "base")
+    penalty, critic = settings.loss.kl or settings.credit.penalty, settings.credit.critic_settings
+    return bool(penalty) or (critic is not None and critic.states == "base")
 
 
 def transit(config: RunConfig, shape: ModelShape, size: int) -> float:

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from actors.settings import RolloutSettings
 from cluster.recipe.offline import OfflineSettings
 from envs.settings import GameSettings, Settings
-from learners.credit import needs, wants_critic
+from learners.credit.method import CREDIT
 from learners.settings import EmbeddedSettings, LearnerSettings
 from reward_service.settings.rewards import RewardSettings
 
@@ -117,29 +117,24 @@ class RunConfig(Settings):
             raise ValueError("learner.offload_optimizer needs learner.zero of 1, 2 or 3")
         if self.learner.offload_parameters and self.learner.zero != 3:
             raise ValueError(f"learner.offload_parameters needs learner.zero=3, not {self.learner.zero}")
-        credit = self.learner.credit
+        credit, method = self.learner.credit, CREDIT.name_of(self.learner.credit)
         labelled = self.reward.shaper == "aria" and self.reward.intentions.gives == "outcome"
-        if self.reward.gives_advantages and credit.method != "reinforce":
+        if self.reward.gives_advantages and method != "reinforce":
             choice = {"aria": "intentions", "regressed": "regressed"}.get(self.reward.shaper)
             otherwise = f", or with reward.{choice}.gives=outcome" if choice else ""
             raise ValueError(
-                f"reward.shaper={self.reward.shaper} gives advantages, which learner.credit.method={credit.method} "
+                f"reward.shaper={self.reward.shaper} gives advantages, which learner.credit.method={method} "
                 f"would have to make of rewards; it goes with learner.credit.method=reinforce{otherwise}"
             )
-        if credit.anchor == "labels" and not labelled:
+        if credit.by_labels and not labelled:
             raise ValueError(
                 "learner.credit.anchor=labels needs reward.shaper=aria with reward.intentions.gives=outcome, which "
                 "label what was voiced"
             )
-        if credit.method == "reinforce" and credit.baseline == "leave_one_out" and self.batch_episodes < 2:
-            raise ValueError("learner.credit.baseline=leave_one_out needs batch_episodes of at least 2")
-        if "group" in needs(credit) and self.group_size < 2:
-            raise ValueError(f"learner.credit.method={credit.method} needs group_size of at least 2")
-        if credit.method == "twosome" and not self.rollout.choose_listed:
-            raise ValueError(
-                "learner.credit.method=twosome trains a choice among listed actions, which rollout.choose_listed=true "
-                "makes; learner.credit.method=gae is the same credit for free text"
-            )
+        try:
+            credit.check(self.batch_episodes, self.group_size, self.rollout.choose_listed)
+        except ValueError as error:
+            raise ValueError(f"learner.credit.method={method} {error}") from None
         if self.rollout.choose_listed and self.learner.attention not in ("auto", "sdpa", "eager"):
             raise ValueError(
                 f"rollout.choose_listed=true needs learner.attention=sdpa: {self.learner.attention} does not keep "
@@ -177,8 +172,9 @@ class RunConfig(Settings):
                 f"learner.minibatches={learner.minibatches} of batch_episodes={self.batch_episodes} are too small for "
                 f"learner.ranks={learner.ranks}: every rank needs an episode in each"
             )
-        for name, part in (("learner", learner), ("learner.critic", learner.critic)):
-            if part.schedule_updates is not None and part.schedule_updates < self.updates:
+        critic = learner.credit.critic_settings
+        for name, part in (("learner", learner), ("learner.credit.critic", critic)):
+            if part is not None and part.schedule_updates is not None and part.schedule_updates < self.updates:
                 raise ValueError(
                     f"{name}.schedule_updates={part.schedule_updates} is less than updates={self.updates}: the last "
                     "ones would change nothing"
@@ -190,17 +186,10 @@ class RunConfig(Settings):
                     f"learner.warmup_updates={learner.warmup_updates} leaves nothing of updates={self.updates} for "
                     f"learner.schedule={learner.schedule}"
                 )
-        if self.reward.gives_advantages and learner.credit.kl_penalty:
+        if self.reward.gives_advantages and learner.credit.penalty:
             raise ValueError(
                 f"reward.shaper={self.reward.shaper} gives advantages, so learner.credit.kl_penalty="
-                f"{learner.credit.kl_penalty:g} is paid to nobody; learner.loss.kl does not need rewards"
+                f"{learner.credit.penalty:g} is paid to nobody; learner.loss.kl does not need rewards"
             )
-        if not wants_critic(learner.credit):
-            for name, default in type(learner.critic)():
-                if getattr(learner.critic, name) != default:
-                    raise ValueError(
-                        f"learner.critic.{name}={getattr(learner.critic, name)} is of a critic, and "
-                        f"learner.credit.method={learner.credit.method} has none"
-                    )
         learner.end_with(self.updates)
         return self

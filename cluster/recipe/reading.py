@@ -8,7 +8,8 @@
 
 Overrides are laid over the recipe from left to right: settings, and whole files, layers that say
 only what they are about. Mappings merge key by key; everything else, an empty mapping included,
-replaces what was there. Nothing here imports torch, vllm or ray: a mistake costs milliseconds.
+replaces what was there, and so does the name of another kind of a part (`method: poad`).
+Nothing here imports torch, vllm or ray: a mistake costs milliseconds.
 """
 
 from __future__ import annotations
@@ -25,8 +26,11 @@ from pydantic import BaseModel, ValidationError
 
 from cluster.errors import ConfigError
 from cluster.recipe.config import RunConfig
+from cluster.recipe.fields import did_you_mean, is_section, kind_of, kinds_of
 from cluster.recipe.plain_yaml import read_yaml
+from cluster.recipe.renamed import renamed
 from envs.game import Game
+from envs.kinds import Kinds
 from envs.registry import game_class, game_names, make_game
 
 COMMAND_LINE = "command line"
@@ -125,23 +129,32 @@ def parse_override(text: str) -> dict:
     return tree
 
 
-def merge(under: dict, over: Mapping) -> dict:
+def merge(under: dict, over: Mapping, model: type[BaseModel] | None = RunConfig) -> dict:
+    """`over` laid on `under`, both of the shape of `model`. Where a part comes in several kinds, the name of another
+    kind replaces all that was said of the part."""
     merged = dict(under)
     for key, value in over.items():
+        field = None if model is None else model.model_fields.get(key)
+        kinds = None if field is None else kinds_of(field)
         below = merged.get(key)
-        merged[key] = merge(below, value) if value and isinstance(value, dict) and isinstance(below, dict) else value
+        if kinds is not None and _another_kind(kinds, below, value):
+            merged[key] = value
+            continue
+        if kinds is not None and isinstance(below, str):
+            below = {kinds.tag: below}
+        inner = kind_of(kinds, below)[0] if kinds else field.annotation if field else None
+        if value and isinstance(value, dict) and isinstance(below, dict):
+            merged[key] = merge(below, value, inner if is_section(inner) else None)
+        else:
+            merged[key] = value
     return merged
 
 
-def dotted_fields(model: type[BaseModel] = RunConfig, prefix: str = "") -> Iterator[tuple[str, str, str]]:
-    """(dotted key, default as YAML, meaning) of every setting."""
-    for name, field in model.model_fields.items():
-        if _is_section(field.annotation):
-            yield from dotted_fields(field.annotation, f"{prefix}{name}.")
-        else:
-            default = model().model_dump(mode="json")[name]
-            written = yaml.safe_dump(default, default_flow_style=True, width=1000)
-            yield prefix + name, written.removesuffix("...\n").strip(), field.description or ""
+def _another_kind(kinds: Kinds, below: Any, value: Any) -> bool:
+    if not isinstance(value, dict):
+        return True
+    before = below if isinstance(below, str) else below.get(kinds.tag) if isinstance(below, dict) else None
+    return value.get(kinds.tag, before) != before and value.get(kinds.tag) != (before or kinds.default)
 
 
 def _explain(problem: dict, tree: dict) -> tuple[str, str]:
@@ -152,7 +165,7 @@ def _explain(problem: dict, tree: dict) -> tuple[str, str]:
     kinds = {"int": "a whole number", "float": "a number", "bool": "true or false", "list": "a list", "tuple": "a list"}
     match problem["type"]:
         case "extra_forbidden":
-            return key, f"unknown key{_did_you_mean(key)}"
+            return key, renamed(key) or f"unknown key{did_you_mean(key, tree)}"
         case "missing":
             return key, "has to be given"
         case "literal_error":
@@ -178,38 +191,16 @@ def _related(key: str, other: str) -> bool:
     return f"{key}.".startswith(f"{other}.") or f"{other}.".startswith(f"{key}.")
 
 
-def _did_you_mean(key: str) -> str:
-    """A near miss among the same section's keys, else among all dotted keys by last name."""
-    section, _, name = key.rpartition(".")
-    known = list(_dotted_keys(RunConfig))
-    siblings = [k.rpartition(".")[2] for k in known if k.rpartition(".")[0] == section]
-    close = difflib.get_close_matches(name, siblings, n=1, cutoff=0.7)
-    if close:
-        return f"; did you mean {section + '.' if section else ''}{close[0]}?"
-    elsewhere = [k for k in known if k.rpartition(".")[2] == name]
-    elsewhere = elsewhere or difflib.get_close_matches(key, known, n=1, cutoff=0.75)
-    return f"; did you mean {' or '.join(elsewhere[:2])}?" if elsewhere else f"; known here: {', '.join(siblings)}"
-
-
-def _dotted_keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    for name, field in model.model_fields.items():
-        yield prefix + name
-        if _is_section(field.annotation):
-            yield from _dotted_keys(field.annotation, f"{prefix}{name}.")
-
-
-def _is_section(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
-
-
 def _booleans_for_numbers(tree: Any, model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str]]:
     """pydantic takes `true` for the number 1; a recipe that says so is mistaken."""
     for name, value in tree.items() if isinstance(tree, dict) else ():
         field = model.model_fields.get(name)
         if field is None:
             continue
-        if _is_section(field.annotation):
-            yield from _booleans_for_numbers(value, field.annotation, f"{prefix}{name}.")
+        kinds = kinds_of(field)
+        inner = kind_of(kinds, value)[0] if kinds else field.annotation
+        if is_section(inner):
+            yield from _booleans_for_numbers(value, inner, f"{prefix}{name}.")
         elif isinstance(value, bool) and not _takes(field.annotation, bool) and _takes(field.annotation, int, float):
             yield f"{prefix}{name}", f"should be a number, not {str(value).lower()}"
 

@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING
 from cluster.errors import RunFolderError
 from cluster.record.job_status import JobMessage
 from cluster.record.run_folder import RunFolder, to_json, write_whole
-from learners.credit import wants_critic
 
 if TYPE_CHECKING:
     from cluster.recipe.config import RunConfig
     from cluster.record.terminal import Show
-    from learners.settings import CreditSettings
+    from learners.credit.method import CreditMethod
 
 log = logging.getLogger("parley")
 
@@ -171,13 +170,13 @@ class RayMetrics:
                 self.values.set(value, tags={"name": name})
 
 
-def _warnings(update: int, values: Mapping[str, float], credit: CreditSettings) -> Iterator[str]:
+def _warnings(update: int, values: Mapping[str, float], credit: CreditMethod) -> Iterator[str]:
     if values.get("learner/logprob_gap_warned"):
         gap = values["learner/logprob_gap_mean"]
         yield f"trainer and engines differ by {gap:.2g} in log-prob on tokens of the same weights (logprob_gap_warn)"
     if values.get("learner/applied") == 0:
         yield f"no finite gradient, the weights stay ({values['learner/bad_updates']:.0f} such updates)"
-    if update == 1 and values.get("rollout/cut_off") == 1 and credit.gamma == 1 and wants_critic(credit):
+    if update == 1 and values.get("rollout/cut_off") == 1 and credit.gamma == 1 and credit.critic_settings is not None:
         yield (
             "every game was cut off, none ended: without a discount their values grow without bound "
             "(learner.credit.gamma=1)"

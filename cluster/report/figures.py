@@ -10,6 +10,7 @@ import numpy as np
 
 from cluster.record.picture import WINDOW, running_mean
 from cluster.report.reading import Run
+from learners.credit.method import CREDIT
 
 MOST_UPDATES = 2_000  # on one curve
 
@@ -122,8 +123,8 @@ def settings(run: Run) -> list[tuple[str, str]]:
     """The settings that a listener asks for."""
     config, learner = run.config, run.config.learner
     given = any(each["kind"] == "advantage" for each in run.samples)
-    method = learner.credit.method
-    if method == "reinforce" and learner.credit.baseline != "none":
+    method = CREDIT.name_of(learner.credit)
+    if getattr(learner.credit, "baseline", "none") != "none":
         method += f", {learner.credit.baseline} baseline"
     shown = {
         "game": " ".join([config.game.name, *(f"{key}={value}" for key, value in config.game.options.items())]),

@@ -34,3 +34,14 @@ def plan_share(trajectories: Sequence[Trajectory], share: Sequence[int], setting
     """The plan of one share, in indices of the whole batch."""
     made = plan([trajectories[index] for index in share], settings.ranks, settings.tokens_per_micro_batch)
     return [[[share[place] for place in pack] for pack in rank] for rank in made]
+
+
+def batch_scale(trajectories: Sequence[Trajectory], aggregation: str) -> float:
+    """1 / how many tokens, turns or episodes (seats' games) these trajectories train."""
+    if aggregation == "token":
+        count = sum(int(trajectory.turn_tokens.sum()) for trajectory in trajectories)
+    elif aggregation == "turn":
+        count = sum(int((trajectory.turn_tokens > 0).sum()) for trajectory in trajectories)
+    else:
+        count = len(trajectories)
+    return 1.0 / max(count, 1)

@@ -15,15 +15,22 @@ any age:
 from __future__ import annotations
 
 import numpy as np
+from pydantic import Field
 
-from learners.credit import Credit, Turns
+from learners.credit.critics import UtteranceCriticSettings
+from learners.credit.method import CreditMethod
 from learners.credit.steps import rewards_to_go
-from learners.settings import CreditSettings
+from learners.credit.turns import Credit, Turns
 
 
-def archer(turns: Turns, settings: CreditSettings, state: dict[str, float]) -> Credit:
-    advantages = np.repeat(turns.action_values - turns.turn_values, turns.tokens).astype(np.float32)
-    return Credit(advantages, rewards_to_go(turns, settings.gamma), dict(state))
+class Archer(CreditMethod):
+    needs = ("turn_values", "action_values")
+
+    critic: UtteranceCriticSettings = Field(default_factory=UtteranceCriticSettings)
+
+    def credit(self, turns: Turns, state: dict[str, float]) -> Credit:
+        advantages = np.repeat(turns.action_values - turns.turn_values, turns.tokens).astype(np.float32)
+        return Credit(advantages, rewards_to_go(turns, self.gamma), dict(state))
 
 
 def action_value_targets(rewards: np.ndarray, following: np.ndarray, ended: np.ndarray, gamma: float) -> np.ndarray:

@@ -12,19 +12,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from learners.credit import Credit, Turns
+from learners.credit.method import ActorCritic
 from learners.credit.steps import rewards_to_go, turn_steps
-from learners.settings import CreditSettings
+from learners.credit.turns import Credit, Turns
 
 
-def gae(turns: Turns, settings: CreditSettings, state: dict[str, float]) -> Credit:
-    steps = turn_steps(turns, settings.gamma, settings.lambda_a)
+class Gae(ActorCritic):
+    def credit(self, turns: Turns, state: dict[str, float]) -> Credit:
+        return turn_credit(turns, self.gamma, self.lambda_a, state)
+
+
+def turn_credit(turns: Turns, gamma: float, lambda_a: float, state: dict[str, float]) -> Credit:
+    steps = turn_steps(turns, gamma, lambda_a)
     advantages = steps.advantages()
     valued = np.zeros(len(turns.values), bool)
     valued[steps.first] = True
     return Credit(
         advantages=np.repeat(advantages, steps.tokens).astype(np.float32),
-        returns=rewards_to_go(turns, settings.gamma),
+        returns=rewards_to_go(turns, gamma),
         state=dict(state),
         targets=np.repeat(advantages + steps.values, steps.tokens).astype(np.float32),
         valued=valued,

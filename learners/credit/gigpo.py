@@ -13,20 +13,34 @@ repeats a text.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
+from pydantic import Field
 
-from learners.credit import Credit, Turns
 from learners.credit.groups import compared, episode_returns
+from learners.credit.method import SoftCreditMethod
 from learners.credit.steps import rewards_to_go
-from learners.settings import CreditSettings
+from learners.credit.turns import Credit, Turns
 
 
-def gigpo(turns: Turns, settings: CreditSettings, state: dict[str, float]) -> Credit:
-    returns = rewards_to_go(turns, settings.gamma)
-    game = compared(episode_returns(turns, 1.0), turns.group, settings.group_std)
-    step = compared(returns, step_groups(turns), settings.group_std)
-    advantages = game[turns.trajectory] + settings.step_weight * step
-    return Credit(np.repeat(advantages, turns.tokens).astype(np.float32), returns, dict(state))
+class Gigpo(SoftCreditMethod):
+    needs = ("group", "anchor")
+
+    group_std: bool = Field(True, description="divide by the group's standard deviation")
+    step_weight: float = Field(1.0, ge=0, description="weight of the step advantage")
+    anchor: Literal["observation", "labels"] = Field(
+        "observation",
+        description="turns are in the same state if they were shown the same, or if the same intentions were voiced "
+        "before them",
+    )
+
+    def credit(self, turns: Turns, state: dict[str, float]) -> Credit:
+        returns = rewards_to_go(turns, self.gamma)
+        game = compared(episode_returns(turns, 1.0), turns.group, self.group_std)
+        step = compared(returns, step_groups(turns), self.group_std)
+        advantages = game[turns.trajectory] + self.step_weight * step
+        return Credit(np.repeat(advantages, turns.tokens).astype(np.float32), returns, dict(state))
 
 
 def step_groups(turns: Turns) -> np.ndarray:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from learners.credit import Turns
 from learners.credit.steps import rewards_to_go
+from learners.credit.turns import Turns
 
 SMALL = 1e-6
 

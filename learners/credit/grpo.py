@@ -10,12 +10,19 @@ game cut off by the horizon counts what it was paid until then.
 
 from __future__ import annotations
 
-from learners.credit import Credit, Turns
+from pydantic import Field
+
 from learners.credit.groups import compared, episode_returns, per_token
+from learners.credit.method import SoftCreditMethod
 from learners.credit.steps import rewards_to_go
-from learners.settings import CreditSettings
+from learners.credit.turns import Credit, Turns
 
 
-def grpo(turns: Turns, settings: CreditSettings, state: dict[str, float]) -> Credit:
-    advantages = compared(episode_returns(turns, settings.gamma), turns.group, settings.group_std)
-    return Credit(per_token(turns, advantages), rewards_to_go(turns, settings.gamma), dict(state))
+class Grpo(SoftCreditMethod):
+    needs = ("group",)
+
+    group_std: bool = Field(True, description="divide by the group's standard deviation")
+
+    def credit(self, turns: Turns, state: dict[str, float]) -> Credit:
+        advantages = compared(episode_returns(turns, self.gamma), turns.group, self.group_std)
+        return Credit(per_token(turns, advantages), rewards_to_go(turns, self.gamma), dict(state))

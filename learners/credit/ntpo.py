@@ -12,20 +12,29 @@ its worth. With gamma_w = 1 the method is `poad` at the same lambdas.
 from __future__ import annotations
 
 import numpy as np
+from pydantic import Field
 
-from learners.credit import Credit, Turns
+from learners.credit.method import ActorCritic
 from learners.credit.steps import rewards_to_go, token_steps
-from learners.settings import CreditSettings
+from learners.credit.turns import Credit, Turns
 
 
-def ntpo(turns: Turns, settings: CreditSettings, state: dict[str, float]) -> Credit:
-    gamma_w = settings.gamma if settings.gamma_w is None else settings.gamma_w
-    lambda_w = settings.lambda_a if settings.lambda_w is None else settings.lambda_w
-    steps = token_steps(turns, settings.gamma, gamma_w, settings.lambda_a, lambda_w)
-    advantages = steps.advantages()
-    return Credit(
-        advantages=advantages.astype(np.float32),
-        returns=rewards_to_go(turns, settings.gamma),
-        state=dict(state),
-        targets=(advantages + steps.values).astype(np.float32),
+class Ntpo(ActorCritic):
+    gamma_w: float | None = Field(
+        None, gt=0, le=1, description="discount between the tokens of an utterance; default: gamma"
     )
+    lambda_w: float | None = Field(
+        None, ge=0, le=1, description="GAE's lambda between the tokens of an utterance; default: lambda_a"
+    )
+
+    def credit(self, turns: Turns, state: dict[str, float]) -> Credit:
+        gamma_w = self.gamma if self.gamma_w is None else self.gamma_w
+        lambda_w = self.lambda_a if self.lambda_w is None else self.lambda_w
+        steps = token_steps(turns, self.gamma, gamma_w, self.lambda_a, lambda_w)
+        advantages = steps.advantages()
+        return Credit(
+            advantages=advantages.astype(np.float32),
+            returns=rewards_to_go(turns, self.gamma),
+            state=dict(state),
+            targets=(advantages + steps.values).astype(np.float32),
+        )

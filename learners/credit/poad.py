@@ -18,19 +18,24 @@ an outcome with every word (0.95^128 = 0.0014) and so brings a length bias back.
 from __future__ import annotations
 
 import numpy as np
+from pydantic import Field
 
-from learners.credit import Credit, Turns
+from learners.credit.method import ActorCritic
 from learners.credit.steps import rewards_to_go, token_steps
-from learners.settings import CreditSettings
+from learners.credit.turns import Credit, Turns
 
 
-def poad(turns: Turns, settings: CreditSettings, state: dict[str, float]) -> Credit:
-    lambda_w = 1.0 if settings.lambda_w is None else settings.lambda_w
-    steps = token_steps(turns, settings.gamma, 1.0, settings.lambda_a, lambda_w)
-    advantages = steps.advantages()
-    return Credit(
-        advantages=advantages.astype(np.float32),
-        returns=rewards_to_go(turns, settings.gamma),
-        state=dict(state),
-        targets=(advantages + steps.values).astype(np.float32),
+class Poad(ActorCritic):
+    lambda_w: float = Field(
+        1.0, ge=0, le=1, description="GAE's lambda between the tokens of an utterance; the method's authors ran 0.95"
     )
+
+    def credit(self, turns: Turns, state: dict[str, float]) -> Credit:
+        steps = token_steps(turns, self.gamma, 1.0, self.lambda_a, self.lambda_w)
+        advantages = steps.advantages()
+        return Credit(
+            advantages=advantages.astype(np.float32),
+            returns=rewards_to_go(turns, self.gamma),
+            state=dict(state),
+            targets=(advantages + steps.values).astype(np.float32),
+        )

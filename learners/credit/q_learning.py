@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from learners.credit import Turns
 from learners.credit.steps import token_steps
+from learners.credit.turns import Turns
 
 
 def token_targets(turns: Turns, gamma: float) -> np.ndarray:

@@ -10,12 +10,15 @@ other episodes as the others. A game cut off by the horizon counts what it was p
 
 from __future__ import annotations
 
-from learners.credit import Credit, Turns
 from learners.credit.groups import above_the_others, episode_returns, per_token
+from learners.credit.method import SoftCreditMethod
 from learners.credit.steps import rewards_to_go
-from learners.settings import CreditSettings
+from learners.credit.turns import Credit, Turns
 
 
-def rloo(turns: Turns, settings: CreditSettings, state: dict[str, float]) -> Credit:
-    advantages = above_the_others(episode_returns(turns, settings.gamma), turns.group)
-    return Credit(per_token(turns, advantages), rewards_to_go(turns, settings.gamma), dict(state))
+class Rloo(SoftCreditMethod):
+    needs = ("group",)
+
+    def credit(self, turns: Turns, state: dict[str, float]) -> Credit:
+        advantages = above_the_others(episode_returns(turns, self.gamma), turns.group)
+        return Credit(per_token(turns, advantages), rewards_to_go(turns, self.gamma), dict(state))

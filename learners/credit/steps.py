@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from learners.credit import Turns
 from learners.credit.ragged import backward_sums
+from learners.credit.turns import Turns
 
 
 @dataclass(slots=True)

@@ -15,11 +15,13 @@ Arrays over the listed actions hold turn after turn, action after action, token 
 from __future__ import annotations
 
 import numpy as np
+from pydantic import Field
 
-from learners.credit import Credit, Turns
-from learners.credit.gae import gae
+from learners.credit.critics import TokenCriticSettings
+from learners.credit.gae import turn_credit
+from learners.credit.method import CreditMethod
 from learners.credit.ragged import segment_log_softmax, segment_sums
-from learners.settings import CreditSettings
+from learners.credit.turns import Credit, Turns
 
 
 def listed_logprobs(logprobs: np.ndarray, tokens: np.ndarray, words: np.ndarray, listed: np.ndarray) -> np.ndarray:
@@ -51,8 +53,21 @@ def gradient_weights(
     return np.repeat((taken - np.exp(every)) / words, tokens)
 
 
-def twosome(turns: Turns, settings: CreditSettings, state: dict[str, float]) -> Credit:
-    return gae(turns, settings, state)
+class Twosome(CreditMethod):
+    needs = ("values", "bootstrap")
+
+    lambda_a: float = Field(0.95, ge=0, le=1, description="GAE's lambda between turns")
+    critic: TokenCriticSettings = Field(default_factory=TokenCriticSettings)
+
+    def check(self, episodes: int, group_size: int, choose_listed: bool) -> None:
+        if not choose_listed:
+            raise ValueError(
+                "trains a choice among listed actions, which rollout.choose_listed=true makes; "
+                "learner.credit.method=gae is the same credit for free text"
+            )
+
+    def credit(self, turns: Turns, state: dict[str, float]) -> Credit:
+        return turn_credit(turns, self.gamma, self.lambda_a, state)
 
 
 def _place(listed: np.ndarray, chosen: np.ndarray) -> np.ndarray:

@@ -16,34 +16,60 @@ they are the same weights, hand in the same numbers, for two engines round diffe
 
 from __future__ import annotations
 
-import numpy as np
+import math
+from typing import Literal
 
-from learners.credit import Credit, Turns
-from learners.credit.off_policy import truncated_weights
+import numpy as np
+from pydantic import Field, model_validator
+
+from learners.credit.method import ActorCritic
 from learners.credit.ragged import backward_sums, segment_sums
 from learners.credit.steps import rewards_to_go, token_steps, turn_steps
-from learners.settings import CreditSettings
+from learners.credit.turns import Credit, Turns
+
+FAR = 20.0  # log of a ratio beyond which it is taken as this far, as in learners/loss/ratios.py
 
 
-def vtrace(turns: Turns, settings: CreditSettings, state: dict[str, float]) -> Credit:
-    log_ratios = turns.logprobs - turns.sampler_logprobs
-    if settings.vtrace_step == "token":
-        lambda_w = 1.0 if settings.lambda_w is None else settings.lambda_w
-        steps = token_steps(turns, settings.gamma, 1.0, settings.lambda_a, lambda_w)
-    else:
-        steps = turn_steps(turns, settings.gamma, settings.lambda_a)
-        log_ratios = segment_sums(log_ratios, steps.tokens)
-    ratios = truncated_weights(log_ratios, max(settings.rho_cap, settings.trace_cap))
-    rho, reach = np.minimum(ratios, settings.rho_cap), np.minimum(ratios, settings.trace_cap)
-    delta, decay = steps.backups() - steps.values, steps.discounts * steps.traces
-    correction = backward_sums(rho * delta, decay * reach)
-    advantages = delta + decay * np.append(correction[1:], 0.0)[: len(correction)]
-    valued = np.zeros(len(turns.values), bool)
-    valued[steps.first] = True
-    return Credit(
-        advantages=np.repeat(advantages, steps.tokens).astype(np.float32),
-        returns=rewards_to_go(turns, settings.gamma),
-        state=dict(state),
-        targets=np.repeat(steps.values + correction, steps.tokens).astype(np.float32),
-        valued=valued,
+class Vtrace(ActorCritic):
+    needs = ("values", "bootstrap", "logprobs", "sampler_logprobs")
+
+    step: Literal["token", "turn"] = Field("token", description="what one importance ratio belongs to")
+    lambda_w: float | None = Field(
+        None, ge=0, le=1, description="step=token: GAE's lambda between the tokens of an utterance; default: 1"
     )
+    rho_cap: float = Field(1.0, gt=0, description="cap of the ratio that weighs a temporal difference")
+    trace_cap: float = Field(1.0, gt=0, description="cap of the ratio that carries corrections back")
+
+    @model_validator(mode="after")
+    def lambda_is_read(self) -> Vtrace:
+        if self.lambda_w is not None and self.step == "turn":
+            raise ValueError(f"step=turn has no steps inside an utterance for lambda_w={self.lambda_w}")
+        return self
+
+    def credit(self, turns: Turns, state: dict[str, float]) -> Credit:
+        log_ratios = turns.logprobs - turns.sampler_logprobs
+        if self.step == "token":
+            lambda_w = 1.0 if self.lambda_w is None else self.lambda_w
+            steps = token_steps(turns, self.gamma, 1.0, self.lambda_a, lambda_w)
+        else:
+            steps = turn_steps(turns, self.gamma, self.lambda_a)
+            log_ratios = segment_sums(log_ratios, steps.tokens)
+        ratios = truncated_weights(log_ratios, max(self.rho_cap, self.trace_cap))
+        rho, reach = np.minimum(ratios, self.rho_cap), np.minimum(ratios, self.trace_cap)
+        delta, decay = steps.backups() - steps.values, steps.discounts * steps.traces
+        correction = backward_sums(rho * delta, decay * reach)
+        advantages = delta + decay * np.append(correction[1:], 0.0)[: len(correction)]
+        valued = np.zeros(len(turns.values), bool)
+        valued[steps.first] = True
+        return Credit(
+            advantages=np.repeat(advantages, steps.tokens).astype(np.float32),
+            returns=rewards_to_go(turns, self.gamma),
+            state=dict(state),
+            targets=np.repeat(steps.values + correction, steps.tokens).astype(np.float32),
+            valued=valued,
+        )
+
+
+def truncated_weights(log_ratios: np.ndarray, cap: float) -> np.ndarray:
+    """min(pi / mu, cap): biased towards mu by what is cut off, variance bounded by cap."""
+    return np.exp(np.minimum(log_ratios, min(math.log(cap), FAR)))

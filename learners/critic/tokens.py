@@ -27,7 +27,7 @@ from torch import nn
 
 from learners.batch.packing import by_trajectory
 from learners.batch.trajectories import Trajectory
-from learners.settings import CriticSettings
+from learners.credit.critics import TokenCriticSettings
 
 LAYERS = (1024, 512)
 
@@ -65,7 +65,7 @@ def value_net(width: int) -> nn.Sequential:
 
 
 class Critic:
-    def __init__(self, settings: CriticSettings, width: int, device: torch.device, seed: int):
+    def __init__(self, settings: TokenCriticSettings, width: int, device: torch.device, seed: int):
         self.settings, self.width, self.device = settings, width, device
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)

@@ -16,8 +16,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from learners.batch.crediting import turns_of
 from learners.batch.trajectories import Trajectory
-from learners.credit import turns_of
 from learners.credit.ragged import backward_sums
 from learners.credit.steps import spoken_turns
 from learners.critic.tokens import States

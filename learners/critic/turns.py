@@ -34,10 +34,10 @@ from torch import nn
 
 from learners.batch.trajectories import Trajectory
 from learners.credit.archer import action_value_targets, followed
+from learners.credit.critics import UtteranceCriticSettings
 from learners.critic.replay import Replay
 from learners.critic.tokens import Critic, States, explained, value_net
 from learners.critic.transitions import Played, Transitions, features
-from learners.settings import CriticSettings
 
 
 class Twins(nn.Module):
@@ -51,8 +51,8 @@ class Twins(nn.Module):
 
 
 class TurnCritics:
-    def __init__(self, settings: CriticSettings, tau: float, width: int, device: torch.device, seed: int):
-        self.settings, self.tau, self.device, self.seed = settings, tau, device, seed
+    def __init__(self, settings: UtteranceCriticSettings, width: int, device: torch.device, seed: int):
+        self.settings, self.device, self.seed = settings, device, seed
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.nets = nn.ModuleDict({"q": Twins(width), "v": Twins(width)}).to(device)
@@ -118,7 +118,7 @@ class TurnCritics:
         self.optimiser.step()
         with torch.no_grad():
             for slow, present in zip(self.slow.parameters(), self.nets.parameters(), strict=True):
-                slow.copy_(followed(slow, present, self.tau))
+                slow.copy_(followed(slow, present, self.settings.tau))
         return tuple(loss.item() / 2 for loss in losses)
 
     def targets(self, old: Transitions, said: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:

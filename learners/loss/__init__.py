@@ -1,1 +1,1 @@
-"""The policy's loss, and what it tells of an update."""
+"""The losses of the policy: one class in a file of its name each."""

@@ -17,8 +17,8 @@ from transformers.pytorch_utils import Conv1D
 
 from learners.batch.decisions import decided
 from learners.batch.packing import Pack
-from learners.loss.policy import entropies, target_logprobs
 from learners.model import attention
+from learners.model.logits import entropies, target_logprobs
 from learners.model.output_head import in_slices, read_at_head
 from learners.optimiser import deepspeed_config, half_precision
 from learners.settings import LearnerSettings

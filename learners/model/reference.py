@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 
-from learners.credit import needs, wants_critic
 from learners.model.load import load_model
 from learners.optimiser import deepspeed_config
 from learners.settings import LearnerSettings, LoraSettings
@@ -21,12 +20,13 @@ from learners.settings import LearnerSettings, LoraSettings
 
 def reads_reference(settings: LearnerSettings) -> bool:
     """Whether something of this learner asks for the reference's log-probs."""
-    return settings.loss.kl > 0 or "reference" in needs(settings.credit)
+    return settings.loss.kl > 0 or "reference" in settings.credit.readings
 
 
 def reads_base(settings: LearnerSettings) -> bool:
     """Whether something asks for the reference at all: the critic may, for its states."""
-    return reads_reference(settings) or (wants_critic(settings.credit) and settings.critic.states == "base")
+    critic = settings.credit.critic_settings
+    return reads_reference(settings) or (critic is not None and critic.states == "base")
 
 
 class Reference:

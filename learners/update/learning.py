@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from learners.batch.crediting import assign_credit
 from learners.batch.minibatches import shares
 from learners.batch.packing import by_trajectory, plan
 from learners.batch.trajectories import Trajectory, label_anchors
-from learners.credit import Credit, assign_credit, needs
+from learners.credit.critics import UtteranceCriticSettings
+from learners.credit.turns import Credit
 from learners.critic.tokens import Critic, States, explained
 from learners.critic.transitions import Played
 from learners.critic.turns import AnyCritic, TurnCritics
@@ -48,10 +50,10 @@ class CreditedBatch:
 
 def make_critic(settings: LearnerSettings, width: int, device: torch.device, seed: int) -> AnyCritic | None:
     """The one that the credit method needs."""
-    wanted = needs(settings.credit)
-    if "turn_values" in wanted:
-        return TurnCritics(settings.critic, settings.credit.tau, width, device, seed)
-    return Critic(settings.critic, width, device, seed) if "values" in wanted else None
+    critic = settings.credit.critic_settings
+    if isinstance(critic, UtteranceCriticSettings):
+        return TurnCritics(critic, width, device, seed)
+    return None if critic is None else Critic(critic, width, device, seed)
 
 
 class Learning:
@@ -81,9 +83,9 @@ class Learning:
             check_recorded(trajectories)
         mine = plan(trajectories, self.settings.ranks, self.settings.tokens_per_micro_batch)[self.rank]
         readings, states = self.reader.read(trajectories, mine)
-        if self.settings.credit.anchor == "labels":
+        if self.settings.credit.by_labels:
             readings["anchor"] = label_anchors(trajectories)
-        if "sampler_logprobs" in needs(self.settings.credit):
+        if "sampler_logprobs" in self.settings.credit.readings:
             readings["sampler_logprobs"] = sampled_by(trajectories, readings["logprobs"], version, self.settings)
         credit = assign_credit(trajectories, self.settings.credit, self.credit_state, **readings)
         return CreditedBatch(trajectories, mine, readings, states, credit)
@@ -97,7 +99,7 @@ class Learning:
         prepare = device_time(self.device) - began
         torch.manual_seed(hash((self.seed, self.updates, self.bad_updates, self.rank)) & 0x7FFF_FFFF)
         nothing = nothing_to_learn(credited, self.settings)
-        still = nothing or (self.critic is not None and self.updates < self.settings.critic.warmup_updates)
+        still = nothing or (self.critic is not None and self.updates < self.critic.settings.warmup_updates)
         rate = 0.0 if still else learning_rate(self.settings, self.updates)
         steps = shares(len(trajectories), self.settings, self.seed, self.updates + self.bad_updates)
         taken = self.steps.take(batch, steps, rate, still)
@@ -129,7 +131,7 @@ class Learning:
         batch = Batch(trajectories, by_trajectory(credited.credit.advantages, trajectories), version)
         if self.settings.minibatches > 1:  # else the first step finds its own, exactly
             batch.old_logprobs = dict(enumerate(by_trajectory(credited.readings["logprobs"], trajectories)))
-        if self.settings.loss.kl or self.settings.credit.kl_penalty:
+        if self.settings.loss.kl or self.settings.credit.penalty:
             batch.reference = by_trajectory(credited.readings["reference"], trajectories)
         return batch
 
@@ -182,13 +184,17 @@ def sampled_by(
         np.concatenate([getattr(t.sequence, name)[mask] for t, mask in zip(trajectories, masks, strict=True)])
         for name in ("logprobs", "versions")
     )
-    return stored if version is None or settings.corrects_fresh else np.where(versions == version, old_logprobs, stored)
+    return (
+        stored
+        if version is None or settings.loss.correct_fresh
+        else np.where(versions == version, old_logprobs, stored)
+    )
 
 
 def nothing_to_learn(credited: CreditedBatch, settings: LearnerSettings) -> bool:
     """Whether no game of the batch went better than another. What is left of the gradient is then
     the critic's error or the momentum of old steps, and AdamW moves the weights by it as by any other."""
-    if settings.loss.kl or settings.loss.entropy or settings.credit.kl_penalty:
+    if settings.loss.kl or settings.loss.entropy or settings.credit.penalty:
         return False  # they move the policy however games go
     trajectories = credited.trajectories
     if trajectories[0].kind == "reward" and trajectories[0].foreseen is None and len(trajectories) > 1:

@@ -27,17 +27,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from learners.batch.minibatches import plan_share
+from learners.batch.minibatches import batch_scale, plan_share
 from learners.batch.packing import Pack, by_trajectory, pack_trajectories
 from learners.batch.trajectories import Trajectory
-from learners.loss.measures import Consistency, Progress, Sums, watch_gap
-from learners.loss.policy import PackLoss, Tokens, batch_scale, kl_estimates, token_losses
+from learners.loss.clipping import ClippedLoss
+from learners.loss.loss import PackLoss, Tokens
+from learners.loss.ratios import kl_estimates
 from learners.model.load import pack_logprobs, pack_logprobs_and_entropies
 from learners.model.router_replay import RouterReplay, replaying
 from learners.model.routers import RouterLoad
 from learners.optimiser import GuardedAdamW
 from learners.settings import LearnerSettings
 from learners.update.clock import device_time
+from learners.update.measures import Consistency, Progress, Sums, watch_gap
 
 TRIES = 3  # to shorten a step, each measured; then it is taken back
 AIM = 0.8  # of the guard; the distance grows as the square of the way, or slower
@@ -105,7 +107,7 @@ class StepResults:
         if settings.loss.kl_guard is not None:
             found["kept_kl"] = self.distances[-1] if self.distances else 0.0
             found["step_left"] = self.step_left
-        if settings.loss.kind != "policy_gradient":
+        if isinstance(settings.loss, ClippedLoss):
             found["clipped_share"] = float(np.mean([each["clipped"] for each in moved]))
         if settings.loss.entropy:
             found["policy_entropy"] = float(np.mean([each["entropy"] for each in moved]))
@@ -140,7 +142,7 @@ def pack_loss(
         logprobs, entropy = pack_logprobs_and_entropies(model, pack, temperature, device)
     else:
         logprobs, entropy = pack_logprobs(model, pack, temperature, device), None
-    return token_losses(logprobs, entropy, tokens, settings, scale), tokens
+    return settings.loss.of_pack(logprobs, entropy, tokens, scale), tokens
 
 
 class PolicySteps:

@@ -20,7 +20,6 @@ import torch.distributed as dist
 
 from learners.batch.packing import by_trajectory, pack_to_read
 from learners.batch.trajectories import Trajectory
-from learners.credit import needs
 from learners.critic.tokens import States, head_inputs
 from learners.critic.transitions import Played, played
 from learners.critic.turns import AnyCritic, TurnCritics
@@ -45,7 +44,7 @@ class Reader:
     ):
         self.engine, self.settings, self.temperature, self.device = engine, settings, temperature, device
         self.critic, self.reference, self.replay = critic, reference, replay
-        wanted = needs(settings.credit)
+        wanted = settings.credit.readings
         # with one minibatch the first step finds the log-probs of the start by itself
         self.wants_old_logprobs = "logprobs" in wanted or settings.minibatches > 1
         self.wants_reference = reads_reference(settings)
@@ -58,7 +57,7 @@ class Reader:
         from: its states of this rank's share, or of the whole batch's turns."""
         share: Share = {index: {} for indices in mine for index in indices}
         states: list[States] = []
-        values_of = None if self.critic is None else self.settings.critic.states
+        values_of = None if self.critic is None else self.settings.credit.critic_settings.states
         self.engine.eval()
         with torch.no_grad():
             if self.wants_old_logprobs or values_of == "policy":

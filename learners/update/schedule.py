@@ -21,7 +21,7 @@ def learning_rate(settings: LearnerSettings, updates: int) -> float:
 
 
 def critic_learning_rate(settings: LearnerSettings, updates: int) -> float:
-    critic = settings.critic
+    critic = settings.credit.critic_settings
     if critic.schedule == "constant":
         return critic.learning_rate
     return critic.learning_rate * left(critic.schedule, updates, settings.end(critic))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 from cluster.errors import ConfigError
 from cluster.recipe.config import RunConfig
+from cluster.recipe.fields import dotted_fields
 from cluster.recipe.plain_yaml import read_yaml
-from cluster.recipe.reading import dotted_fields, load_recipe, to_yaml
-from learners.settings import CreditSettings
+from cluster.recipe.reading import load_recipe, to_yaml
+from learners.credit.method import CREDIT
 
 FOLDER = Path(__file__).parents[2] / "recipes"
 GAMES, CREDITS, MODELS = (sorted((FOLDER / part).glob("*.yaml")) for part in ("games", "credit", "models"))
@@ -182,7 +182,7 @@ def test_every_method_is_a_layer_over_every_game_and_model(method):
             continue
         config = load_recipe(game, [str(method)])
         named = {"intentions": "reinforce", "gigpo_intentions": "gigpo"}.get(method.stem, method.stem)
-        assert (config.learner.credit.method, config.game) == (named, load_recipe(game).game)
+        assert (CREDIT.name_of(config.learner.credit), config.game) == (named, load_recipe(game).game)
     for model in MODELS:
         beside = [] if method.stem != "critic_1b" else [str(FOLDER / "credit" / "poad.yaml")]
         config = load_recipe(FOLDER / "games" / "virtualhome.yaml", [*beside, str(method), str(model)])
@@ -190,7 +190,7 @@ def test_every_method_is_a_layer_over_every_game_and_model(method):
 
 
 def test_there_is_a_layer_for_every_method_that_trains():
-    assert {path.stem for path in CREDITS} >= set(get_args(CreditSettings.model_fields["method"].annotation))
+    assert {path.stem for path in CREDITS} >= set(CREDIT.names)
 
 
 def test_layers_lie_over_the_recipe_from_left_to_right(tmp_path):

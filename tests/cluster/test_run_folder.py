@@ -21,6 +21,7 @@ from cluster.record.metrics import Metrics, RayMetrics, truncate_after
 from cluster.record.run_folder import RunFolder, read_config, write_whole
 from cluster.record.terminal import Show
 from envs.episode import Episode, Ticket, Turn, TurnTokens
+from learners.credit.method import CREDIT
 
 ROOT = Path(__file__).parents[2]
 
@@ -193,7 +194,7 @@ def warnings_in(text: str) -> list[str]:
     [("poad", 1.0, 1.0, 1), ("poad", 0.99, 1.0, 0), ("poad", 1.0, 0.9, 0), ("reinforce", 1.0, 1.0, 0)],
 )
 def test_games_without_an_end_a_critic_and_no_discount(folder, config, capsys, method, gamma, cut_off, warned):
-    config.learner.credit.method, config.learner.credit.gamma = method, gamma
+    config.learner.credit = CREDIT.make(method, gamma=gamma)
     with Show(config, folder) as show, Metrics(folder, config, show) as metrics:
         for update in (1, 2):
             metrics.updated(update, {"rollout/cut_off": cut_off})

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from learners.credit.archer import action_value_targets, followed
+from learners.credit.method import CREDIT
 from learners.credit.twosome import chosen_logprobs, gradient_weights, listed_logprobs
-from learners.settings import CreditSettings
 
 
 def listed(seed: int):
@@ -68,4 +68,6 @@ def test_targets_of_the_twin_critics():
     twins = np.array([[1.0, 2.0, 9.0], [3.0, 4.0, np.nan]])
     found = action_value_targets(rewards, twins, ended, gamma=0.95)
     assert found == pytest.approx(np.array([[1.95, 1.9, 2.0], [3.85, 3.8, 2.0]]))
-    assert followed(np.array([1.0, -2.0]), np.array([2.0, 0.0]), CreditSettings().tau) == pytest.approx([1.1, -1.8])
+    assert followed(np.array([1.0, -2.0]), np.array([2.0, 0.0]), CREDIT.make("archer").critic.tau) == pytest.approx(
+        [1.1, -1.8]
+    )

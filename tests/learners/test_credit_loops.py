@@ -11,21 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learners.credit import Turns
-from learners.credit.archer import archer
-from learners.credit.gae import gae
-from learners.credit.gigpo import gigpo
-from learners.credit.grpo import grpo
-from learners.credit.ntpo import ntpo
-from learners.credit.poad import poad
+from learners.credit.method import CREDIT
 from learners.credit.q_learning import token_targets
 from learners.credit.ragged import backward_sums, segment_log_softmax, segment_sums
-from learners.credit.reinforce import reinforce
-from learners.credit.rloo import rloo
 from learners.credit.steps import rewards_to_go
-from learners.credit.twosome import twosome
-from learners.credit.vtrace import vtrace
-from learners.settings import CreditSettings
+from learners.credit.turns import Turns
 
 CASES = settings(max_examples=1000, deadline=None)
 # tokens of each turn of each trajectory: no turn at all, no token in a turn, one token, several
@@ -127,16 +117,16 @@ def close(found: np.ndarray, expected, tolerance: float = 2e-6) -> bool:
 def test_token_methods_are_the_plain_loop(shapes, seed, gamma, gamma_w, lambda_a, lambda_w):
     turns = batch(shapes, seed)
     common = {"gamma": gamma, "lambda_a": lambda_a, "lambda_w": lambda_w}
-    credit = poad(turns, CreditSettings(method="poad", **common), {})
+    credit = CREDIT.make("poad", **common).credit(turns, {})
     advantages, targets, backups = slow_tokens(turns, gamma, 1.0, lambda_a, lambda_w)
     assert close(credit.advantages, advantages) and close(credit.targets, targets)
     assert close(token_targets(turns, gamma), backups, 1e-12)
-    credit = poad(turns, CreditSettings(method="poad", gamma=gamma, lambda_a=lambda_a), {})
+    credit = CREDIT.make("poad", gamma=gamma, lambda_a=lambda_a).credit(turns, {})
     assert close(credit.advantages, slow_tokens(turns, gamma, 1.0, lambda_a, 1.0)[0])
-    credit = ntpo(turns, CreditSettings(method="ntpo", gamma_w=gamma_w, **common), {})
+    credit = CREDIT.make("ntpo", gamma_w=gamma_w, **common).credit(turns, {})
     advantages, targets, _ = slow_tokens(turns, gamma, gamma_w, lambda_a, lambda_w)
     assert close(credit.advantages, advantages) and close(credit.targets, targets)
-    credit = ntpo(turns, CreditSettings(method="ntpo", gamma=gamma, lambda_a=lambda_a), {})
+    credit = CREDIT.make("ntpo", gamma=gamma, lambda_a=lambda_a).credit(turns, {})
     assert close(credit.advantages, slow_tokens(turns, gamma, gamma, lambda_a, lambda_a)[0])
 
 
@@ -145,8 +135,8 @@ def test_token_methods_are_the_plain_loop(shapes, seed, gamma, gamma_w, lambda_a
 def test_turn_methods_are_the_plain_loop(shapes, seed, gamma, lambda_a):
     turns = batch(shapes, seed)
     advantages, targets, first = slow_turns(turns, gamma, lambda_a)
-    for method in (gae, twosome):
-        credit = method(turns, CreditSettings(method=method.__name__, gamma=gamma, lambda_a=lambda_a), {})
+    for name in ("gae", "twosome"):
+        credit = CREDIT.make(name, gamma=gamma, lambda_a=lambda_a).credit(turns, {})
         assert close(credit.advantages, advantages) and close(credit.targets, targets)
         assert credit.valued.tolist() == first.astype(bool).tolist()
     returns = []
@@ -157,9 +147,9 @@ def test_turn_methods_are_the_plain_loop(shapes, seed, gamma, lambda_a):
             row.append(after)
         returns += row[::-1]
     assert close(rewards_to_go(turns, gamma), returns, 1e-12)
-    plain = reinforce(turns, CreditSettings(gamma=gamma, baseline="none"), {})
+    plain = CREDIT.make("reinforce", gamma=gamma, baseline="none").credit(turns, {})
     assert close(plain.advantages, [g for g, n in zip(returns, turns.tokens, strict=True) for _ in range(n)])
-    credit = archer(turns, CreditSettings(method="archer", gamma=gamma), {})
+    credit = CREDIT.make("archer", gamma=gamma).credit(turns, {})
     expected = [
         q - v for q, v, n in zip(turns.action_values, turns.turn_values, turns.tokens, strict=True) for _ in range(n)
     ]
@@ -171,12 +161,12 @@ def test_turn_methods_are_the_plain_loop(shapes, seed, gamma, lambda_a):
 def test_with_lambda_w_of_1_the_first_token_has_the_turns_advantage(shapes, seed, gamma, lambda_a, lambda_w):
     turns = batch(shapes, seed)
     turns.token_rewards = None
-    by_turn = gae(turns, CreditSettings(method="gae", gamma=gamma, lambda_a=lambda_a), {})
-    by_token = poad(turns, CreditSettings(method="poad", gamma=gamma, lambda_a=lambda_a), {})
+    by_turn = CREDIT.make("gae", gamma=gamma, lambda_a=lambda_a).credit(turns, {})
+    by_token = CREDIT.make("poad", gamma=gamma, lambda_a=lambda_a).credit(turns, {})
     assert close(by_token.advantages[by_turn.valued], by_turn.advantages[by_turn.valued])
     # and without any lambda the tokens' advantages add up to it
-    by_turn = gae(turns, CreditSettings(method="gae", gamma=gamma, lambda_a=0.0), {})
-    by_token = poad(turns, CreditSettings(method="poad", gamma=gamma, lambda_a=0.0, lambda_w=0.0), {})
+    by_turn = CREDIT.make("gae", gamma=gamma, lambda_a=0.0).credit(turns, {})
+    by_token = CREDIT.make("poad", gamma=gamma, lambda_a=0.0, lambda_w=0.0).credit(turns, {})
     spoken = turns.tokens[turns.tokens > 0]
     assert close(segment_sums(by_token.advantages, spoken), by_turn.advantages[by_turn.valued], 1e-5)
 
@@ -185,7 +175,7 @@ def test_with_lambda_w_of_1_the_first_token_has_the_turns_advantage(shapes, seed
 @given(SHAPES, st.integers(0, 10**6), DISCOUNT, SHARE, st.sampled_from([0.5, 1.0, 3.0]), st.sampled_from([0.5, 2.0]))
 def test_vtrace_is_the_plain_loop(shapes, seed, gamma, trace, rho_cap, trace_cap):
     turns = batch(shapes, seed)
-    common = {"method": "vtrace", "gamma": gamma, "lambda_a": trace, "rho_cap": rho_cap, "trace_cap": trace_cap}
+    common = {"gamma": gamma, "lambda_a": trace, "rho_cap": rho_cap, "trace_cap": trace_cap}
     by_token, by_turn = [], []
     for i, game in enumerate(games_of(turns)):
         end = 0.0 if turns.terminated[i] else turns.bootstrap[i]
@@ -213,16 +203,16 @@ def test_vtrace_is_the_plain_loop(shapes, seed, gamma, trace, rho_cap, trace_cap
                 row += [(advantage, corrected)] * tokens
                 following, last = value, False
             found += row[::-1]
-    for found, own in ((by_token, {"lambda_w": trace}), (by_turn, {"vtrace_step": "turn"})):
-        credit = vtrace(turns, CreditSettings(**common, **own), {})
+    for found, own in ((by_token, {"lambda_w": trace}), (by_turn, {"step": "turn"})):
+        credit = CREDIT.make("vtrace", **common, **own).credit(turns, {})
         expected = np.array(found).reshape(-1, 2).T
         assert close(credit.advantages, expected[0], 1e-5) and close(credit.targets, expected[1], 1e-5)
     # on tokens of the present policy it is GAE
     turns.sampler_logprobs = turns.logprobs
-    on_policy = {"method": "vtrace", "gamma": gamma, "lambda_a": trace}
-    credit = vtrace(turns, CreditSettings(**on_policy, lambda_w=trace), {})
+    on_policy = {"gamma": gamma, "lambda_a": trace}
+    credit = CREDIT.make("vtrace", **on_policy, lambda_w=trace).credit(turns, {})
     assert close(credit.advantages, slow_tokens(turns, gamma, 1.0, trace, trace)[0], 1e-5)
-    credit = vtrace(turns, CreditSettings(**on_policy, vtrace_step="turn"), {})
+    credit = CREDIT.make("vtrace", **on_policy, step="turn").credit(turns, {})
     assert close(credit.advantages, slow_turns(turns, gamma, trace)[0], 1e-5)
 
 
@@ -233,9 +223,9 @@ def test_group_methods_are_the_plain_loop(shapes, seed, gamma, divide, weight):
     games = games_of(turns)
     members = {g: [i for i in range(len(games)) if turns.group[i] == g] for g in turns.group.tolist()}
     methods = {
-        "grpo": (grpo, {"gamma": gamma, "group_std": divide}),
-        "rloo": (rloo, {"gamma": gamma}),
-        "gigpo": (gigpo, {"gamma": gamma, "group_std": divide, "step_weight": weight}),
+        "grpo": {"gamma": gamma, "group_std": divide},
+        "rloo": {"gamma": gamma},
+        "gigpo": {"gamma": gamma, "group_std": divide, "step_weight": weight},
     }
 
     def paid(turn: dict) -> float:
@@ -267,8 +257,8 @@ def test_group_methods_are_the_plain_loop(shapes, seed, gamma, divide, weight):
             ]
             step = relative(to_go(game, t, gamma), same)
             expected["gigpo"] += [relative(plain, all_plain) + weight * step] * words
-    for name, (method, fields) in methods.items():
-        credit = method(turns, CreditSettings(method=name, **fields), {})
+    for name, fields in methods.items():
+        credit = CREDIT.make(name, **fields).credit(turns, {})
         assert close(credit.advantages, expected[name], 1e-5), name
 
 
@@ -318,30 +308,30 @@ def two_turns(values: list[float]) -> Turns:
     )
 
 
-def of(method, turns: Turns, **fields) -> list[float]:
-    credit = method(turns, CreditSettings(method=method.__name__, gamma=0.95, **fields), {})
+def of(method: str, turns: Turns, **fields) -> list[float]:
+    credit = CREDIT.make(method, gamma=0.95, **fields).credit(turns, {})
     return pytest.approx(credit.advantages.tolist(), abs=6e-7)
 
 
 def test_figures_without_values_at_lambda_95():
     turns = two_turns([0.0] * 5)
-    assert of(poad, turns, lambda_w=0.95) == [0.773781, 0.814506, 0.857375, 0.95, 1.0]
-    assert of(ntpo, turns) == [0.66342, 0.735092, 0.814506, 0.9025, 1.0]
-    assert of(gae, turns) == [0.9025, 0.9025, 0.9025, 1.0, 1.0]
+    assert of("poad", turns, lambda_w=0.95) == [0.773781, 0.814506, 0.857375, 0.95, 1.0]
+    assert of("ntpo", turns) == [0.66342, 0.735092, 0.814506, 0.9025, 1.0]
+    assert of("gae", turns) == [0.9025, 0.9025, 0.9025, 1.0, 1.0]
 
 
 def test_figures_with_values_at_lambda_1():
     turns = two_turns([0.2, 0.3, 0.4, 0.5, 0.6])
-    assert of(poad, turns, lambda_a=1.0) == [0.75, 0.65, 0.55, 0.5, 0.4]
-    assert of(ntpo, turns, lambda_a=1.0) == [0.614506, 0.557375, 0.5025, 0.45, 0.4]
-    assert of(gae, turns, lambda_a=1.0) == [0.75, 0.75, 0.75, 0.5, 0.5]
+    assert of("poad", turns, lambda_a=1.0) == [0.75, 0.65, 0.55, 0.5, 0.4]
+    assert of("ntpo", turns, lambda_a=1.0) == [0.614506, 0.557375, 0.5025, 0.45, 0.4]
+    assert of("gae", turns, lambda_a=1.0) == [0.75, 0.75, 0.75, 0.5, 0.5]
 
 
 def test_figures_of_a_game_that_was_cut_off():
     turns = two_turns([0.2, 0.3, 0.4, 0.5, 0.6])
     turns.terminated, turns.bootstrap = np.array([False]), np.array([2.0])
     # 1 + .95 * 2 - .6 = 2.3; .95 * .5 - .4 + .95 * 2.4 = 2.355
-    assert of(poad, turns, lambda_a=1.0) == [2.555, 2.455, 2.355, 2.4, 2.3]
+    assert of("poad", turns, lambda_a=1.0) == [2.555, 2.455, 2.355, 2.4, 2.3]
 
 
 def test_figures_of_a_turn_in_which_nothing_was_said():
@@ -350,4 +340,4 @@ def test_figures_of_a_turn_in_which_nothing_was_said():
     turns.offsets, turns.rewards = np.array([0, 4]), np.array([7.0, 0.0, 3.0, 1.0])
     turns.tokens = np.array([0, 3, 0, 2])
     # .95 * 3 + .95^2 * (.5 + .5) - .4 = 3.3525
-    assert of(poad, turns, lambda_a=1.0) == [3.5525, 3.4525, 3.3525, 0.5, 0.4]
+    assert of("poad", turns, lambda_a=1.0) == [3.5525, 3.4525, 3.3525, 0.5, 0.4]

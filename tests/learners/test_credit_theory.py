@@ -9,13 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learners.credit import Turns
-from learners.credit.poad import poad
+from learners.credit.method import CREDIT
 from learners.credit.q_learning import token_targets
 from learners.credit.soft import soft_policy, soft_values, token_kl, token_penalties
 from learners.credit.steps import token_steps
-from learners.credit.vtrace import vtrace
-from learners.settings import CreditSettings
+from learners.credit.turns import Turns
 from tests.support.language_mdp import END, Experience, LanguageMDP, lengthened, random_mdp, random_policy
 
 SEEDS = st.integers(0, 10**6)
@@ -58,8 +56,8 @@ def test_the_fixed_point_of_bad_is_the_value_of_the_action_level(seed, longest):
 def test_poad_itself_has_that_fixed_point_at_every_lambda(trace):
     mdp = random_mdp(5)
     policy = random_policy(mdp, 5)
-    method = CreditSettings(method="poad", gamma=mdp.gamma, lambda_a=trace, lambda_w=trace)
-    found = Experience(mdp, policy).fixed_point(lambda turns: poad(turns, method, {}).targets, 1e-6)
+    method = CREDIT.make("poad", gamma=mdp.gamma, lambda_a=trace, lambda_w=trace)
+    found = Experience(mdp, policy).fixed_point(lambda turns: method.credit(turns, {}).targets, 1e-6)
     assert value_of_states(mdp, found) == pytest.approx(mdp.evaluated(policy), abs=1e-5)
 
 
@@ -170,9 +168,9 @@ def test_the_authors_lambda_lets_an_outcome_reach_few_words():
         terminated=np.array([True]),
         values=np.zeros(129),
     )
-    reached = poad(turns, CreditSettings(method="poad", lambda_w=0.95), {}).advantages
+    reached = CREDIT.make("poad", lambda_w=0.95).credit(turns, {}).advantages
     assert reached[0] == pytest.approx(0.95**128, rel=1e-6) and round(float(reached[0]), 4) == 0.0014
-    assert poad(turns, CreditSettings(method="poad"), {}).advantages.tolist() == [1.0] * 129
+    assert CREDIT.make("poad").credit(turns, {}).advantages.tolist() == [1.0] * 129
 
 
 # the soft form
@@ -241,14 +239,12 @@ def test_vtrace_finds_the_value_of_the_policy_that_its_cap_allows(step, rho_cap,
         np.log([mdp.next_tokens(who, (state, begun))[word] for state, begun, word in experience.words])
         for who in (target, sampler)
     ]
-    method = CreditSettings(
-        method="vtrace", gamma=mdp.gamma, lambda_a=trace, lambda_w=trace if step == "token" else None,
-        rho_cap=rho_cap, vtrace_step=step,
-    )  # fmt: skip
+    lambda_w = trace if step == "token" else None
+    method = CREDIT.make("vtrace", gamma=mdp.gamma, lambda_a=trace, lambda_w=lambda_w, rho_cap=rho_cap, step=step)
     valued = np.array([len(begun) == 0 or step == "token" for _, begun, _ in experience.words])
 
     def targets(turns: Turns) -> np.ndarray:
-        return np.where(valued, vtrace(turns, method, {}).targets, 0.0)
+        return np.where(valued, method.credit(turns, {}).targets, 0.0)
 
     found = experience.fixed_point(targets, 1e-6, logprobs=logs[0], sampler_logprobs=logs[1])
     expected = []

@@ -12,8 +12,11 @@ from tests.support.learner_pair import Learners, distance
 from tests.support.runs import config_for, metrics_of, run
 
 ARCHER = {
-    "credit": {"method": "archer", "gamma": 0.9},
-    "critic": {"states": "base", "replay": {"turns": 60, "steps": 5, "draws": 32}},
+    "credit": {
+        "method": "archer",
+        "gamma": 0.9,
+        "critic": {"replay": {"turns": 60, "steps": 5, "draws": 32}},
+    },
 }
 BATCHES = [cut_off(make_batch(9, seed=seed, most_turns=5)) for seed in (81, 82, 83, 84)]
 

@@ -9,9 +9,10 @@ from transformers import AutoModelForCausalLM
 
 from learners.batch.packing import pack_to_read
 from learners.batch.trajectories import collect
+from learners.credit.critics import TokenCriticSettings
 from learners.critic.tokens import Critic, States, explained, head_inputs
 from learners.model.load import load_model, pack_logprobs
-from learners.settings import CriticSettings, LearnerSettings
+from learners.settings import LearnerSettings
 from tests.support.learner_batches import VOCABULARY, make_batch
 from tests.support.learner_pair import distance
 
@@ -54,7 +55,7 @@ def test_states_are_the_last_hidden_ones_before_each_token_and_after_what_would_
 
 def test_an_untaught_critic_says_nothing_and_a_taught_one_explains(monkeypatch):
     monkeypatch.setattr("torch.distributed.all_reduce", lambda tensor: None)  # one rank, no process group
-    critic = Critic(CriticSettings(epochs=200, learning_rate=1e-2), 6, torch.device("cpu"), seed=0)
+    critic = Critic(TokenCriticSettings(epochs=200, learning_rate=1e-2), 6, torch.device("cpu"), seed=0)
     hidden = torch.randn(40, 6, generator=torch.Generator().manual_seed(1))
     states = States(hidden, tokens=38)
     assert (critic.read(states) == 0).all()
@@ -64,7 +65,7 @@ def test_an_untaught_critic_says_nothing_and_a_taught_one_explains(monkeypatch):
     assert learned["critic_loss"] == pytest.approx(float(np.square(target[used]).mean()), rel=1e-5)
     assert learned["critic_loss_after"] < 0.05 * learned["critic_loss"], "tokens that are not used teach nothing"
     assert explained(critic.read(states)[:38][used], target[used]) > 0.9
-    again = Critic(CriticSettings(), 6, torch.device("cpu"), seed=9)
+    again = Critic(TokenCriticSettings(), 6, torch.device("cpu"), seed=9)
     again.restore(critic.state())
     assert np.array_equal(again.read(states), critic.read(states))
 
@@ -120,7 +121,7 @@ def test_every_method_with_a_critic_trains_and_goes_on_from_a_checkpoint(learner
 def test_the_critic_may_read_the_weights_that_the_run_started_from(learners, tiny_model, lora):
     trajectories = collect(*cut_off(make_batch(6, seed=71)))
     chosen = {"zero": 3 if lora else 2, "lora": {"rank": lora}, "learning_rate": 1e-2}
-    learners.become(**chosen, credit=POAD, critic={"states": "base"})
+    learners.become(**chosen, credit=POAD | {"critic": {"states": "base"}})
     start = torch.cat(learners.hidden(trajectories))
     for seed in (72, 73):
         assert learners.call("update", *make_batch(8, seed=seed))["critic_loss"] > 0
@@ -136,7 +137,7 @@ def test_while_the_critic_warms_up_the_policy_stays(learners, weight_decay):
     """Whatever else would move it: decay, the KL and the entropy of later steps."""
     batch = make_batch(8, seed=61)
     also = {"loss": {"entropy": 0.1}, "epochs": 2} if weight_decay else {}
-    learners.become(credit=POAD, critic={"warmup_updates": 1}, weight_decay=weight_decay, **also)
+    learners.become(credit=POAD | {"critic": {"warmup_updates": 1}}, weight_decay=weight_decay, **also)
     before = learners.call("parameters")
     warming = learners.call("update", *batch)
     assert warming["grad_norm"] == warming["learning_rate"] == 0.0, "moments stay as they were, too"

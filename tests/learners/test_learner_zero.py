@@ -27,10 +27,12 @@ BATCHES = [make_batch(10, seed=seed) for seed in (21, 22, 23)]
 def expected(tiny_model) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], list[float]]:
     """Three updates by the bare pieces: one process, no DeepSpeed, one pack a batch. The
     weights before and after, and the gradients' norms."""
+    from learners.batch.crediting import assign_credit
+    from learners.batch.minibatches import batch_scale
     from learners.batch.packing import pack_trajectories
     from learners.batch.trajectories import collect
-    from learners.credit import assign_credit
-    from learners.loss.policy import batch_scale, importance_weights, policy_loss
+    from learners.loss.policy_gradient import policy_loss
+    from learners.loss.ratios import importance_weights
     from learners.model.load import load_model, pack_logprobs
 
     settings = LearnerSettings()
@@ -43,9 +45,8 @@ def expected(tiny_model) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], 
         each = np.split(credit.advantages, np.cumsum([int(t.turn_tokens.sum()) for t in trajectories])[:-1])
         pack = pack_trajectories(trajectories, each, version=None if number else 0)
         logprobs = pack_logprobs(model, pack, 1.0, torch.device("cpu"))
-        weights = importance_weights(
-            logprobs, torch.from_numpy(pack.sampler_logprobs), torch.from_numpy(pack.on_policy), settings.importance_cap
-        )
+        sampled, on_policy = torch.from_numpy(pack.sampler_logprobs), torch.from_numpy(pack.on_policy)
+        weights = importance_weights(logprobs, sampled, on_policy, settings.loss.importance_cap)
         scale = batch_scale(trajectories, "episode")
         policy_loss(logprobs, torch.from_numpy(pack.advantages), weights, scale).backward()
         norms.append(float(torch.nn.utils.clip_grad_norm_(model.parameters(), settings.gradient_clip)))

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 import torch
 
+from learners.batch.crediting import assign_credit
+from learners.batch.minibatches import batch_scale
 from learners.batch.packing import by_trajectory, pack_trajectories, plan
 from learners.batch.trajectories import Trajectory, collect
-from learners.credit import assign_credit
-from learners.loss.policy import batch_scale, importance_weights, target_logprobs
+from learners.loss.ratios import importance_weights
 from learners.model.load import load_model
+from learners.model.logits import target_logprobs
 from learners.settings import LearnerSettings
 from learners.update.learning import sampled_by
 from learners.update.policy_steps import Batch, pack_loss
@@ -50,7 +52,8 @@ def slow_gradient(model, trajectories: list[Trajectory], settings: LearnerSettin
             logprob = logits.log_softmax(-1)[sequence.ids[place]]
             weight = 1.0
             if sequence.versions[place] != 1:
-                weight = min(float((logprob.detach() - float(sequence.logprobs[place])).exp()), settings.importance_cap)
+                ratio = float((logprob.detach() - float(sequence.logprobs[place])).exp())
+                weight = min(ratio, settings.loss.importance_cap)
             loss = loss - weight * float(value[sequence.turn[place]] - mean) * logprob
     model.zero_grad()
     (loss / units[settings.loss_aggregation]).backward()

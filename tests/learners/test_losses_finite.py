@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from learners.credit.off_policy import decoupled, row_weights, truncated_weights
-from learners.loss.policy import FAR, Tokens, kl_estimates, token_losses
+from learners.credit.vtrace import truncated_weights
+from learners.loss.loss import Tokens
+from learners.loss.ratios import FAR, kl_estimates
 from learners.settings import LearnerSettings
 
 KINDS = ["policy_gradient", "ppo", "decoupled"]
@@ -28,7 +29,7 @@ def gradient_at(gap: float, advantage: float, old: bool = False, **loss) -> tupl
         logprobs.detach() if old else away,
         away,
     )
-    found = token_losses(logprobs, torch.zeros(1), tokens, LearnerSettings(loss=loss), 1.0).loss
+    found = LearnerSettings(loss=loss).loss.of_pack(logprobs, torch.zeros(1), tokens, 1.0).loss
     found.backward()
     return found.item(), logprobs.grad.item()
 
@@ -72,7 +73,7 @@ def test_what_a_mask_drops_leaves_no_trace_whatever_its_numbers_are(kind, poison
         reference = torch.tensor([-1.0, -2.2, last])
         on_policy = torch.tensor([True, False, False])
         tokens = Tokens(advantages, sampler_logprobs, on_policy, torch.tensor([3]), start, reference)
-        outcome = token_losses(logprobs, entropy, tokens, settings, 0.5)
+        outcome = settings.loss.of_pack(logprobs, entropy, tokens, 0.5)
         outcome.loss.backward()
         found.append((outcome.loss, logprobs.grad, entropy.grad))
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
@@ -92,7 +93,7 @@ def test_ordinary_ratios_give_the_bits_of_the_bare_formula(kind, dtype):
     sampler_logprobs, on_policy = start + off, torch.from_numpy(rng.random(500) < 0.5)
     logprobs = (start + gap).requires_grad_()
     tokens = Tokens(advantages, sampler_logprobs, on_policy, torch.tensor([500]), start, None)
-    token_losses(logprobs, None, tokens, LearnerSettings(loss={"kind": kind}), 0.25).loss.backward()
+    LearnerSettings(loss={"kind": kind}).loss.of_pack(logprobs, None, tokens, 0.25).loss.backward()
 
     bare = logprobs.detach().clone().requires_grad_()
     sampled = torch.where(on_policy, start, sampler_logprobs)
@@ -115,7 +116,7 @@ def test_ppo_does_not_push_down_again_what_an_update_before_has_pushed_down():
         tokens = Tokens(
             -torch.ones(1), torch.tensor([-1.0]), torch.tensor([False]), torch.tensor([1]), torch.tensor([-1.5]), None
         )
-        token_losses(logprobs, None, tokens, LearnerSettings(loss={"kind": kind}), 1.0).loss.backward()
+        LearnerSettings(loss={"kind": kind}).loss.of_pack(logprobs, None, tokens, 1.0).loss.backward()
         assert logprobs.grad.item() == pytest.approx(gradient)
 
 
@@ -128,7 +129,7 @@ def test_fresh_tokens_are_corrected_where_that_is_asked_for(kind):
         stored = torch.tensor([-1.0 + math.log(0.6)])
         tokens = Tokens(-torch.ones(1), stored, torch.tensor([True]), torch.tensor([1]), None, None)
         loss = {"kind": kind, "correct_fresh": correct}
-        token_losses(logprobs, None, tokens, LearnerSettings(loss=loss), 1.0).loss.backward()
+        LearnerSettings(loss=loss).loss.of_pack(logprobs, None, tokens, 1.0).loss.backward()
         found.append(logprobs.grad.item())
     assert found == pytest.approx([1.0, 1 / 0.6])
 
@@ -139,7 +140,7 @@ def test_masks_see_fresh_tokens_where_they_are_corrected():
     for correct, gradients in ((False, [-1.0, -1.0]), (True, [-1.0, 0.0])):
         logprobs = start.clone().requires_grad_()
         settings = LearnerSettings(loss={"correct_fresh": correct, "token_mask": [0.5, 2.0]})
-        token_losses(logprobs, None, tokens, settings, 1.0).loss.backward()
+        settings.loss.of_pack(logprobs, None, tokens, 1.0).loss.backward()
         assert logprobs.grad.tolist() == gradients
 
 
@@ -147,6 +148,3 @@ def test_weights_of_arrays_are_finite_too():
     far = np.array([-1e4, -99.0, 0.0, 99.0, 1e4])
     assert truncated_weights(far, 2.0).tolist() == pytest.approx([0, 0, 1, 2, 2], abs=1e-30)
     assert np.isfinite(truncated_weights(far, math.inf)).all()
-    assert np.isfinite(row_weights(np.full(4, 400.0), np.array([4]), math.inf)).all()
-    ratio, weight = decoupled(far, np.zeros(5), -far, 2.0)
-    assert ratio.tolist() == pytest.approx([math.exp(-FAR)] * 2 + [1] + [math.exp(FAR)] * 2) and weight.max() == 2

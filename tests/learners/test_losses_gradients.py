@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from learners.batch.minibatches import plan_share, shares
+from learners.batch.minibatches import batch_scale, plan_share, shares
 from learners.batch.packing import by_trajectory, pack_trajectories
 from learners.batch.trajectories import Trajectory, collect
-from learners.loss.policy import batch_scale
 from learners.model.load import load_model, pack_logprobs
 from learners.settings import LearnerSettings
 from learners.update.policy_steps import Batch, pack_loss

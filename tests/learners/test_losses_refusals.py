@@ -21,14 +21,15 @@ from learners.settings import LearnerSettings
             ["learner.minibatches=65", "learner.ranks=2"],
             "minibatches=65 of batch_episodes=128 are too small for learner.r",
         ),
+        (["learner.credit.critic.value_clip=0.2"], "learner.credit.critic: unknown key: method=reinforce has no such"),
+        (["learner.critic.value_clip=0.2"], "learner.critic: is called learner.credit.critic now"),
+        (["learner.importance_cap=3"], "learner.importance_cap: is called learner.loss.importance_cap now"),
         (
-            ["learner.critic.value_clip=0.2"],
-            "critic.value_clip=0.2 is of a critic, and learner.credit.method=reinforce",
+            ["learner.loss.kind=ppo", "learner.loss.importance_cap=3"],
+            "loss.importance_cap: unknown key: kind=ppo has no such setting; decoupled, policy_gradient have it",
         ),
-        (["learner.critic.states=base"], "critic.states=base is of a critic, and learner.credit.method=reinforce"),
-        (["learner.loss.kind=ppo", "learner.importance_cap=3"], "kind=ppo does not read importance_cap=3.0; decoupled"),
-        (["learner.loss.clip_low=0.1"], "kind=policy_gradient does not read clip_low=0.1"),
-        (["learner.loss.dual_clip=3"], "kind=policy_gradient does not read dual_clip=3.0"),
+        (["learner.loss.clip_low=0.1"], "kind=policy_gradient has no such setting; decoupled, ppo have it"),
+        (["learner.loss=ppoo"], "learner.loss.kind: 'ppoo' is not one of 'decoupled', 'policy_gradient', 'ppo'"),
         (["learner.loss.kl_estimator=k2"], "kl=0 does not read kl_estimator=k2"),
         (["learner.loss.token_mask=[1.5,2]"], "token_mask=[1.5, 2.0] has to lie around 1"),
         (
@@ -39,21 +40,15 @@ from learners.settings import LearnerSettings
         (["learner.schedule=linear", "learner.schedule_updates=20"], "schedule_updates=20 is less than updates=60"),
         (["learner.schedule=linear", "learner.warmup_updates=60"], "warmup_updates=60 leaves nothing of updates=60"),
         (["reward.shaper=aria", "learner.credit.kl_penalty=0.1"], "reward.shaper=aria gives advantages"),
-        (["learner.credit.method=archer"], "credit.method=archer needs critic.states=base, not policy: it learns from"),
         (
-            ["learner.credit.method=archer", "learner.critic={states: base, epochs: 8}"],
-            "credit.method=archer does not read critic.epochs=8; it has critic.replay.steps",
+            ["learner.credit.method=archer", "learner.credit.critic.states=policy"],
+            "learner.credit.critic.states: 'policy' is not one of 'base'",
         ),
-        (
-            ["learner.credit.method=archer", "learner.critic={states: base, value_clip: 0.2}"],
-            "credit.method=archer does not read critic.value_clip=0.2; it has slow copies (credit.tau)",
-        ),
-        (
-            ["learner.credit.method=gae", "learner.critic.replay.turns=500"],
-            "credit.method=gae does not read critic.replay.turns=500; archer does",
-        ),
-        (["learner.critic.replay.steps=2"], "credit.method=reinforce does not read critic.replay.steps=2; archer does"),
-        (["learner.credit.method=poad", "learner.credit.tau=0.5"], "method=poad does not read tau=0.5, which is for"),
+        (["learner.credit={method: archer, critic: {epochs: 8}}"], "learner.credit.critic.epochs: unknown key"),
+        (["learner.credit={method: archer, critic: {value_clip: .2}}"], "learner.credit.critic.value_clip: unknown"),
+        (["learner.credit={method: gae, critic: {replay: {turns: 5}}}"], "learner.credit.critic.replay: unknown key"),
+        (["learner.credit=poad", "learner.credit.tau=0.5"], "is called learner.credit.critic.tau now"),
+        (["learner.credit=poad", "learner.credit.step_weight=2"], "method=poad has no such setting; gigpo have it"),
     ],
 )
 def test_what_clashes_is_one_line(overrides, names):
@@ -68,14 +63,16 @@ def test_what_fits_is_taken_and_read_back_the_same(tmp_path):
         [
             "learner.loss={kind: decoupled, token_mask: [0.5, 2], kl: 0.01, entropy: 0.01, kl_guard: 0.02}",
             "learner.credit={method: poad, kl_penalty: 0.01}",
-            "learner.critic={states: base, value_clip: 0.2, schedule: linear}",
+            "learner.credit.critic={states: base, value_clip: 0.2, schedule: linear}",
             "learner.epochs=2",
             "learner.minibatches=4",
             "learner.schedule=cosine",
         ],
     )
     assert config.learner.steps == 8
-    assert config.learner.end(config.learner) == config.learner.end(config.learner.critic) == config.updates == 60
+    assert (
+        config.learner.end(config.learner) == config.learner.end(config.learner.credit.critic) == config.updates == 60
+    )
     (tmp_path / "config.yaml").write_text(to_yaml(config))
     assert load_recipe(tmp_path / "config.yaml") == config
     longer = load_recipe(tmp_path / "config.yaml", ["updates=90"])

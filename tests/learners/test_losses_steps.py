@@ -22,11 +22,11 @@ PPO |= {"eps": 1e-4}  # large enough to tell
 @pytest.fixture(scope="module")
 def expected(tiny_model) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Five updates of four steps by the bare pieces: one process, no DeepSpeed. Weights before and after."""
+    from learners.batch.crediting import assign_credit
     from learners.batch.minibatches import shares
     from learners.batch.packing import by_trajectory, pack_trajectories
     from learners.batch.trajectories import collect
-    from learners.credit import assign_credit
-    from learners.loss.policy import ppo_loss
+    from learners.loss.clipping import ppo_loss
     from learners.model.load import load_model, pack_logprobs
 
     settings = LearnerSettings(**PPO)

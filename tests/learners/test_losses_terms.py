@@ -11,19 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from learners.critic.tokens import value_losses
-from learners.loss.policy import (
-    Tokens,
-    clipped,
-    entropies,
-    importance_weights,
-    kl_estimates,
-    policy_loss,
-    ppo_loss,
-    sequence_mask,
-    target_logprobs,
-    token_losses,
-    token_mask,
-)
+from learners.loss.clipping import clipped, ppo_loss
+from learners.loss.loss import Tokens
+from learners.loss.policy_gradient import policy_loss
+from learners.loss.ratios import importance_weights, kl_estimates, sequence_mask, token_mask
+from learners.model.logits import entropies, target_logprobs
 from learners.settings import LearnerSettings
 from learners.update.schedule import critic_learning_rate, learning_rate
 
@@ -80,13 +72,13 @@ def test_the_whole_loss_against_finite_differences(seed, kind):
     chosen = LearnerSettings(loss={"kind": kind, "kl": 0.1, "kl_estimator": "k2", "entropy": 0.05} | clips | masks)
     logprobs, tokens = drawn(seed)
     entropy = torch.rand(len(logprobs), dtype=torch.float64, requires_grad=True)
-    assert smooth(lambda x, h: token_losses(x, h, tokens, chosen, 0.25).loss, logprobs, entropy)
+    assert smooth(lambda x, h: chosen.loss.of_pack(x, h, tokens, 0.25).loss, logprobs, entropy)
 
 
 def test_the_weights_of_the_policy_gradient_are_constants():
     """Its gradient is w A, the ratio itself is not differentiated."""
     logprobs, tokens = drawn(3)
-    token_losses(logprobs, None, tokens, LearnerSettings(), 0.5).loss.backward()
+    LearnerSettings().loss.of_pack(logprobs, None, tokens, 0.5).loss.backward()
     sampled = torch.where(tokens.on_policy, tokens.old_logprobs, tokens.sampler_logprobs)
     weights = (logprobs.detach() - sampled).exp().clamp(max=2.0)
     torch.testing.assert_close(logprobs.grad, -0.5 * weights * tokens.advantages)
@@ -99,7 +91,7 @@ def test_the_first_step_of_ppo_is_the_policy_gradient(kind):
     for chosen in (LearnerSettings(), LearnerSettings(loss={"kind": kind, "dual_clip": 3.0})):
         logprobs, tokens = drawn(4)
         tokens.old_logprobs, tokens.on_policy = None, torch.ones_like(tokens.on_policy)
-        token_losses(logprobs, None, tokens, chosen, 0.5).loss.backward()
+        chosen.loss.of_pack(logprobs, None, tokens, 0.5).loss.backward()
         gradients.append(logprobs.grad)
     assert torch.equal(*gradients) and gradients[0].abs().min() > 0
 
@@ -132,7 +124,7 @@ def test_decoupled_weighs_what_it_clips():
     start, sampler_logprobs = torch.tensor([-1.0, -1.0, -1.0]), torch.tensor([-1.5, -5.0, -9.0])
     logprobs = (start + 0.1).requires_grad_()
     tokens = Tokens(torch.ones(3), sampler_logprobs, torch.tensor([False, False, True]), torch.tensor([3]), start, None)
-    token_losses(logprobs, None, tokens, LearnerSettings(loss={"kind": "decoupled"}), 1.0).loss.backward()
+    LearnerSettings(loss={"kind": "decoupled"}).loss.of_pack(logprobs, None, tokens, 1.0).loss.backward()
     assert (-logprobs.grad / math.exp(0.1)).tolist() == pytest.approx([math.exp(0.5), 2.0, 1.0], rel=1e-6)
 
 
@@ -164,7 +156,7 @@ def test_masked_tokens_have_no_gradient_of_any_term():
     logprobs, tokens = drawn(5, count=40)
     tokens.on_policy[:20] = True
     entropy = torch.rand(40, dtype=torch.float64, requires_grad=True)
-    token_losses(logprobs, entropy, tokens, chosen, 1.0).loss.backward()
+    chosen.loss.of_pack(logprobs, entropy, tokens, 1.0).loss.backward()
     ratios = (tokens.old_logprobs - tokens.sampler_logprobs).exp()
     dropped = ~tokens.on_policy & ((ratios < 0.5) | (ratios > 2.0))
     assert dropped.any() and (logprobs.grad[dropped] == 0).all() and (entropy.grad[dropped] == 0).all()
@@ -217,7 +209,7 @@ def test_step_sizes_over_a_run():
     cosine = LearnerSettings(schedule="cosine", **shape)
     half = math.sqrt(0.5)
     assert [learning_rate(cosine, n) for n in range(2, 7)] == pytest.approx([1, (1 + half) / 2, 0.5, (1 - half) / 2, 0])
-    critic = LearnerSettings(critic={"schedule": "linear", "learning_rate": 2.0})
+    critic = LearnerSettings(credit={"method": "poad", "critic": {"schedule": "linear", "learning_rate": 2.0}})
     with pytest.raises(ValueError, match="schedule=linear outside a run needs schedule_updates"):
         critic_learning_rate(critic, 0)
     critic.end_with(4)

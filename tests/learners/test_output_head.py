@@ -10,9 +10,9 @@ from torch.utils._pytree import tree_leaves
 
 from learners.batch.choices import Listed
 from learners.batch.packing import Pack, pack_sequences, pack_trajectories
-from learners.loss.policy import entropies, target_logprobs
 from learners.model import slices
 from learners.model.load import load_model, pack_logprobs, pack_logprobs_and_entropies
+from learners.model.logits import entropies, target_logprobs
 from learners.model.output_head import HeadRead, after_head
 from learners.settings import LearnerSettings
 from tests.learners.test_twosome_training import batch as batch_of_choices

@@ -27,9 +27,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from envs.episode import Episode, Ticket, Turn, TurnTokens
+from learners.batch.crediting import assign_credit
 from learners.batch.trajectories import collect
-from learners.credit import assign_credit
-from learners.settings import CreditSettings
+from learners.credit.method import CREDIT
 from reward_service.settings.intentions import IntentionSettings, PoolingSettings
 from reward_service.shapers.aria import AriaShaper
 from tests.reward_service.test_aria import embed
@@ -58,7 +58,7 @@ def tokens(length: int, first: int = 0) -> TurnTokens:
 def trained(episodes: list[Episode], by: AriaShaper) -> tuple[np.ndarray, np.ndarray]:
     """Token ids that get a gradient, and the advantage of each."""
     trajectories = collect(episodes, by.shape(episodes))
-    credit = assign_credit(trajectories, CreditSettings(baseline="none"), {})
+    credit = assign_credit(trajectories, CREDIT.make("reinforce", baseline="none"), {})
     return np.concatenate([each.sequence.ids[each.sequence.mask] for each in trajectories]), credit.advantages
 
 
@@ -82,7 +82,7 @@ def test_no_exponent_is_negative(turns, outcome, gamma):
 
 def test_a_discount_above_1_is_refused():
     """Mistake: a discount above 1, by which the oldest turns are worth most."""
-    for settings, name in ((PoolingSettings, "gamma"), (CreditSettings, "gamma")):
+    for settings, name in ((PoolingSettings, "gamma"), (CREDIT.find("reinforce"), "gamma")):
         with pytest.raises(ValidationError):
             settings(**{name: 1.05})
 

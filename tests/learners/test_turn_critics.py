@@ -10,12 +10,13 @@ from transformers import AutoModelForCausalLM
 from envs.episode import Episode, Ticket, Turn, TurnTokens
 from learners.batch.packing import pack_to_read
 from learners.batch.trajectories import Trajectory, collect
+from learners.credit.critics import UtteranceCriticSettings
 from learners.critic.replay import Replay
 from learners.critic.tokens import States, head_inputs
 from learners.critic.transitions import Played, Transitions, features, played
 from learners.critic.turns import TurnCritics
 from learners.model.load import load_model, pack_logprobs
-from learners.settings import CriticSettings, LearnerSettings
+from learners.settings import LearnerSettings
 from reward_service.shaper import ShapedRewards
 from tests.learners.test_twosome_training import batch as batch_of_choices
 from tests.support.language_mdp import LanguageMDP, Policy, random_mdp, random_policy
@@ -104,7 +105,7 @@ def test_transitions_of_games_that_end_and_of_games_that_are_cut_off():
 
 def test_targets_by_hand():
     """Each twin's of its own slow copy; a cut-off game is bootstrapped and an ended one is not."""
-    critics = TurnCritics(CriticSettings(states="base"), 0.1, 1, CPU, seed=0)
+    critics = TurnCritics(UtteranceCriticSettings(), 1, CPU, seed=0)
     for name, slopes in (("v", (2.0, 3.0)), ("q", (-1.0, 10.0))):
         for place, slope in enumerate(slopes):
             net = torch.nn.Linear(1, 1)
@@ -132,7 +133,7 @@ def batch_of(rows: int, width: int = 4, seed: int = 0) -> Played:
 
 def test_a_step_moves_the_slow_copies_by_tau_and_what_is_read_is_the_smaller_twin():
     batch = batch_of(60)
-    critics = TurnCritics(CriticSettings(states="base", replay={"steps": 1}), 0.25, 4, CPU, seed=1)
+    critics = TurnCritics(UtteranceCriticSettings(tau=0.25, replay={"steps": 1}), 4, CPU, seed=1)
     first = critics.read(batch, 60)
     assert not first["turn_values"].any() and not first["action_values"].any(), "untaught critics say nothing"
     before = [slow.clone() for slow in critics.slow.parameters()]
@@ -176,12 +177,12 @@ def test_the_replay_holds_every_transition_once_and_forgets_the_oldest():
 
 
 def test_restored_critics_go_on_as_if_they_had_never_stopped(tmp_path):
-    settings = CriticSettings(states="base", replay={"turns": 50, "steps": 3, "draws": 16})
-    whole = TurnCritics(settings, 0.1, 4, CPU, seed=2)
+    settings = UtteranceCriticSettings(replay={"turns": 50, "steps": 3, "draws": 16})
+    whole = TurnCritics(settings, 4, CPU, seed=2)
     for seed in (1, 2):
         whole.learn(batch_of(30, seed=seed))
     torch.save(whole.state(), tmp_path / "critic.pt")
-    other = TurnCritics(settings, 0.1, 4, CPU, seed=2)
+    other = TurnCritics(settings, 4, CPU, seed=2)
     other.restore(torch.load(tmp_path / "critic.pt", weights_only=True))
     for seed in (3, 4):
         assert whole.learn(batch_of(30, seed=seed)) == other.learn(batch_of(30, seed=seed))
@@ -224,8 +225,8 @@ def test_old_turns_teach_the_values_of_the_present_policy(monkeypatch):
     values, of_old = mdp.evaluated(present), mdp.evaluated(old)
     assert np.abs(values - of_old).min() > 0.9, "the two policies are far apart"
     past, batch = sampled(mdp, old, 3000), sampled(mdp, present, 500)
-    settings = CriticSettings(states="base", replay={"turns": 8000, "steps": 40, "draws": 256})
-    critics = TurnCritics(settings, 0.1, batch.observed.shape[1], CPU, seed=0)
+    settings = UtteranceCriticSettings(replay={"turns": 8000, "steps": 40, "draws": 256})
+    critics = TurnCritics(settings, batch.observed.shape[1], CPU, seed=0)
     critics.replay.add(past.transitions)
     entered = len(past)
     for number in range(30):

@@ -8,13 +8,14 @@ import torch
 
 from envs.episode import Choice, Episode, Ticket, Turn, TurnTokens
 from learners.batch.choices import Listed
+from learners.batch.crediting import assign_credit
 from learners.batch.decisions import decided
 from learners.batch.packing import pack_to_read, pack_trajectories, plan
 from learners.batch.trajectories import collect
-from learners.credit import assign_credit
+from learners.credit.method import CREDIT
 from learners.credit.twosome import chosen_logprobs, gradient_weights, listed_logprobs
 from learners.model.load import load_model, pack_logprobs, pack_logprobs_and_entropies
-from learners.settings import CreditSettings, LearnerSettings
+from learners.settings import LearnerSettings
 from reward_service.shaper import ShapedRewards
 from tests.support.engines import model_of
 from tests.support.learner_batches import VOCABULARY
@@ -146,7 +147,7 @@ def test_a_choice_is_one_decision_with_the_credit_of_its_turn():
     count = sum(len(t.rewards) for t in trajectories)
     assert all((t.turn_tokens == 1).all() for t in trajectories)
     readings = {"values": np.linspace(0, 1, count), "bootstrap": np.ones(len(trajectories))}
-    found = assign_credit(trajectories, CreditSettings(method="twosome", gamma=0.9), {}, **readings)
+    found = assign_credit(trajectories, CREDIT.make("twosome", gamma=0.9), {}, **readings)
     assert len(found.advantages) == count and found.valued.all()
-    token_level = assign_credit(trajectories, CreditSettings(method="poad", gamma=0.9), {}, **readings)
+    token_level = assign_credit(trajectories, CREDIT.make("poad", gamma=0.9), {}, **readings)
     assert found.advantages == pytest.approx(token_level.advantages, abs=1e-6)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from cluster.errors import ConfigError
 from cluster.recipe.reading import load_recipe
+from learners.batch.crediting import assign_credit
 from learners.batch.trajectories import collect
-from learners.credit import assign_credit
-from learners.settings import CreditSettings
+from learners.credit.method import CREDIT
 from tests.support.learner_batches import make_batch
 from tests.support.runs import config_for, metrics_of, run
 
@@ -43,7 +43,7 @@ def played(tasks: list[int], seed: int) -> tuple[list, list]:
 def test_each_seat_is_compared_with_the_same_seat_of_its_task(name, tasks, seed):
     """What other tasks and seats were paid changes nothing, and who is alone learns nothing."""
     trajectories = collect(*played(tasks, seed))
-    method = CreditSettings(method=name, step_weight=0.0) if name == "gigpo" else CreditSettings(method=name)
+    method = CREDIT.make(name, step_weight=0.0) if name == "gigpo" else CREDIT.make(name)
     credit = assign_credit(trajectories, method, {})
     each = np.split(credit.advantages, np.cumsum([int(t.turn_tokens.sum()) for t in trajectories])[:-1])
     lonely = [tasks.count(trajectory.task) == 1 for trajectory in trajectories]

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import reward_service.shapers.aria as aria_module
 from envs.episode import Episode, Ticket, Turn, TurnTokens
+from learners.batch.crediting import assign_credit
 from learners.batch.trajectories import collect, label_anchors
-from learners.credit import assign_credit
-from learners.settings import CreditSettings
+from learners.credit.method import CREDIT
 from reward_service.intentions.version import Version
 from reward_service.intentions.window import Window
 from reward_service.shapers.aria import AriaShaper
@@ -196,7 +196,7 @@ def test_gigpo_compares_turns_with_equal_label_histories():
     trajectories = collect(episodes, aria.shape(episodes))
     anchors = label_anchors(trajectories)
     assert anchors.tolist() == [0, 1, 0, 1, 0, 2] * 2
-    chosen = CreditSettings(method="gigpo", anchor="labels", group_std=False, gamma=0.95)
+    chosen = CREDIT.make("gigpo", anchor="labels", group_std=False, gamma=0.95)
     found = assign_credit(trajectories, chosen, {}, anchor=anchors).advantages[::2].reshape(-1, 2)
     mean, openers = np.mean(outcomes), [0, 1, 3, 4]
     for number, outcome in enumerate(outcomes):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from learners.credit import Turns
+from learners.credit.turns import Turns
 
 END = 9
 Utterance = tuple[int, ...]

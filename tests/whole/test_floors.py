@@ -36,17 +36,17 @@ def test_the_contract_of_the_floors_holds():
 @pytest.mark.parametrize(
     ("module", "line"),
     [
-        ("learners/loss/policy.py", "import actors.engines.contract"),
-        ("learners/loss/policy.py", "import learners.update.learning"),
+        ("learners/loss/ppo.py", "import actors.engines.contract"),
+        ("learners/loss/ppo.py", "import learners.update.learning"),
         ("cluster/record/terminal.py", "import cluster.run.loop"),
-        ("actors/engines/contract.py", "import learners.loss.policy"),
+        ("actors/engines/contract.py", "import learners.loss.ppo"),
         ("envs/game.py", "import reward_service.shaper"),
         ("reward_service/shaper.py", "import actors.engines.contract"),
         ("actors/settings.py", "import ray"),
         ("envs/game.py", "import torch"),
-        ("cluster/recipe/config.py", "import learners.loss.policy"),
+        ("cluster/recipe/config.py", "import learners.update.learning"),
         ("cluster/run/ledger.py", "import vllm"),
-        ("learners/loss/policy.py", "import vllm"),
+        ("learners/loss/ppo.py", "import vllm"),
     ],
 )
 def test_an_import_that_breaks_the_contract_is_caught(house, module, line):

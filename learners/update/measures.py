@@ -21,12 +21,14 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 
-from learners.loss.policy import PackLoss, Tokens, importance_weights, kept_tokens, kl_estimates
+from learners.loss.loss import PackLoss, Tokens
+from learners.loss.ratios import importance_weights, kl_estimates
 from learners.optimiser import half_precision
 from learners.settings import LearnerSettings
 
 # settings' default for full and half precision
 GAP_WARN, GAP_STOP = (1e-3, 0.1), (0.1, 1.0)
+CAP = 2.0  # of the weights that are measured, with a loss that has none of its own
 
 
 class LogprobGapError(RuntimeError):
@@ -57,8 +59,9 @@ class Consistency:
         self.largest = torch.zeros(1, dtype=torch.float64, device=device)
 
     def add(self, old: torch.Tensor, tokens: Tokens, settings: LearnerSettings) -> None:
-        kept, stale = kept_tokens(old, tokens, settings), ~tokens.on_policy
-        importance = importance_weights(old, tokens.sampler_logprobs, tokens.on_policy, settings.importance_cap)
+        cap = getattr(settings.loss, "importance_cap", CAP)
+        kept, stale = settings.loss.kept_tokens(old, tokens), ~tokens.on_policy
+        importance = importance_weights(old, tokens.sampler_logprobs, tokens.on_policy, cap)
         old = old.double()
         difference = (old - tokens.sampler_logprobs)[tokens.on_policy]
         gap = difference.abs()
@@ -95,7 +98,7 @@ class Consistency:
         }
         if settings.loss.token_mask is not None or settings.loss.sequence_mask is not None:
             figures["masked_share"] = sums["dropped"] / tokens
-        if settings.loss.kl or settings.credit.kl_penalty:
+        if settings.loss.kl or settings.credit.penalty:
             figures["reference_kl"] = sums["reference"] / tokens
         return figures
 

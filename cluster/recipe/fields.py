@@ -1,0 +1,102 @@
+"""Settings by dotted key: which there are, and what was probably meant by one that there is not."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import yaml
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefinedType, to_jsonable_python
+
+from cluster.recipe.config import RunConfig
+from envs.kinds import Kinds
+
+
+def dotted_fields(model: type[BaseModel] = RunConfig, prefix: str = "") -> Iterator[tuple[str, str, str]]:
+    """(dotted key, default as YAML, meaning) of every setting; of a part that comes in several kinds, those of
+    the default one."""
+    for name, field in model.model_fields.items():
+        key, kinds = f"{prefix}{name}", kinds_of(field)
+        if is_section(field.annotation) and kinds is None:
+            yield from dotted_fields(field.annotation, f"{key}.")
+            continue
+        if kinds is not None:
+            meaning = f"{field.description}: {', '.join(kinds.names)}, or a class of your own as module:Class"
+            yield f"{key}.{kinds.tag}", kinds.default, meaning
+            yield from dotted_fields(kinds.find(kinds.default), f"{key}.")
+            continue
+        yield key, _default(field), field.description or ""
+
+
+def _sections(key: str) -> list[str]:
+    """Those that it lies in."""
+    parts = key.split(".")[:-1]
+    return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
+
+
+def kinds_of(field: FieldInfo) -> Kinds | None:
+    return next((each for each in field.metadata if isinstance(each, Kinds)), None)
+
+
+def _default(field: FieldInfo) -> str:
+    default = field.get_default(call_default_factory=True)
+    if isinstance(default, PydanticUndefinedType):
+        return ""
+    written = yaml.safe_dump(to_jsonable_python(default), default_flow_style=True, width=1000)
+    return written.removesuffix("...\n").strip()
+
+
+def section(tree: Any, keys: Sequence[str]) -> tuple[type[BaseModel] | None, Kinds | None, dict]:
+    """Where a dotted key leads: the settings model there, by the kinds that `tree` chooses, the kinds of that
+    part if it comes in several, and what the tree says of it. The model is None where no settings lie."""
+    model: type[BaseModel] | None = RunConfig
+    kinds, found = None, tree if isinstance(tree, dict) else {}
+    for key in keys:
+        field = model.model_fields.get(key)
+        kinds = None if field is None else kinds_of(field)
+        found = found.get(key, {})
+        if kinds is not None:
+            model, found = kind_of(kinds, found)
+        else:
+            model = field.annotation if field is not None and is_section(field.annotation) else None
+        found = found if isinstance(found, dict) else {}
+        if model is None:
+            return None, None, {}
+    return model, kinds, found
+
+
+def kind_of(kinds: Kinds, given: Any) -> tuple[type[BaseModel] | None, dict]:
+    """The one that a tree chooses, as far as it can be told."""
+    given = {kinds.tag: given} if isinstance(given, str) else given if isinstance(given, dict) else {}
+    try:
+        return kinds.find(given.get(kinds.tag, kinds.default)), given
+    except (ValueError, AttributeError):
+        return None, given
+
+
+def did_you_mean(key: str, tree: dict) -> str:
+    """Another kind's setting, a near miss among the same section's keys, else among all dotted keys by last name."""
+    inside, _, name = key.rpartition(".")
+    model, kinds, given = section(tree, inside.split(".") if inside else [])
+    siblings = [] if model is None else list(model.model_fields)
+    if kinds is not None:
+        if others := [other for other in kinds.names if name in kinds.find(other).model_fields]:
+            return (
+                f": {kinds.tag}={given.get(kinds.tag, kinds.default)} has no such setting; {', '.join(others)} have it"
+            )
+        siblings.append(kinds.tag)
+    close = difflib.get_close_matches(name, siblings, n=1, cutoff=0.7)
+    if close:
+        return f"; did you mean {inside + '.' if inside else ''}{close[0]}?"
+    known = [known for known, _, _ in dotted_fields()]
+    known += sorted({section for each in known for section in _sections(each)})
+    elsewhere = [other for other in known if other.rpartition(".")[2] == name]
+    elsewhere = elsewhere or difflib.get_close_matches(key, known, n=1, cutoff=0.75)
+    return f"; did you mean {' or '.join(elsewhere[:2])}?" if elsewhere else f"; known here: {', '.join(siblings)}"
+
+
+def is_section(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)

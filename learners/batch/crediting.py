@@ -1,0 +1,73 @@
+"""The credit of a batch: its trajectories as the ragged arrays that methods compute on, and what they make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from learners.batch.anchors import observation_anchors, task_groups
+from learners.batch.trajectories import Trajectory
+from learners.credit.method import CREDIT, CreditMethod
+from learners.credit.soft import token_penalties
+from learners.credit.turns import FIELDS, Credit, Turns
+
+
+def turns_of(trajectories: Sequence[Trajectory], **readings: np.ndarray | None) -> Turns:
+    """`readings`: optional fields of Turns, each in batch order."""
+    unknown = sorted(set(readings) - set(FIELDS))
+    if unknown:
+        raise ValueError(f"credit: there is no reading {unknown[0]!r}; there are: {', '.join(FIELDS)}")
+    sizes = [len(trajectory.rewards) for trajectory in trajectories]
+    return Turns(
+        offsets=np.concatenate([[0], np.cumsum(sizes)]),
+        rewards=np.concatenate([trajectory.rewards for trajectory in trajectories]),
+        tokens=np.concatenate([trajectory.turn_tokens for trajectory in trajectories]),
+        episode=np.array([trajectory.number for trajectory in trajectories], np.int64),
+        terminated=np.array([trajectory.terminated for trajectory in trajectories], bool),
+        **readings,
+    )
+
+
+def assign_credit(
+    trajectories: Sequence[Trajectory],
+    method: CreditMethod,
+    state: dict[str, float],
+    **readings: np.ndarray | None,
+) -> Credit:
+    """Credit by the configured method, from what it needs, and on top of it what the shaper
+    foresaw. Rewards that already are advantages are only spread over their turns' tokens."""
+    if trajectories[0].kind == "advantage":
+        turns = turns_of(trajectories)
+        advantages = np.repeat(turns.rewards, turns.tokens).astype(np.float32)
+        return whitened(Credit(advantages, turns.rewards, dict(state)), method)
+    needed = method.readings
+    if "sampler_logprobs" in needed and readings.get("sampler_logprobs") is None:
+        readings["sampler_logprobs"] = np.concatenate([t.sequence.logprobs[t.sequence.mask] for t in trajectories])
+    if "group" in needed and readings.get("group") is None:
+        readings["group"] = task_groups(trajectories)
+    if "anchor" in needed and not method.by_labels and readings.get("anchor") is None:
+        readings["anchor"] = observation_anchors(trajectories)
+    turns = turns_of(trajectories, **readings)
+    for name in needed:
+        # a batch of finished games has nothing to bootstrap
+        if getattr(turns, name) is None and not (name == "bootstrap" and turns.terminated.all()):
+            raise ValueError(f"credit method {CREDIT.name_of(method)!r} needs {name}, one for each {FIELDS[name]}")
+    if method.penalty:
+        turns.token_rewards = token_penalties(turns.logprobs, turns.reference, method.penalty)
+    credit = method.credit(turns, state)
+    if trajectories[0].foreseen is not None:
+        foreseen = np.concatenate([trajectory.foreseen for trajectory in trajectories])
+        credit.advantages = (credit.advantages + np.repeat(foreseen, turns.tokens)).astype(np.float32)
+    credit = whitened(credit, method)
+    if "group" in needed:
+        credit.alone = int((np.unique(turns.group, return_counts=True)[1] == 1).sum())
+    return credit
+
+
+def whitened(credit: Credit, method: CreditMethod) -> Credit:
+    """Mean 0 and standard deviation 1 over the trained tokens of the whole batch, if asked."""
+    if method.whiten and len(credit.advantages):
+        exact = credit.advantages.astype(np.float64)
+        credit.advantages = ((exact - exact.mean()) / (exact.std() + 1e-8)).astype(np.float32)
+    return credit

@@ -1,0 +1,73 @@
+"""The contract of a credit method: its settings, what it needs, its formula."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from envs.kinds import Kinds
+from envs.settings import Settings
+from learners.credit.critics import CriticSettings, TokenCriticSettings
+from learners.credit.turns import Credit, Turns
+
+
+class CreditMethod(Settings, ABC):
+    """A method of your own derives from it, or from one of those below, and defines `credit`."""
+
+    needs: ClassVar[tuple[str, ...]] = ()  # optional fields of Turns that the formula cannot do without
+
+    gamma: float = Field(1.0, gt=0, le=1, description="discount between turns")
+    whiten: bool = Field(False, description="give a batch's advantages mean 0 and standard deviation 1 over tokens")
+
+    @abstractmethod
+    def credit(self, turns: Turns, state: dict[str, float]) -> Credit:
+        """`turns` has what `readings` names; `state` is what `Credit.state` was after the last update."""
+
+    def check(self, episodes: int, group_size: int, choose_listed: bool) -> None:
+        """Whether it can work in a run with so many episodes in a batch, that play one task in groups of `group_size`,
+        and that choose from listed actions or speak freely; ValueError says what is missing."""
+        if "group" in self.needs and group_size < 2:
+            raise ValueError("needs group_size of at least 2")
+
+    @property
+    def readings(self) -> tuple[str, ...]:
+        """What has to be read of the batch for it: optional fields of Turns."""
+        return self.needs + (("logprobs", "reference") if self.penalty else ())
+
+    @property
+    def penalty(self) -> float:
+        """Coefficient of the soft form, of methods that have one."""
+        return getattr(self, "kl_penalty", 0.0)
+
+    @property
+    def by_labels(self) -> bool:
+        """Whether turns are in the same state, for `anchor`, where the labels before them are the same."""
+        return getattr(self, "anchor", "observation") == "labels"
+
+    @property
+    def critic_settings(self) -> CriticSettings | None:
+        """Of methods that learn from a critic."""
+        return getattr(self, "critic", None)
+
+
+class SoftCreditMethod(CreditMethod):
+    """A method that has a soft form (learners/credit/soft.py)."""
+
+    kl_penalty: float = Field(
+        0.0, ge=0, description="beta of the soft form: every token pays beta * (log pi - log reference)"
+    )
+
+
+class ActorCritic(SoftCreditMethod):
+    """A method that learns from a value of every token, or of every turn."""
+
+    needs = ("values", "bootstrap")
+
+    lambda_a: float = Field(0.95, ge=0, le=1, description="GAE's lambda between turns")
+    critic: TokenCriticSettings = Field(default_factory=TokenCriticSettings)
+
+
+CREDIT = Kinds("credit method", "method", "reinforce", "learners.credit", CreditMethod)
+AnyCredit = Annotated[CreditMethod, CREDIT]
