@@ -34,30 +34,30 @@ GRADIENTS = RECORDS.with_name("intention_gradients.jsonl")
 CURVES = Path(__file__).parents[1] / "docs" / "images" / "intention_credit.svg"
 
 DISCOUNT = "learner.credit.gamma=0.97"
-ARIA = ("reward.shaper=aria", "reward.intentions.refit=inline")
+AGGREGATE = "reward.shaper.intentions.aggregate"
+ARIA = ("reward.shaper=aria", "reward.shaper.intentions.refit=inline")
 HIDDEN = ("learner.credit.method=gae", DISCOUNT, "learner.credit.lambda_a=0.95")
 GROUP = 8
 
 PER_TURN = Method("per-turn mean", (DISCOUNT, "learner.credit.baseline=turn"))
 CRITIC = Method("gae, hidden-state critic", HIDDEN)
-ARIA_PER_TURN = Method("aria, per-turn mean", (*ARIA, "reward.intentions.aggregate.baseline=turn"))
+ARIA_PER_TURN = Method("aria, per-turn mean", (*ARIA, f"{AGGREGATE}.baseline=turn"))
 REGRESSED = Method("regressed", ("reward.shaper=regressed",))
 SHRINKAGE = Method(
     "aria, shrinkage",
-    (*ARIA, "reward.intentions.aggregate.pooling=shrinkage", "reward.intentions.aggregate.baseline=turn"),
+    (*ARIA, f"{AGGREGATE}.pooling=shrinkage", f"{AGGREGATE}.baseline=turn"),
 )
 OWN_HALF = Method(
     "aria, own half",
-    (*ARIA, "reward.intentions.aggregate.pooling=shrinkage", "reward.intentions.aggregate.baseline=history")
-    + ("reward.intentions.aggregate.own=0.5",),
+    (*ARIA, f"{AGGREGATE}.pooling=shrinkage", f"{AGGREGATE}.baseline=history") + (f"{AGGREGATE}.own=0.5",),
 )
 GIGPO = Method(
     "gigpo, intention anchors",
-    (*ARIA, "reward.intentions.gives=outcome", "learner.credit.method=gigpo", "learner.credit.anchor=labels")
+    (*ARIA, "reward.shaper.gives=outcome", "learner.credit.method=gigpo", "learner.credit.anchor=labels")
     + (DISCOUNT, f"group_size={GROUP}"),
     GROUP,
 )
-LAMBDA_1 = Method("regressed, lambda 1", (*REGRESSED.settings, "reward.regressed.trace=1"))
+LAMBDA_1 = Method("regressed, lambda 1", (*REGRESSED.settings, "reward.shaper.trace=1"))
 METHODS = (
     Method("reinforce", (DISCOUNT, "learner.credit.baseline=none")),
     PER_TURN,
@@ -66,18 +66,18 @@ METHODS = (
     Method("grpo", ("learner.credit.method=grpo", f"group_size={GROUP}"), GROUP),
     Method("aria (paper)", ARIA),
     ARIA_PER_TURN,
-    Method("aria, history mean", (*ARIA, "reward.intentions.aggregate.baseline=history")),
+    Method("aria, history mean", (*ARIA, f"{AGGREGATE}.baseline=history")),
     Method(
         "aria, back-off",
-        (*ARIA, "reward.intentions.aggregate.pooling=backoff", "reward.intentions.aggregate.baseline=turn"),
+        (*ARIA, f"{AGGREGATE}.pooling=backoff", f"{AGGREGATE}.baseline=turn"),
     ),
     SHRINKAGE,
     OWN_HALF,
-    Method("aria-rm", ("reward.shaper=aria_rm", "reward.aria_rm.every=5", *ARIA[1:])),
+    Method("aria-rm", ("reward.shaper=aria_rm", "reward.shaper.every=5", *ARIA[1:])),
     GIGPO,
-    Method("regressed, not smoothed", ("reward.shaper=regressed", "reward.regressed.own=1")),
+    Method("regressed, not smoothed", ("reward.shaper=regressed", "reward.shaper.own=1")),
     REGRESSED,
-    Method("regressed, hidden-state critic", ("reward.shaper=regressed", "reward.regressed.gives=outcome", *HIDDEN)),
+    Method("regressed, hidden-state critic", ("reward.shaper=regressed", "reward.shaper.gives=outcome", *HIDDEN)),
 )
 
 CONTEST = Contest(
@@ -103,7 +103,7 @@ def reused(method: Method) -> Method:
 
 
 def recent(method: Method) -> Method:
-    window = f"reward.intentions.aggregate.window={2 * CONTEST.sizes.batch}"
+    window = f"{AGGREGATE}.window={2 * CONTEST.sizes.batch}"
     return replace(method, name=f"{method.name}, two batches", settings=(*method.settings, window))
 
 

@@ -32,9 +32,9 @@ from reward_service.intentions.fit import Utterances, fit_space
 from reward_service.intentions.gist import NOTHING, Gist
 from reward_service.intentions.matching import compare
 from reward_service.intentions.pooling import resolutions
+from reward_service.intentions.settings import IntentionSettings, PoolingSettings, SpaceSettings
 from reward_service.intentions.trajectory import Trajectory
 from reward_service.intentions.window import Window
-from reward_service.settings.intentions import IntentionSettings, PoolingSettings, SpaceSettings
 from reward_service.shapers.aria import AriaShaper
 
 DIMENSION, KINDS = 384, 60

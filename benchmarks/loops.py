@@ -27,8 +27,7 @@ from learners.batch.trajectories import Trajectory, collect
 from learners.model import attention
 from learners.settings import LearnerSettings
 from learners.transport.rendezvous import meeting_point
-from reward_service import make_shaper
-from reward_service.settings.rewards import RewardSettings
+from reward_service.settings import RewardSettings
 
 PARTS = ("fetch", "prepare", "forward_backward", "step")
 ROWS = 16
@@ -103,7 +102,7 @@ class Rank:
         self.rank = LearnerRank(settings, str(model), config.rollout.temperature, 0, 0, "shared_memory")
         self.rank.start(*meeting_point())
         self.episodes = [ray.put(episode) for episode in episodes]  # a reference each, as from the workers
-        self.rewards = make_shaper(RewardSettings(), GameSettings()).shape(episodes)
+        self.rewards = RewardSettings().shaper.make(GameSettings()).shape(episodes)
         self.parts: list[dict[str, float]] = []
 
     def update(self) -> int:
@@ -140,7 +139,7 @@ class Work:
     episodes: list[Episode]
 
     def trajectories(self) -> list[Trajectory]:
-        return collect(self.episodes, make_shaper(RewardSettings(), GameSettings()).shape(self.episodes))
+        return collect(self.episodes, RewardSettings().shaper.make(GameSettings()).shape(self.episodes))
 
     def contestant(self, name: str) -> BareLoop | Rank:
         if name.startswith("zero"):

@@ -26,12 +26,12 @@ from envs.settings import GameSettings
 from envs.text.embedding import embed
 from learners.embedded.build import build_policy
 from learners.settings import EmbeddedSettings
+from reward_service.intentions.settings import IntentionSettings
+from reward_service.models.settings import REWARD_MODELS
 from reward_service.models.texts import tell
-from reward_service.settings.intentions import IntentionSettings
-from reward_service.settings.models import AriaRmSettings, RewardModelSettings, SpaSettings
 from reward_service.shaper import Shaper
-from reward_service.shapers.aria_rm import AriaRmShaper
-from reward_service.shapers.spa import SpaShaper
+from reward_service.shapers.aria_rm import AriaRm, AriaRmShaper
+from reward_service.shapers.spa import Spa, SpaShaper
 
 EPISODES, VALUED = 1024, 256  # trained on and measured with; valued afterwards
 GAMES: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {  # options, who sits where, who learns
@@ -87,15 +87,13 @@ def embedded(episodes: list[Episode]) -> dict[str, float]:
 
 
 def made_shaper(shaper: str, kind: str, game: str, folder: Path) -> Shaper:
-    model = RewardModelSettings(held_out=0.3, seconds=3000)
+    model = REWARD_MODELS.make("embedding", held_out=0.3, seconds=3000)
     if kind == "transformer":
         path = build_policy(GameSettings(name=game, options=GAMES[game][0]), EmbeddedSettings(steps=0), cache=folder)
-        model = RewardModelSettings(
-            held_out=0.3, seconds=3000, kind="transformer", transformer={"path": str(path), "learning_rate": 1e-3}
-        )
+        model = REWARD_MODELS.make("transformer", held_out=0.3, seconds=3000, path=str(path), learning_rate=1e-3)
     if shaper == "spa":
-        return SpaShaper(SpaSettings(model=model, first=1))
-    return AriaRmShaper(AriaRmSettings(model=model, first=1), IntentionSettings(refit="inline"))
+        return SpaShaper(Spa(model=model, first=1))
+    return AriaRmShaper(AriaRm(model=model, first=1, intentions=IntentionSettings(refit="inline")))
 
 
 def training(shaper: Shaper, episodes: list[Episode], fresh: list[Episode]) -> dict[str, Any]:

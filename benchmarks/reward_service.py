@@ -45,12 +45,10 @@ from benchmarks.report import Say, run_alone
 from envs.episode import Episode, Ticket, Turn
 from envs.settings import GameSettings
 from envs.text.embedding import embed
-from reward_service import make_shaper
 from reward_service.service.journal import Journal
 from reward_service.service.plain import plain_of
 from reward_service.service.stream import RewardStream
-from reward_service.settings.rewards import RewardSettings
-from reward_service.settings.service import HttpSettings
+from reward_service.settings import HttpSettings, RewardSettings
 from reward_service.threads import freeze_garbage_collector
 
 RATE, TURNS, WINDOW = 200, 10, 1024  # episodes a second; turns of each; episodes in the window
@@ -58,7 +56,7 @@ TEXTS = 3000  # distinct utterances: few enough that all recur, so many that som
 WARM = 64  # episodes in a request before anything is measured
 SECONDS, QUICK_SECONDS = 20, 8
 ANSWER_SECONDS = 60.0  # longest wait for the last answers
-SELDOM, OFTEN = 1e6, 0.02  # reward.intentions.growth: never again; again and again
+SELDOM, OFTEN = 1e6, 0.02  # reward.shaper.intentions.growth: never again; again and again
 THINGS = ("price", "deal", "offer", "share", "round", "split", "answer", "claim", "part", "gain")
 
 Send = Callable[[list[Episode]], Future]  # of a list, an entry for each episode
@@ -89,7 +87,7 @@ def settings_of(folder: str, growth: float, url: str) -> RewardSettings:
         http = HttpSettings(port=held.getsockname()[1], state=folder)
     embedding = {"endpoint": {"url": url, "model": "as embedded before", "batch_texts": TEXTS}}
     intentions = {"growth": growth, "drift": 1.0, "aggregate": {"window": WINDOW}, "embedding": embedding}
-    return RewardSettings(shaper="aria", http=http, intentions=intentions)
+    return RewardSettings(shaper={"kind": "aria", "intentions": intentions}, http=http)
 
 
 @contextmanager
@@ -186,7 +184,7 @@ def traffic() -> Iterator[Episode]:
 
 @contextmanager
 def in_process(settings: RewardSettings) -> Iterator[tuple]:
-    shaper = make_shaper(settings, GameSettings())
+    shaper = settings.shaper.make(GameSettings())
     stream = RewardStream(shaper, settings.http.stream, Journal(Path(settings.http.state), {}))
 
     try:

@@ -118,9 +118,7 @@ class Kinds:
         choices: list[dict[str, Any]] = [{"enum": self.names}, own]
         for name in self.names:
             schema = handler.resolve_ref_schema(handler(self.find(name).__pydantic_core_schema__))
-            tag = {"const": name} if name != self.default else {"enum": [name], "default": name}
-            properties = {self.tag: tag} | schema.get("properties", {})
-            required = [] if name == self.default else [self.tag]
-            choices.append({**schema, "properties": properties, "required": required})
+            properties = {self.tag: {"const": name}} | schema.get("properties", {})
+            choices.append({**schema, "properties": properties, "required": []})  # a layer may leave the name to others
         tagged = {"type": "object", "properties": {self.tag: own}, "required": [self.tag]}
         return {"anyOf": [*choices, tagged]}

@@ -20,9 +20,8 @@ from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 
 from envs.episode import Episode
 from envs.settings import GameSettings
-from reward_service import make_shaper
 from reward_service.desk import Name, RewardDesk
-from reward_service.settings.rewards import RewardSettings
+from reward_service.settings import RewardSettings
 from reward_service.shaper import ShapedRewards
 from reward_service.threads import freeze_garbage_collector
 
@@ -39,7 +38,7 @@ class RewardError(RuntimeError):
 @ray.remote(max_restarts=0, concurrency_groups={"receive": 1, "shape": 1})
 class RewardActor:
     def __init__(self, settings: RewardSettings, game: GameSettings, steady: bool):
-        self.desk = RewardDesk(make_shaper(settings, game), steady=steady, refit_seconds=settings.refit_seconds)
+        self.desk = RewardDesk(settings.shaper.make(game), steady=steady, refit_seconds=settings.refit_seconds)
         self.settled = False
 
     @ray.method(concurrency_group="receive")

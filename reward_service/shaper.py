@@ -7,15 +7,16 @@ can always be traced to the space it came from.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 
 from envs.episode import Episode
-from envs.settings import GameSettings
-from reward_service.settings.rewards import RewardSettings
+from envs.kinds import Kinds
+from envs.settings import GameSettings, Settings
 
 
 @dataclass(slots=True)
@@ -33,7 +34,7 @@ class ShapedRewards:
 
 
 class Shaper(Protocol):
-    """Made by its class method `made(settings, game)`, from a run's settings. Driven by reward_service.desk:
+    """Made by its settings (`ShaperSettings.make`). Driven by reward_service.desk:
 
     prepare     as each episode arrives, in any order: work that can be done ahead, such as
                 embedding. It may fill caches; no answer depends on it.
@@ -79,21 +80,56 @@ def frozen(shaper: Shaper) -> Callable[[], dict]:
     return lambda: state
 
 
-class Stateless:
-    """What shapers that remember nothing have in common: version 0 for ever."""
+class ShaperSettings(Settings, ABC):
+    """A kind of shaper: its settings, and how one is made of them. A shaper of your own derives from it."""
 
-    @classmethod
-    def made(cls, settings: RewardSettings, game: GameSettings) -> Stateless:
-        return cls()
+    @abstractmethod
+    def make(self, game: GameSettings) -> Shaper: ...
+
+    @property
+    def gives_advantages(self) -> bool:
+        """Credit has nothing left to make of its answers."""
+        return False
+
+    @property
+    def gives_labels(self) -> bool:
+        """Its answers say which turns have equal label histories."""
+        return False
+
+
+class RewardFunction(ShaperSettings):
+    """A shaper that remembers nothing: an episode alone says what its turns are worth."""
+
+    @abstractmethod
+    def rewards(self, episode: Episode, seat: str) -> Sequence[float]:
+        """One for each turn of the seat, which has one at least."""
+
+    def make(self, game: GameSettings) -> Stateless:
+        return Stateless(self)
+
+
+class Stateless:
+    """The shaper of a reward function: version 0 for ever."""
+
+    def __init__(self, function: RewardFunction):
+        self.function = function
 
     def prepare(self, episode: Episode) -> None:
         pass
+
+    def shape(self, episodes: Sequence[Episode]) -> list[ShapedRewards]:
+        return [
+            ShapedRewards(episode.ticket.number, seat, np.asarray(self.function.rewards(episode, seat), np.float32), 0)
+            for episode in episodes
+            for seat in episode.policy_seats()
+            if episode.turns_of(seat)
+        ]
 
     def refit(self) -> None:
         return None
 
     def publish(self, result: Any) -> None:
-        raise RuntimeError(f"{type(self).__name__} is never refitted")
+        raise RuntimeError(f"{type(self.function).__name__} is never refitted")
 
     saved = result_of = publish
 
@@ -105,4 +141,8 @@ class Stateless:
 
     def restore(self, state: dict) -> None:
         if state:
-            raise ValueError(f"{type(self).__name__} keeps no state, but was given {sorted(state)}")
+            raise ValueError(f"{type(self.function).__name__} keeps no state, but was given {sorted(state)}")
+
+
+SHAPERS = Kinds("reward shaper", "kind", "outcome", "reward_service.shapers", ShaperSettings)
+AnyShaper = Annotated[ShaperSettings, SHAPERS]

@@ -23,8 +23,7 @@ from learners.batch.packing import pack_trajectories
 from learners.batch.trajectories import collect
 from learners.embedded.build import build_policy
 from learners.model.load import load_model, pack_logprobs
-from reward_service import make_shaper
-from reward_service.settings.rewards import RewardSettings
+from reward_service.settings import RewardSettings
 
 GAMES = {"cuda": 64, "cpu": 8}
 GAP = {"float32": 1e-3, "bfloat16": 0.05}  # mean |log-prob of the trainer - stored|
@@ -70,7 +69,7 @@ def played(
 
 
 def gap_of(episodes: list[Episode], config: RunConfig, path: Path, dtype: str, device: torch.device) -> float:
-    batch = collect(episodes, make_shaper(RewardSettings(), config.game).shape(episodes))
+    batch = collect(episodes, RewardSettings().shaper.make(config.game).shape(episodes))
     pack = pack_trajectories(batch, [np.zeros(int(t.turn_tokens.sum())) for t in batch], version=0)
     model = load_model(str(path), settings(dtype=dtype), seed=0).to(device).eval()
     with torch.no_grad():

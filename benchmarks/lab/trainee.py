@@ -31,7 +31,6 @@ from learners.model.load import load_model
 from learners.model.reference import Reference, reads_base
 from learners.optimiser import GuardedAdamW, make_optimiser
 from learners.update.learning import Learning, make_critic
-from reward_service import make_shaper
 from reward_service.desk import RewardDesk, name_of
 
 HELD_OUT = 1_000_000  # seeds from here on are never trained on
@@ -119,7 +118,7 @@ class Trainee:
         reference = Reference(self.driver, learner, DEVICE, str(model)) if reads_base(learner) else None
         made = self.driver, optimiser, learner, config.rollout.temperature, DEVICE, config.seed, 0
         self.learning = Learning(*made, critic, reference)
-        self.desk = RewardDesk(make_shaper(config.reward, config.game), steady=True)
+        self.desk = RewardDesk(config.reward.shaper.make(config.game), steady=True)
         self.version = self.batches = self.played = 0
         self.staleness, self.waiting = staleness, deque()
         self.clock = Clock()

@@ -4,28 +4,61 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import json
 
 from cluster.commands.command import Command
 from cluster.errors import ConfigError
-from cluster.recipe.fields import dotted_fields
+from cluster.recipe.fields import dotted_fields, recipe_schema, section
+
+EXAMPLES = """
+  parley config                           every setting, of the default kinds
+  parley config learner.sync              one section, or one setting
+  parley config learner.credit            the credit methods, and the default one's settings
+  parley config learner.credit poad       the settings of one
+  parley config --schema > recipe.json    a JSON schema of recipes, for editors
+"""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("key", nargs="?", default="", help="only this section or key, e.g. learner.sync")
+    parser.add_argument("kind", nargs="?", default="", help="of a part that comes in several kinds: only this one's")
+    parser.add_argument("--schema", action="store_true", help="print a JSON schema of recipes instead")
 
 
 def run(asked: argparse.Namespace) -> None:
-    fields = [(key, default, text) for key, default, text in dotted_fields() if _under(key, asked.key)]
-    if not fields:
-        known = [key for key, _, _ in dotted_fields()]
-        close = difflib.get_close_matches(asked.key, known, n=1)
-        raise ConfigError(f"no setting {asked.key!r}{f'; did you mean {close[0]}?' if close else ''}")
-    for key, default, text in fields:
+    if asked.schema:
+        print(json.dumps(recipe_schema(), indent=1))
+        return
+    for key, default, text in of_kind(asked.key, asked.kind) if asked.kind else of_section(asked.key):
         print(f"{key} = {default}\n    {text}")
 
 
-def _under(key: str, asked: str) -> bool:
-    return not asked or key == asked or key.startswith(asked + ".")
+def of_section(key: str) -> list[tuple[str, str, str]]:
+    fields = [each for each in dotted_fields() if not key or each[0] == key or each[0].startswith(key + ".")]
+    if not fields:
+        close = difflib.get_close_matches(key, [known for known, _, _ in dotted_fields()], n=1)
+        raise ConfigError(f"no setting {key!r}{f'; did you mean {close[0]}?' if close else ''}")
+    return fields
 
 
-COMMAND = Command("config", "list every setting with its default and meaning", run, arguments)
+def of_kind(key: str, kind: str) -> list[tuple[str, str, str]]:
+    _, kinds, _ = section({}, key.split("."))
+    if kinds is None:
+        parts = [name.removesuffix(f".{tag}") for name, tag in _parts()]
+        raise ConfigError(f"{key} does not come in several kinds; these do: {', '.join(parts)}")
+    try:
+        return list(dotted_fields(kinds.find(kind), f"{key}."))
+    except ValueError as error:
+        raise ConfigError(f"{key}: {error}") from error
+
+
+def _parts() -> list[tuple[str, str]]:
+    found = []
+    for name, _, _ in dotted_fields():
+        before, _, tag = name.rpartition(".")
+        if before and (kinds := section({}, before.split("."))[1]) is not None and kinds.tag == tag:
+            found.append((name, tag))
+    return found
+
+
+COMMAND = Command("config", "list every setting with its default and meaning", run, arguments, EXAMPLES)

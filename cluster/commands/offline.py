@@ -21,6 +21,8 @@ from cluster.record.run_folder import RunFolder, existing, to_json, versions, wr
 from envs.registry import game_class, make_game
 from learners.credit.method import CREDIT
 from learners.loss.loss import LOSS
+from reward_service.shaper import SHAPERS
+from reward_service.shapers.aria import Aria
 
 STAGES = {
     "collect": "play games with the policy and record them",
@@ -40,7 +42,7 @@ examples:
   parley offline run recipes/offline/tiny_bargaining.yaml offline.games=100 --folder runs/mine
   parley offline run runs/mine                                go on after a stop
   parley offline run recipes/offline/llama_8b.yaml --input llama3-8b_negotiation_msgs.jsonl --until aggregate
-  parley offline choose runs/mine reward.intentions.space.epsilon=0.1
+  parley offline choose runs/mine reward.shaper.intentions.space.epsilon=0.1
   parley offline status runs/mine
 """
 
@@ -152,11 +154,16 @@ def checked(config: RunConfig) -> RunConfig:
             f"offline.context={offline.context} does not fit into learner.tokens_per_micro_batch="
             f"{config.learner.tokens_per_micro_batch}: a game is trained on in one piece"
         )
+    if not isinstance(config.reward.shaper, Aria):
+        raise ConfigError(
+            f"reward.shaper={SHAPERS.name_of(config.reward.shaper)}: offline, turns are worth what their intentions "
+            "earned; set reward.shaper=aria"
+        )
     method = CREDIT.name_of(config.learner.credit)
     if method != "reinforce":
         raise ConfigError(
             f"learner.credit.method={method}: offline, turns are worth what their intentions "
-            "earned (reward.intentions.aggregate); leave it at reinforce"
+            "earned (reward.shaper.intentions.aggregate); leave it at reinforce"
         )
     loss = config.learner.loss
     if (kind := LOSS.name_of(loss)) != "policy_gradient" or loss.token_mask or loss.sequence_mask:

@@ -14,6 +14,7 @@ from cluster.errors import ConfigError, RunError
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
 from reward_service.service.http.dialogue import register
+from reward_service.shaper import SHAPERS
 
 KEY_VARIABLE = "PARLEY_API_KEY"
 LOCAL = {"127.0.0.1", "localhost", "::1"}
@@ -92,7 +93,8 @@ def serve(config: RunConfig, key: str | None) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     try:
-        print(f"ready: {service.address} ({config.reward.shaper}; {'with an' if key else 'no'} API key)", flush=True)
+        kind = SHAPERS.name_of(config.reward.shaper)
+        print(f"ready: {service.address} ({kind}; {'with an' if key else 'no'} API key)", flush=True)
         print(f"try it: {service.address}/docs    stop: Ctrl-C", flush=True)
         while not stop.wait(1.0):
             pass

@@ -30,11 +30,11 @@ from reward_service.intentions.fit import Utterances, fit_space
 from reward_service.intentions.gist import LONGEST, NOTHING, Gist, answer_of, gist_of, observations_of
 from reward_service.intentions.granularity import settled_level, split_scores, with_level
 from reward_service.intentions.reading import read
+from reward_service.intentions.settings import IntentionSettings
 from reward_service.intentions.space import IntentionSpace
 from reward_service.offline.coding import SEATS, TURNS, Coding
 from reward_service.offline.columns import Column, open_column
 from reward_service.offline.turns import CodedTurns, figures, worth
-from reward_service.settings.intentions import IntentionSettings
 
 BLOCK = 1024  # utterances embedded at a time
 
@@ -93,7 +93,7 @@ def _scale(work: Work) -> str:
 
 
 def _observations(work: Work) -> str:
-    asked = work.config.reward.intentions.observations
+    asked = work.config.reward.shaper.intentions.observations
     return observations_of(work.config.game.name) if asked == "game" else asked
 
 
@@ -147,7 +147,7 @@ class Recorded:
 
 def _embed(work: Work, scratch: Path, count: int) -> None:
     """A row for each utterance. A stop loses the block that was being embedded."""
-    encoder = _encoder(work.config.reward.intentions)
+    encoder = _encoder(work.config.reward.shaper.intentions)
     note, path = scratch / "embedded.json", scratch / "embeddings.npy"
     done = json.loads(note.read_text())["rows"] if note.exists() else 0
     texts = [json.loads(line)["text"] for line in open(scratch / "utterances.jsonl", encoding="utf-8")]
@@ -171,7 +171,7 @@ def _encoder(settings: IntentionSettings) -> Encoder:
         return LocalEncoder(settings.model)
     from envs.text.embedding_endpoint import EndpointEncoder
 
-    return EndpointEncoder("reward.intentions.embedding.endpoint", settings.embedding.endpoint)
+    return EndpointEncoder("reward.shaper.intentions.embedding.endpoint", settings.embedding.endpoint)
 
 
 # cluster, choose
@@ -179,7 +179,7 @@ def _encoder(settings: IntentionSettings) -> Encoder:
 
 def cluster(work: Work, scratch: Path) -> dict:
     utterances = _utterances(work)
-    space = fit_space(utterances, work.config.reward.intentions.space)
+    space = fit_space(utterances, work.config.reward.shaper.intentions.space)
     space.save(scratch / "space")
     prototype, _ = space.nearest(space.features(utterances.embeddings, utterances.gists))
     np.savez(scratch / "labels.npz", levels=np.array(space.levels, np.int32), labels=space.cuts[:, prototype])
@@ -198,7 +198,7 @@ def _utterances(work: Work) -> Utterances:
 
 
 def choose(work: Work, scratch: Path) -> dict:
-    settings = work.config.reward.intentions
+    settings = work.config.reward.shaper.intentions
     space, labels = IntentionSpace.load(work.file("space")), _labels(work)
     turns = _turns(work)
     scores = split_scores(turns, space.levels, np.stack([labels[level] for level in space.levels]))
@@ -229,7 +229,7 @@ def _labels(work: Work) -> dict[int, np.ndarray]:
 
 
 def _turns(work: Work) -> CodedTurns:
-    turns = CodedTurns(work.file("coded"), work.config.reward.intentions.aggregate.gamma, work.trained)
+    turns = CodedTurns(work.file("coded"), work.config.reward.shaper.intentions.aggregate.gamma, work.trained)
     if not turns.count:
         raise RunError(f"{work.file('msgs')}: the seats of the policy have no turn")
     return turns
@@ -266,7 +266,7 @@ def label(work: Work, scratch: Path) -> dict:
 
 
 def aggregate(work: Work, scratch: Path) -> dict:
-    settings, turns = work.config.reward.intentions.aggregate, _turns(work)
+    settings, turns = work.config.reward.shaper.intentions.aggregate, _turns(work)
     found = worth(turns, _labels(work), chosen_k(work), settings)
     seats, row, rows = work.game.seats, 0, 0
     with open(scratch / "training.json", "w", encoding="utf-8") as file:

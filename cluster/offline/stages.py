@@ -64,7 +64,7 @@ def _flatten(key: str, value: Any, found: dict[str, Any]) -> None:
         found[key] = value
 
 
-SPACE = "reward.intentions.space"
+SPACE = "reward.shaper.intentions.space"
 
 
 @dataclass(frozen=True)
@@ -117,9 +117,9 @@ STAGES = (
         ("utterances", "embeddings", "coded"),
         (
             "game.name",
-            "reward.intentions.model",
-            "reward.intentions.embedding.endpoint",
-            "reward.intentions.observations",
+            "reward.shaper.intentions.model",
+            "reward.shaper.intentions.embedding.endpoint",
+            "reward.shaper.intentions.observations",
             "offline.reward_scale",
             "offline.recorded_embeddings",
         ),
@@ -150,7 +150,7 @@ STAGES = (
         ("scores",),
         (
             *(f"{SPACE}.{name}" for name in ("granularity", "k", "epsilon", "patience", "seed")),
-            "reward.intentions.aggregate.gamma",
+            "reward.shaper.intentions.aggregate.gamma",
             "game.players",
         ),
         intentions.choose,
@@ -162,7 +162,7 @@ STAGES = (
         ("training",),
         (
             *(
-                f"reward.intentions.aggregate.{name}"
+                f"reward.shaper.intentions.aggregate.{name}"
                 for name in ("gamma", "pooling", "histories", "smallest", "coarser", "strength", "own", "baseline")
             ),
             "game.players",

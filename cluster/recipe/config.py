@@ -13,7 +13,8 @@ from cluster.recipe.offline import OfflineSettings
 from envs.settings import GameSettings, Settings
 from learners.credit.method import CREDIT
 from learners.settings import EmbeddedSettings, LearnerSettings
-from reward_service.settings.rewards import RewardSettings
+from reward_service.settings import RewardSettings
+from reward_service.shaper import SHAPERS
 
 
 class ModelSettings(Settings):
@@ -69,6 +70,12 @@ class RunConfig(Settings):
         description="how many updates behind the learner an episode may have been started; 0: synchronous, "
         "and the same bytes from the same seed",
     )
+    gamma: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="discount per turn of a seat, of every part that does not say otherwise; default: each part's own",
+    )
     game: GameSettings = Field(default_factory=GameSettings)
     model: ModelSettings = Field(default_factory=ModelSettings)
     rollout: RolloutSettings = Field(default_factory=RolloutSettings)
@@ -78,6 +85,15 @@ class RunConfig(Settings):
     checkpoint: CheckpointSettings = Field(default_factory=CheckpointSettings)
     samples: SampleSettings = Field(default_factory=SampleSettings)
     offline: OfflineSettings = Field(default_factory=OfflineSettings)
+
+    @model_validator(mode="after")
+    def parts_have_one_discount(self) -> RunConfig:
+        intentions = getattr(self.reward.shaper, "intentions", None)
+        parts = [self.learner.credit, self.reward.shaper, getattr(intentions, "aggregate", None)]
+        for part in parts:
+            if self.gamma is not None and hasattr(part, "gamma") and "gamma" not in part.model_fields_set:
+                part.gamma = self.gamma
+        return self
 
     @model_validator(mode="after")
     def settings_fit_together(self) -> RunConfig:
@@ -118,18 +134,17 @@ class RunConfig(Settings):
         if self.learner.offload_parameters and self.learner.zero != 3:
             raise ValueError(f"learner.offload_parameters needs learner.zero=3, not {self.learner.zero}")
         credit, method = self.learner.credit, CREDIT.name_of(self.learner.credit)
-        labelled = self.reward.shaper == "aria" and self.reward.intentions.gives == "outcome"
-        if self.reward.gives_advantages and method != "reinforce":
-            choice = {"aria": "intentions", "regressed": "regressed"}.get(self.reward.shaper)
-            otherwise = f", or with reward.{choice}.gives=outcome" if choice else ""
+        shaper, kind = self.reward.shaper, SHAPERS.name_of(self.reward.shaper)
+        if shaper.gives_advantages and method != "reinforce":
+            otherwise = ", or with reward.shaper.gives=outcome" if "gives" in type(shaper).model_fields else ""
             raise ValueError(
-                f"reward.shaper={self.reward.shaper} gives advantages, which learner.credit.method={method} "
-                f"would have to make of rewards; it goes with learner.credit.method=reinforce{otherwise}"
+                f"reward.shaper={kind} gives advantages, which learner.credit.method={method} would have to make of "
+                f"rewards; it goes with learner.credit.method=reinforce{otherwise}"
             )
-        if credit.by_labels and not labelled:
+        if credit.by_labels and not shaper.gives_labels:
             raise ValueError(
-                "learner.credit.anchor=labels needs reward.shaper=aria with reward.intentions.gives=outcome, which "
-                "label what was voiced"
+                "learner.credit.anchor=labels needs reward.shaper=aria with reward.shaper.gives=outcome, which label "
+                "what was voiced"
             )
         try:
             credit.check(self.batch_episodes, self.group_size, self.rollout.choose_listed)
@@ -186,9 +201,9 @@ class RunConfig(Settings):
                     f"learner.warmup_updates={learner.warmup_updates} leaves nothing of updates={self.updates} for "
                     f"learner.schedule={learner.schedule}"
                 )
-        if self.reward.gives_advantages and learner.credit.penalty:
+        if self.reward.shaper.gives_advantages and learner.credit.penalty:
             raise ValueError(
-                f"reward.shaper={self.reward.shaper} gives advantages, so learner.credit.kl_penalty="
+                f"reward.shaper={SHAPERS.name_of(self.reward.shaper)} gives advantages, so learner.credit.kl_penalty="
                 f"{learner.credit.penalty:g} is paid to nobody; learner.loss.kl does not need rewards"
             )
         learner.end_with(self.updates)

@@ -98,5 +98,15 @@ def did_you_mean(key: str, tree: dict) -> str:
     return f"; did you mean {' or '.join(elsewhere[:2])}?" if elsewhere else f"; known here: {', '.join(siblings)}"
 
 
+def recipe_schema() -> dict[str, Any]:
+    """A JSON schema that recipes and layers fit."""
+    schema = RunConfig.model_json_schema()
+    base = {"type": "string", "description": "another recipe that this one is laid over, relative to this file"}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema} | {
+        "title": "recipe",
+        "properties": {"base": base} | schema["properties"],
+    }
+
+
 def is_section(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)

@@ -233,11 +233,10 @@ def _check_game(config: RunConfig) -> None:
         raise ConfigError(f"game.options: {name} refuses {options}: {error}") from error
     if config.rollout.choose_listed and not _lists_actions(game):
         raise ConfigError(f"rollout.choose_listed: {name} lists no actions to choose from, at least not at its opening")
-    oni = config.reward.oni
-    if config.reward.shaper == "oni" and oni.annotator == "rule" and not hasattr(game, "helpful"):
+    if getattr(config.reward.shaper, "annotator", "") == "rule" and not hasattr(game, "helpful"):
         raise ConfigError(
-            f"reward.oni.annotator=rule: {name} has no rule `helpful` that could annotate; "
-            "reward.oni.annotator=endpoint asks a language model"
+            f"reward.shaper.annotator=rule: {name} has no rule `helpful` that could annotate; "
+            "reward.shaper.annotator=endpoint asks a language model"
         )
     for seat, player in players.items():
         if seat not in game.seats:

@@ -6,6 +6,13 @@ RENAMED = {
     "learner.critic": "learner.credit.critic",
     "learner.credit.tau": "learner.credit.critic.tau",
     "learner.credit.vtrace_step": "learner.credit.step",
+    "reward.aria_rm": "reward.shaper",
+    "reward.intentions": "reward.shaper.intentions",
+    "reward.oni": "reward.shaper",
+    "reward.regressed": "reward.shaper",
+    "reward.spa": "reward.shaper",
+    "reward.shaper.model.embedding": "reward.shaper.model",
+    "reward.shaper.model.transformer": "reward.shaper.model",
     "learner.importance_cap": "learner.loss.importance_cap",
 }
 

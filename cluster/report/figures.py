@@ -11,6 +11,7 @@ import numpy as np
 from cluster.record.picture import WINDOW, running_mean
 from cluster.report.reading import Run
 from learners.credit.method import CREDIT
+from reward_service.shaper import SHAPERS
 
 MOST_UPDATES = 2_000  # on one curve
 
@@ -130,7 +131,7 @@ def settings(run: Run) -> list[tuple[str, str]]:
         "game": " ".join([config.game.name, *(f"{key}={value}" for key, value in config.game.options.items())]),
         "players": ", ".join(f"{seat}: {player}" for seat, player in config.game.players.items()) or "the policy",
         "model": config.model.path,
-        "rewards": config.reward.shaper,
+        "rewards": SHAPERS.name_of(config.reward.shaper),
         "credit": "advantages as the rewards give them" if given else method,
         "learning rate": f"{learner.learning_rate:g}",
         "games an update": f"{config.batch_episodes:,}",
@@ -140,8 +141,8 @@ def settings(run: Run) -> list[tuple[str, str]]:
         "learner": f"{learner.ranks} rank{'s' if learner.ranks > 1 else ''}, ZeRO {learner.zero}",
         "seed": str(config.seed),
     }
-    if run.config.reward.shaper.startswith("aria"):
-        shared = config.reward.intentions.aggregate
+    if hasattr(config.reward.shaper, "intentions"):
+        shared = config.reward.shaper.intentions.aggregate
         shown["shared by"] = shared.pooling + ("" if shared.baseline == "none" else f", {shared.baseline} baseline")
     if cores := run.versions.get("cpus"):
         shown["machine"] = ", ".join([f"{cores} CPUs, {run.versions.get('cpu')}", *(run.versions.get("gpus") or [])])

@@ -60,7 +60,7 @@ def _told(run: Run, beside: int, say: Callable[[str], None]) -> dict[str, Any]:
 
         say(f"{run.name}: embedding {len(texts)} utterances that are not in its newest checkpoint")
         try:
-            return AriaShaper(run.config.reward.intentions).embedder.embed(texts)
+            return AriaShaper(run.config.reward.shaper.intentions).embedder.embed(texts)
         except (ValueError, RuntimeError, OSError) as error:
             raise RunFolderError(f"{run.name}: {error}") from error
 
@@ -83,7 +83,7 @@ def _told(run: Run, beside: int, say: Callable[[str], None]) -> dict[str, Any]:
 
 
 def _map(run: Run, meanings: Meanings, room: int) -> dict[str, Any]:
-    return intention_map(meanings, run.config.reward.intentions.aggregate.gamma, room)
+    return intention_map(meanings, run.config.reward.shaper.intentions.aggregate.gamma, room)
 
 
 def _missing(run: Run, meanings: Meanings | None) -> dict[str, str]:
@@ -92,8 +92,8 @@ def _missing(run: Run, meanings: Meanings | None) -> dict[str, str]:
     if meanings is None:
         found["intentions"] = (
             "No space of intentions in the newest checkpoint yet: it is made after "
-            f"reward.intentions.first_fit={run.config.reward.intentions.first_fit} utterances."
-            if run.config.reward.shaper.startswith("aria")
+            f"reward.shaper.intentions.first_fit={run.config.reward.shaper.intentions.first_fit} utterances."
+            if hasattr(run.config.reward.shaper, "intentions")
             else "A run with reward.shaper=aria adds a map of what its utterances meant and were worth."
         )
     if not run.samples:

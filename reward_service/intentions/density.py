@@ -17,7 +17,7 @@ def density_clusters(points: np.ndarray, min_cluster: int, seconds: float) -> np
     try:
         return in_companion(hdbscan, points, min_cluster, seconds=seconds)
     except WorkLost as error:
-        limit = f"reward.intentions.space.density_seconds={seconds:g}"
+        limit = f"reward.shaper.intentions.space.density_seconds={seconds:g}"
         raise ClusteringError(f"{len(points)} points were not clustered: {error} ({limit})") from error
     except Exception as error:
         raise ClusteringError(f"{len(points)} points were not clustered: {type(error).__name__}: {error}") from error

@@ -18,8 +18,8 @@ from reward_service.intentions.density import density_clusters
 from reward_service.intentions.gist import Gist
 from reward_service.intentions.linkage import link, nested_cuts
 from reward_service.intentions.prototypes import centres_of, nearest, principal_axes, project
+from reward_service.intentions.settings import SpaceSettings
 from reward_service.intentions.space import IntentionSpace, features_of
-from reward_service.settings.intentions import SpaceSettings
 
 DENSITY_COMPONENTS = 16  # density means nothing in hundreds of dimensions
 DENSITY_SAMPLE = 20_000  # distinct utterances whose density is looked at

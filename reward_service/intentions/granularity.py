@@ -13,9 +13,9 @@ from dataclasses import replace
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from reward_service.intentions.settings import SpaceSettings
 from reward_service.intentions.space import IntentionSpace
 from reward_service.intentions.trajectory import Turns
-from reward_service.settings.intentions import SpaceSettings
 
 SILHOUETTE_SAMPLE = 2000  # prototypes
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from reward_service.intentions.aggregation import Aggregates, Entry, Groups
-from reward_service.settings.intentions import PoolingSettings
+from reward_service.intentions.settings import PoolingSettings
 
 
 def resolutions(settings: PoolingSettings, levels: Sequence[int], k: int) -> list[tuple[int, int | None]]:

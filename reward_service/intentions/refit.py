@@ -19,11 +19,11 @@ from reward_service.intentions.corpus import Utterance, stacked
 from reward_service.intentions.fit import Utterances, fit_space
 from reward_service.intentions.granularity import with_level
 from reward_service.intentions.matching import UNCHANGED, Change, compare, keep_ids
+from reward_service.intentions.settings import IntentionSettings, SpaceSettings
 from reward_service.intentions.space import IntentionSpace
 from reward_service.intentions.trajectory import Trajectory, Turns
 from reward_service.intentions.version import Version
 from reward_service.intentions.window import Played
-from reward_service.settings.intentions import IntentionSettings, SpaceSettings
 
 EPISODES = 256  # entered at once
 

@@ -16,9 +16,9 @@ from reward_service.intentions.corpus import Utterance, stacked
 from reward_service.intentions.gist import NOTHING, OTHER
 from reward_service.intentions.matching import UNCHANGED
 from reward_service.intentions.pooling import resolutions
+from reward_service.intentions.settings import PoolingSettings
 from reward_service.intentions.space import IntentionSpace
 from reward_service.intentions.window import Game, Window
-from reward_service.settings.intentions import PoolingSettings
 
 ROUNDING = 1e-3  # equal points may seem so far apart, in 32-bit floats
 FIXED = range(OTHER, NOTHING + 1)  # labels that are not clusters: each is its own code

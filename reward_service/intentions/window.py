@@ -15,8 +15,8 @@ import numpy as np
 
 from reward_service.intentions.aggregation import Columns, Entry, Labels
 from reward_service.intentions.pooling import aggregates_for, values_of
+from reward_service.intentions.settings import PoolingSettings
 from reward_service.intentions.trajectory import Trajectory
-from reward_service.settings.intentions import PoolingSettings
 
 Identity = tuple[str, int, int]  # run, number of the ticket, attempt
 Label = Callable[[int, Sequence[int]], np.ndarray]  # (level, codes) -> int64 labels; codes below 0 stay

@@ -19,8 +19,8 @@ from reward_service.intentions.corpus import Embed
 from reward_service.intentions.gist import Gist
 from reward_service.models.examples import Examples
 from reward_service.models.memory import Memory, Texts, Told
-from reward_service.models.model import Reads, RewardModel, check, embedder, of_state, trained
-from reward_service.settings.models import RewardModelSettings
+from reward_service.models.model import RewardModel, of_state, trained
+from reward_service.models.settings import Reads, RewardModelSettings
 
 FEWEST_EPISODES = 10  # in the memory, to train on nine of them
 
@@ -37,7 +37,7 @@ class Estimator:
         embed: Embed | None = None,
     ):
         self.settings, self.reads, self.first, self.every = settings, reads, first, every
-        self.memory = Memory(window, (embed or embedder(settings)) if settings.kind == "embedding" else None)
+        self.memory = Memory(window, None if settings.embed is None else embed or settings.embed)
         self.model: RewardModel | None = None
         self.batches = 0  # shaped so far
         self.checked = False  # that the settings' model can be loaded
@@ -58,7 +58,7 @@ class Estimator:
     def read(self, episodes: Sequence[Episode]) -> tuple[list[Told], dict[Gist, np.ndarray]]:
         """See Memory. The first call refuses a model that could never be trained."""
         if not self.checked:
-            check(self.settings, self.reads)
+            self.settings.check(self.reads)
             self.checked = True
         return self.memory.read(episodes)
 

@@ -13,12 +13,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
-from reward_service.settings.models import Reads, TransformerSettings
+from reward_service.models.settings import Reads
+
+if TYPE_CHECKING:
+    from reward_service.models.transformer import Transformer
 
 FRESH_SPREAD = 0.02  # of weights that the folder does not hold
 
@@ -26,7 +29,7 @@ FRESH_SPREAD = 0.02  # of weights that the folder does not hold
 class Tokens:
     """Texts as token ids, and the ids around them. No text makes special tokens."""
 
-    def __init__(self, settings: TransformerSettings):
+    def __init__(self, settings: Transformer):
         from transformers import AutoTokenizer
 
         self.tokenizer = _loaded(settings, lambda path: AutoTokenizer.from_pretrained(path))
@@ -48,7 +51,7 @@ class Tokens:
 
 
 def load_model(
-    settings: TransformerSettings, reads: Reads, filler: int, generator: torch.Generator, weights: bool
+    settings: Transformer, reads: Reads, filler: int, generator: torch.Generator, weights: bool
 ) -> nn.Module:
     """With the folder's weights, or with none that mean anything."""
     from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
@@ -59,8 +62,7 @@ def load_model(
     longest = getattr(config, "max_position_embeddings", None)
     if longest and longest < settings.max_tokens:
         raise ValueError(
-            f"reward model {settings.path!r} reads at most {longest} tokens: transformer.max_tokens="
-            f"{settings.max_tokens} is more"
+            f"reward model {settings.path!r} reads at most {longest} tokens: max_tokens={settings.max_tokens} is more"
         )
     config.pad_token_id = filler
     if not weights:
@@ -106,7 +108,7 @@ def _causal(model: nn.Module) -> bool:
     return bool(torch.allclose(states[0, 0], states[1, 0], atol=1e-5))
 
 
-def _loaded(settings: TransformerSettings, load: Callable[[str | None], Any]) -> Any:
+def _loaded(settings: Transformer, load: Callable[[str | None], Any]) -> Any:
     try:
         with _quietly():
             return load(settings.path)

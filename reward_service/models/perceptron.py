@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -20,7 +20,9 @@ from torch import nn
 from reward_service.intentions.gist import Gist
 from reward_service.intentions.prototypes import principal_axes, project
 from reward_service.models.memory import Texts
-from reward_service.settings.models import PerceptronSettings
+
+if TYPE_CHECKING:
+    from reward_service.models.embedding import Embedding
 
 
 class Perceptron:
@@ -30,7 +32,7 @@ class Perceptron:
 
     def __init__(
         self,
-        settings: PerceptronSettings,
+        settings: Embedding,
         mean: np.ndarray,
         axes: np.ndarray,
         amounts: Sequence[str],
@@ -52,7 +54,7 @@ class Perceptron:
         nn.init.zeros_(self.net[-1].weight)  # before it has learned anything, every turn is worth the same
 
     @classmethod
-    def fresh(cls, settings: PerceptronSettings, texts: Texts, seed: int) -> Perceptron:
+    def fresh(cls, settings: Embedding, texts: Texts, seed: int) -> Perceptron:
         gists = [gist for game in texts.games for gist in game.gists]
         counts = np.bincount([texts.row[gist] for gist in gists], minlength=len(texts.row))
         mean, axes = principal_axes(texts.embeddings, counts, settings.dimensions)
@@ -105,7 +107,7 @@ class Perceptron:
         }
 
     @classmethod
-    def of_state(cls, settings: PerceptronSettings, state: dict[str, Any]) -> Perceptron:
+    def of_state(cls, settings: Embedding, state: dict[str, Any]) -> Perceptron:
         players = [tuple(player) for player in state["players"]]
         made = cls(settings, state["mean"], state["axes"], state["amounts"], players, seed=0)
         made.net.load_state_dict({name: torch.from_numpy(weight.copy()) for name, weight in state["weights"].items()})

@@ -18,6 +18,7 @@ import torch
 
 from reward_service.models.examples import Examples
 from reward_service.models.memory import Texts
+from reward_service.models.settings import RewardModelSettings
 
 GRADIENT_NORM = 1.0  # longer ones are shortened to it
 
@@ -53,23 +54,15 @@ class Network(Protocol):
     def state(self) -> dict[str, Any]: ...
 
 
-class Course(Protocol):
-    """How a network is trained; a part of its settings."""
-
-    learning_rate: float
-    weight_decay: float
-    batch: int
-    epochs: int
-    steps: int | None
-
-
 def offset_of(examples: Examples) -> float:
     """The value that fits best where all turns have the same one. A network learns the rest."""
     lengths = np.array([len(turns) for turns in examples.turns], np.float64)
     return float((examples.weight * lengths) @ examples.target / ((examples.weight * lengths) @ lengths))
 
 
-def train(network: Network, read: Any, examples: Examples, course: Course, seed: int, limit: TimeLimit) -> float:
+def train(
+    network: Network, read: Any, examples: Examples, course: RewardModelSettings, seed: int, limit: TimeLimit
+) -> float:
     """Returns the offset. The learning rate falls in a straight line to 0."""
     offset = offset_of(examples)
     optimiser = torch.optim.AdamW(

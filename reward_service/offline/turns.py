@@ -19,9 +19,9 @@ import numpy as np
 
 from reward_service.intentions.gist import NOTHING, OTHER
 from reward_service.intentions.pooling import mixed, resolutions
+from reward_service.intentions.settings import PoolingSettings
 from reward_service.offline.coding import SEATS, TURNS
 from reward_service.offline.columns import open_column
-from reward_service.settings.intentions import PoolingSettings
 
 
 class Table(NamedTuple):

@@ -58,7 +58,7 @@ from reward_service.service.requests import (
     request_of,
     shares_of,
 )
-from reward_service.settings.service import StreamSettings
+from reward_service.settings import StreamSettings
 from reward_service.shaper import ShapedRewards, Shaper, frozen
 from reward_service.threads import short_switch_interval
 

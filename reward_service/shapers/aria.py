@@ -29,9 +29,10 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from envs.episode import Episode
 from envs.settings import GameSettings
@@ -42,14 +43,13 @@ from reward_service.intentions.gist import Gist
 from reward_service.intentions.matching import Change
 from reward_service.intentions.reading import EpisodeRefused, Reading, check, read
 from reward_service.intentions.refit import Snapshot, fit, next_version
+from reward_service.intentions.settings import IntentionSettings
 from reward_service.intentions.space import IntentionSpace
 from reward_service.intentions.stored import packed, unpacked
 from reward_service.intentions.trajectory import Trajectory
 from reward_service.intentions.version import Since, Version
 from reward_service.intentions.window import Game, Identity, Played, Window
-from reward_service.settings.intentions import IntentionSettings
-from reward_service.settings.rewards import RewardSettings
-from reward_service.shaper import ShapedRewards
+from reward_service.shaper import ShapedRewards, ShaperSettings
 from reward_service.threads import short_switch_interval
 
 REMEMBERED_WINDOWS = 8  # an episode sent again within so many windows is known
@@ -58,11 +58,33 @@ CATCH_UP_EPISODES = 16  # few enough to be left for `publish`
 CATCH_UP_ROUNDS = 8  # each on what came during the one before
 
 
+class Aria(ShaperSettings):
+    """The mean return of all turns that mean the same in the same situation."""
+
+    gives: Literal["advantage", "outcome"] = Field(
+        "advantage",
+        description="advantage: what intentions say a turn is worth; outcome: the game's result at a seat's last turn, "
+        "for credit methods that only compare turns with equal label histories",
+    )
+    intentions: IntentionSettings = Field(default_factory=IntentionSettings)
+
+    def make(self, game: GameSettings) -> AriaShaper:
+        return AriaShaper(self.intentions, gives=self.gives)
+
+    @property
+    def gives_advantages(self) -> bool:
+        return self.gives == "advantage"
+
+    @property
+    def gives_labels(self) -> bool:
+        return self.gives == "outcome"
+
+
 class AriaShaper:
     """`embed`: texts to unit rows; by default what the settings name."""
 
-    def __init__(self, settings: IntentionSettings | None = None, embed: Embed | None = None):
-        self.settings = settings or IntentionSettings()
+    def __init__(self, settings: IntentionSettings | None = None, embed: Embed | None = None, gives: str = "advantage"):
+        self.settings, self.gives = settings or IntentionSettings(), gives
         self.embedder = Embedder(self._encoder, self.settings.embedding.cached)
         self._embed = embed or self.embedder.embed
         self._lock = threading.RLock()
@@ -77,12 +99,8 @@ class AriaShaper:
         if endpoint := self.settings.embedding.endpoint:
             from envs.text.embedding_endpoint import EndpointEncoder
 
-            return EndpointEncoder("reward.intentions.embedding.endpoint", endpoint)
+            return EndpointEncoder("reward.shaper.intentions.embedding.endpoint", endpoint)
         return LocalEncoder(self.settings.model)
-
-    @classmethod
-    def made(cls, settings: RewardSettings, game: GameSettings) -> AriaShaper:
-        return cls(settings.intentions)
 
     @property
     def space(self) -> IntentionSpace | None:
@@ -169,7 +187,7 @@ class AriaShaper:
         self.now.forget(self.corpus.forget(_codes(played[:2] for played in expired)))
 
     def _shaped(self, latest: Sequence[Played]) -> list[ShapedRewards]:
-        outcome = self.settings.gives == "outcome"
+        outcome = self.gives == "outcome"
         values = self.window.paid(latest) if outcome else self.window.values(latest)
         return [
             ShapedRewards(

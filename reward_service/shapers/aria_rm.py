@@ -25,21 +25,45 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from pydantic import Field
 
 from envs.episode import Episode
 from envs.settings import GameSettings
 from reward_service.intentions.corpus import Embed
 from reward_service.intentions.pooling import values_of
+from reward_service.intentions.settings import IntentionSettings
 from reward_service.intentions.space import IntentionSpace
 from reward_service.models.estimator import Estimator
 from reward_service.models.examples import by_turn
 from reward_service.models.memory import Texts
 from reward_service.models.model import RewardModel
-from reward_service.settings.intentions import IntentionSettings
-from reward_service.settings.models import AriaRmSettings
-from reward_service.settings.rewards import RewardSettings
-from reward_service.shaper import ShapedRewards
+from reward_service.models.settings import REWARD_MODELS, AnyRewardModel
+from reward_service.shaper import ShapedRewards, ShaperSettings
 from reward_service.shapers.aria import AriaShaper
+
+
+class AriaRm(ShaperSettings):
+    """ARIA's reward model: it learns the aggregated rewards and values fresh utterances."""
+
+    intentions: IntentionSettings = Field(default_factory=IntentionSettings)
+    model: AnyRewardModel = Field(
+        default_factory=lambda: REWARD_MODELS.make(REWARD_MODELS.default), description="what values a turn"
+    )
+    first: int = Field(10, ge=1, description="updates before the first model is trained")
+    every: int = Field(50, ge=1, description="updates from one training to the next")
+    middle: float = Field(0.5, description="an aggregated reward near this tells little")
+    middle_width: float = Field(0.05, ge=0, description="nearer than this to `middle`: weight `middle_weight`")
+    middle_weight: float = Field(0.5, gt=0, description="weight of such a turn in the squared error")
+    low: float = Field(0.01, description="an aggregated reward below this has weight `edge_weight`")
+    high: float = Field(0.8, description="an aggregated reward above this has weight `edge_weight`")
+    edge_weight: float = Field(2.0, gt=0, description="weight of such a turn in the squared error; of all others, 1")
+
+    def make(self, game: GameSettings) -> AriaRmShaper:
+        return AriaRmShaper(self)
+
+    @property
+    def gives_advantages(self) -> bool:
+        return True
 
 
 class AriaRmShaper:
@@ -48,22 +72,17 @@ class AriaRmShaper:
 
     def __init__(
         self,
-        settings: AriaRmSettings | None = None,
-        intentions: IntentionSettings | None = None,
+        settings: AriaRm | None = None,
         embed: Embed | None = None,
     ):
-        self.settings = settings or AriaRmSettings()
-        self.aria = AriaShaper(intentions, embed)
+        self.settings = settings or AriaRm()
+        self.aria = AriaShaper(self.settings.intentions, embed)
         every, window = self.settings.every, self.aria.settings.aggregate.window
         self.estimator = Estimator(
             self.settings.model, "turn", first=self.settings.first, every=every, window=window, embed=embed
         )
         self._lock = threading.RLock()
         self._model_next = False  # where space and model are both due
-
-    @classmethod
-    def made(cls, settings: RewardSettings, game: GameSettings) -> AriaRmShaper:
-        return cls(settings.aria_rm, settings.intentions)
 
     @property
     def version(self) -> int:
@@ -169,7 +188,7 @@ class AriaRmShaper:
             self._model_next = state["model_next"]
 
 
-def weights_of(targets: np.ndarray, settings: AriaRmSettings) -> np.ndarray:
+def weights_of(targets: np.ndarray, settings: AriaRm) -> np.ndarray:
     """float64: of each turn in the squared error, by its aggregated reward."""
     near = np.abs(targets - settings.middle) < settings.middle_width
     edge = (targets < settings.low) | (targets > settings.high)

@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from pydantic import Field
 
 from envs.episode import Episode
 from envs.settings import GameSettings
@@ -29,26 +30,39 @@ from reward_service.models.estimator import Estimator
 from reward_service.models.examples import by_game
 from reward_service.models.memory import Texts
 from reward_service.models.model import RewardModel
+from reward_service.models.settings import REWARD_MODELS, AnyRewardModel
 from reward_service.models.texts import SeatGame
-from reward_service.settings.models import SpaSettings
-from reward_service.settings.rewards import RewardSettings
-from reward_service.shaper import ShapedRewards
+from reward_service.shaper import ShapedRewards, ShaperSettings
+
+
+class Spa(ShaperSettings):
+    """Stepwise progress attribution: what each turn contributed to the outcome."""
+
+    model: AnyRewardModel = Field(
+        default_factory=lambda: REWARD_MODELS.make(REWARD_MODELS.default), description="what values a turn"
+    )
+    window: int = Field(1024, ge=1, description="episodes that the estimator is trained on, the latest ones")
+    first: int = Field(4, ge=1, description="updates before the first estimator is trained")
+    every: int = Field(10, ge=1, description="updates from one training to the next")
+    grounding: float = Field(0.5, ge=0, description="reward of a turn that the game could execute, beside its progress")
+    matched: bool = Field(
+        False, description="spread what an episode's progress lacks of its outcome over its turns, equally"
+    )
+
+    def make(self, game: GameSettings) -> SpaShaper:
+        return SpaShaper(self)
 
 
 class SpaShaper:
     """`embed`: texts to unit rows; by default the sentence-transformers model of the settings."""
 
-    def __init__(self, settings: SpaSettings | None = None, embed: Embed | None = None):
-        self.settings = settings or SpaSettings()
+    def __init__(self, settings: Spa | None = None, embed: Embed | None = None):
+        self.settings = settings or Spa()
         every, window = self.settings.every, self.settings.window
         self.estimator = Estimator(
             self.settings.model, "game", first=self.settings.first, every=every, window=window, embed=embed
         )
         self._lock = threading.RLock()
-
-    @classmethod
-    def made(cls, settings: RewardSettings, game: GameSettings) -> SpaShaper:
-        return cls(settings.spa)
 
     @property
     def version(self) -> int:

@@ -13,8 +13,7 @@ from benchmarks.stages import stages_of
 from envs.settings import GameSettings
 from learners.batch.trajectories import collect
 from learners.model import attention
-from reward_service import make_shaper
-from reward_service.settings.rewards import RewardSettings
+from reward_service.settings import RewardSettings
 from tests.support.engines import shared_engine
 
 
@@ -76,7 +75,7 @@ def test_bare_vllm_makes_as_many_tokens_but_its_own(recorded):
 def test_packed_and_padded_bare_loops_have_the_same_gradient(recorded, tiny_model):
     config, engine, episodes, chains = recorded
     settings = config.learner.model_copy(update={"tokens_per_micro_batch": 512})
-    packs = packs_of(collect(episodes, make_shaper(RewardSettings(), GameSettings()).shape(episodes)), settings)
+    packs = packs_of(collect(episodes, RewardSettings().shaper.make(GameSettings()).shape(episodes)), settings)
     for number, pack in enumerate(packs):  # an untrained policy never wins, so its own advantages are zero
         pack.advantages = torch.randn(len(pack.targets), generator=torch.Generator().manual_seed(number)).numpy()
     assert len(packs) > 1 and len(packs[0].lengths) > 1

@@ -166,13 +166,13 @@ def test_what_is_done_is_not_done_again(work, capsys):
 
 
 def test_a_setting_makes_stale_what_depends_on_it_and_says_which(work):
-    found = state(work, "reward.intentions.space.method=average")
+    found = state(work, "reward.shaper.intentions.space.method=average")
     assert found["embed"] == "done"
-    assert found["cluster"] == 'to be done again: reward.intentions.space.method was "ward", is "average"'
+    assert found["cluster"] == 'to be done again: reward.shaper.intentions.space.method was "ward", is "average"'
     assert found["choose"] == "done, and again if cluster comes out different"
-    assert state(work, "reward.intentions.aggregate.baseline=history")["label"] == "done"
-    again = state(work, "reward.intentions.aggregate.gamma=0.5")
-    assert again["choose"].endswith("reward.intentions.aggregate.gamma was 0.95, is 0.5")
+    assert state(work, "reward.shaper.intentions.aggregate.baseline=history")["label"] == "done"
+    again = state(work, "reward.shaper.intentions.aggregate.gamma=0.5")
+    assert again["choose"].endswith("reward.shaper.intentions.aggregate.gamma was 0.95, is 0.5")
 
 
 def test_where_and_how_fast_changes_no_stage(work):

@@ -228,7 +228,7 @@ def test_every_setting_says_what_it_means():
 
 
 def test_an_annotating_rule_is_the_games_own():
-    with pytest.raises(ConfigError, match="reward.oni.annotator=rule: bargaining has no rule `helpful`"):
+    with pytest.raises(ConfigError, match="reward.shaper.annotator=rule: bargaining has no rule `helpful`"):
         load_recipe(None, ["reward.shaper=oni", "game.name=bargaining"])
     load_recipe(None, ["reward.shaper=oni", "game.name=virtualhome"])
 
@@ -239,6 +239,6 @@ def test_credit_that_clashes_with_the_rest_is_refused():
     for shaper in ("aria", "aria_rm", "regressed"):
         with pytest.raises(ConfigError, match=f"reward.shaper={shaper} gives advantages"):
             load_recipe(None, ["learner.credit.method=poad", f"reward.shaper={shaper}"])
-    with pytest.raises(ConfigError, match="goes with .*=reinforce, or with reward.regressed.gives=outcome"):
+    with pytest.raises(ConfigError, match="goes with .*=reinforce, or with reward.shaper.gives=outcome"):
         load_recipe(None, ["learner.credit.method=poad", "reward.shaper=regressed"])
-    load_recipe(None, ["learner.credit.method=poad", "reward.shaper=regressed", "reward.regressed.gives=outcome"])
+    load_recipe(None, ["learner.credit.method=poad", "reward.shaper=regressed", "reward.shaper.gives=outcome"])

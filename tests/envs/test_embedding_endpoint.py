@@ -14,7 +14,7 @@ from envs.episode import Episode, Ticket, Turn
 from envs.text.chat import EndpointError
 from envs.text.embedding import Embedder, EmbeddingEndpointSettings, embed
 from envs.text.embedding_endpoint import EndpointEncoder
-from reward_service.settings.intentions import EmbeddingSettings, IntentionSettings
+from reward_service.intentions.settings import EmbeddingSettings, IntentionSettings
 from reward_service.shapers.aria import AriaShaper
 
 TEXTS = ["is it alive?", "does it live?", "can you eat it?", "\u00e9", ""]
@@ -181,7 +181,7 @@ def test_a_shaper_embeds_by_an_endpoint_each_text_once_and_counts(server):
     }
     before = aria.state()
     server.faults = [500]
-    with pytest.raises(EndpointError, match=r"^reward.intentions.embedding.endpoint at http"):
+    with pytest.raises(EndpointError, match=r"^reward.shaper.intentions.embedding.endpoint at http"):
         aria.shape([episode(3, "is it new?")])
     assert aria.state() == before and aria.metrics()["intentions/embedding/failures"] == 1
     assert len(aria.shape([episode(3, "is it new?")])) == 1

@@ -30,15 +30,15 @@ from envs.episode import Episode, Ticket, Turn, TurnTokens
 from learners.batch.crediting import assign_credit
 from learners.batch.trajectories import collect
 from learners.credit.method import CREDIT
-from reward_service.settings.intentions import IntentionSettings, PoolingSettings
+from reward_service.intentions.settings import IntentionSettings, PoolingSettings
 from reward_service.shapers.aria import AriaShaper
 from tests.reward_service.test_aria import embed
 from tests.support.glee_games import earned, new, play, say
 
 
-def shaper(gamma: float = 0.95, **options) -> AriaShaper:
+def shaper(gamma: float = 0.95, gives: str = "advantage", **options) -> AriaShaper:
     aggregate = PoolingSettings(gamma=gamma)
-    return AriaShaper(IntentionSettings(**({"first_fit": 10**6} | options), aggregate=aggregate), embed)
+    return AriaShaper(IntentionSettings(**({"first_fit": 10**6} | options), aggregate=aggregate), embed, gives)
 
 
 def talk(lengths: list[int], outcome: float, number: int = 0) -> Episode:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from reward_service.intentions.aggregation import Aggregates
 from reward_service.intentions.gist import NOTHING, YES
 from reward_service.intentions.pooling import resolutions
+from reward_service.intentions.settings import PoolingSettings
 from reward_service.intentions.trajectory import Trajectory, turn_returns
 from reward_service.intentions.window import Window
-from reward_service.settings.intentions import PoolingSettings
 
 GAMMA = 0.95
 PLAYERS = (("haggle", "alice"), ("haggle", "bob"), ("quiz", "alice"))

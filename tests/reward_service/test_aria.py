@@ -13,7 +13,7 @@ import pytest
 
 from envs.episode import Episode, Ticket, Turn
 from reward_service.intentions.reading import EpisodeRefused
-from reward_service.settings.intentions import IntentionSettings, PoolingSettings, SpaceSettings
+from reward_service.intentions.settings import IntentionSettings, PoolingSettings, SpaceSettings
 from reward_service.shaper import Shaper
 from reward_service.shapers.aria import AriaShaper
 

@@ -8,16 +8,16 @@ import pytest
 from envs.episode import Episode
 from reward_service.desk import RewardDesk
 from reward_service.intentions.reading import EpisodeRefused
+from reward_service.intentions.settings import IntentionSettings, PoolingSettings, SpaceSettings
 from reward_service.intentions.space import IntentionSpace
 from reward_service.intentions.trajectory import turn_returns
+from reward_service.models.embedding import Embedding
 from reward_service.models.examples import Examples, held_out_games, measures
 from reward_service.models.model import RewardModel
 from reward_service.models.training import TimeLimit, offset_of, train
 from reward_service.service.storage import read_state, write_state
-from reward_service.settings.intentions import IntentionSettings, PoolingSettings, SpaceSettings
-from reward_service.settings.models import AriaRmSettings, RewardModelSettings
 from reward_service.shapers.aria import AriaShaper
-from reward_service.shapers.aria_rm import AriaRmShaper, weights_of
+from reward_service.shapers.aria_rm import AriaRm, AriaRmShaper, weights_of
 from tests.support.valued_games import WORTH, batch, embed, episode, plain, same, shaped_by, worth_of
 
 ALL_TIME = {"reward_model/training_seconds"}
@@ -30,7 +30,7 @@ def intentions(**options) -> IntentionSettings:
 
 
 def shaper(space: dict | None = None, **options) -> AriaRmShaper:
-    return AriaRmShaper(AriaRmSettings(**({"first": 1, "every": 1} | options)), intentions(**(space or {})), embed)
+    return AriaRmShaper(AriaRm(**({"first": 1, "every": 1} | options), intentions=intentions(**(space or {}))), embed)
 
 
 def taught(count: int = 320, **options) -> AriaRmShaper:
@@ -49,8 +49,8 @@ def flat(shaped) -> np.ndarray:
 
 def test_a_turn_weighs_what_its_aggregated_reward_tells():
     targets = np.array([-0.1, 0.0, 0.0099, 0.01, 0.3, 0.449, 0.451, 0.5, 0.549, 0.551, 0.8, 0.81, 1.0])
-    assert weights_of(targets, AriaRmSettings()).tolist() == [2, 2, 2, 1, 1, 1, 0.5, 0.5, 0.5, 1, 1, 2, 2]
-    own = AriaRmSettings(middle=0.2, middle_width=0.15, middle_weight=0.25, low=0.0, high=0.5, edge_weight=3.0)
+    assert weights_of(targets, AriaRm()).tolist() == [2, 2, 2, 1, 1, 1, 0.5, 0.5, 0.5, 1, 1, 2, 2]
+    own = AriaRm(middle=0.2, middle_width=0.15, middle_weight=0.25, low=0.0, high=0.5, edge_weight=3.0)
     assert weights_of(np.array([-0.1, 0.0, 0.1, 0.4, 0.6]), own).tolist() == [3, 1, 0.25, 1, 3]
 
 
@@ -93,9 +93,7 @@ def test_the_error_is_weighted():
 
     examples = Examples(list(np.arange(4)[:, None]), np.array([0.0, 1.0, 1.0, 0.0]), np.array([1.0, 2.0, 0.5, 0.5]))
     network = Same()
-    course = RewardModelSettings().embedding.model_copy(
-        update={"learning_rate": 0.1, "weight_decay": 0.0, "steps": 100, "epochs": 100}
-    )
+    course = Embedding().model_copy(update={"learning_rate": 0.1, "weight_decay": 0.0, "steps": 100, "epochs": 100})
     offset = train(network, None, examples, course, 0, TimeLimit(60))
     assert offset == pytest.approx(2.5 / 4) and network.worth.item() + offset == pytest.approx(2.5 / 4, abs=0.01)
 
@@ -200,7 +198,7 @@ def test_the_order_of_a_batch_changes_nothing():
 def test_saved_and_restored_is_as_never_stopped(tmp_path):
     def desk() -> RewardDesk:
         space = {"refit": "beside", "growth": 0.2, "aggregate": {"window": 40}}
-        made = shaper(space=space, every=2, model={"embedding": {"steps": 20}})
+        made = shaper(space=space, every=2, model={"steps": 20})
         return RewardDesk(made, steady=True, refit_seconds=60)
 
     straight, stopped = desk(), desk()

@@ -10,7 +10,7 @@ from envs.text.embedding import embed
 from reward_service.intentions.fit import Utterances, fit_space
 from reward_service.intentions.gist import Gist
 from reward_service.intentions.matching import compare
-from reward_service.settings.intentions import IntentionSettings, SpaceSettings
+from reward_service.intentions.settings import IntentionSettings, SpaceSettings
 from reward_service.shapers.aria import AriaShaper
 
 

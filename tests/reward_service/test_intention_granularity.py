@@ -14,8 +14,8 @@ from sklearn.metrics import silhouette_score
 from reward_service.intentions.fit import Utterances, fit_space
 from reward_service.intentions.gist import NOTHING, YES, Gist
 from reward_service.intentions.granularity import settled_level, silhouettes, split_scores, with_level
+from reward_service.intentions.settings import SpaceSettings
 from reward_service.intentions.trajectory import Trajectory, Turns
-from reward_service.settings.intentions import SpaceSettings
 
 CODES = 6
 PLAYERS = (("haggle", "me"), ("haggle", "you"), ("quiz", "me"))

@@ -15,7 +15,7 @@ from sklearn.metrics import adjusted_rand_score
 from reward_service.intentions.fit import Utterances, fit_space
 from reward_service.intentions.gist import Gist
 from reward_service.intentions.matching import compare, keep_ids
-from reward_service.settings.intentions import SpaceSettings
+from reward_service.intentions.settings import SpaceSettings
 
 SETTINGS = SpaceSettings(max_k=12)
 

@@ -16,8 +16,8 @@ from reward_service.intentions.gist import Gist
 from reward_service.intentions.linkage import link, nested_cuts
 from reward_service.intentions.matching import compare
 from reward_service.intentions.prototypes import centres_of, nearest, principal_axes, project, surely_nearest
+from reward_service.intentions.settings import SpaceSettings
 from reward_service.intentions.space import ARRAYS, IntentionSpace
-from reward_service.settings.intentions import SpaceSettings
 
 METHODS = ("average", "ward")
 
@@ -90,7 +90,7 @@ def test_the_nearest_prototype_does_not_depend_on_who_else_is_asked_about():
 
 def test_density_clustering_has_a_limit_of_time():
     points, _ = mixture(200, 4)
-    with pytest.raises(ClusteringError, match=r"200 points .* hdbscan took more than 1e-06 s .reward.intentions.space"):
+    with pytest.raises(ClusteringError, match=r"200 points .* hdbscan took more than 1e-06 s .reward.shaper.int"):
         fit_space(said(points), SpaceSettings(method="hdbscan", density_seconds=1e-6))
     with pytest.raises(ClusteringError, match="3 points were not clustered: ValueError: Min samples"):
         density_clusters(points[:3], -1, 60)

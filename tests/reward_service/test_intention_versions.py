@@ -175,7 +175,7 @@ def test_anchors_do_not_depend_on_what_was_before():
 
 
 def test_outcomes_may_be_given_in_place_of_advantages():
-    one, two = AriaShaper(settings(), embed), AriaShaper(settings(gives="outcome"), embed)
+    one, two = AriaShaper(settings(), embed), AriaShaper(settings(), embed, "outcome")
     for advantage, outcome in zip(one.shape(batch(0, 30)), two.shape(batch(0, 30)), strict=True):
         assert (advantage.kind, outcome.kind) == ("advantage", "reward")
         paid = episode(outcome.number).outcome[outcome.seat]
@@ -192,7 +192,7 @@ def test_gigpo_compares_turns_with_equal_label_histories():
         turns = [Turn("me", "policy", "go on", text, tokens=tokens(2)) for text in texts]
         ticket = Ticket("run", "parrot", number, 5, (("me", "policy"),))
         episodes.append(Episode(ticket, turns, {"me": outcome}, True))
-    aria = AriaShaper(settings(gives="outcome", observations="none", first_fit=1, space={"k": 4}), embed)
+    aria = AriaShaper(settings(observations="none", first_fit=1, space={"k": 4}), embed, "outcome")
     trajectories = collect(episodes, aria.shape(episodes))
     anchors = label_anchors(trajectories)
     assert anchors.tolist() == [0, 1, 0, 1, 0, 2] * 2

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from reward_service.intentions.gist import NOTHING, YES, Gist
 from reward_service.intentions.reading import Reading
+from reward_service.intentions.settings import PoolingSettings
 from reward_service.intentions.trajectory import Trajectory, Turns
 from reward_service.offline.coding import Coding
 from reward_service.offline.columns import Column, open_column
 from reward_service.offline.turns import CodedTurns, figures, worth
-from reward_service.settings.intentions import PoolingSettings
 from tests.support.offline_games import BARGAINING, KNOWN, QUESTIONS, lone, offline, one_hot, pair, rows, write
 
-EACH_ITS_OWN = ("reward.intentions.space.granularity=fixed", "reward.intentions.space.k=100")
-AS_PUBLISHED = ("reward.intentions.aggregate.baseline=none",)
+EACH_ITS_OWN = ("reward.shaper.intentions.space.granularity=fixed", "reward.shaper.intentions.space.k=100")
+AS_PUBLISHED = ("reward.shaper.intentions.aggregate.baseline=none",)
 
 
 def test_the_known_values_come_out_of_the_files(tmp_path):

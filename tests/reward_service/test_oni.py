@@ -11,8 +11,8 @@ from envs.registry import make_game
 from envs.settings import GameSettings
 from reward_service.desk import RewardDesk, name_of
 from reward_service.service.storage import read_state, write_state
-from reward_service.settings.oni import OniSettings
 from reward_service.shaper import ShapedRewards
+from reward_service.shapers.oni import Oni
 from reward_service.shapers.oni.annotator import COMPARISON, HELPFULNESS, Failed, RuleAnnotator, verdict
 from reward_service.shapers.oni.shaper import OniShaper
 from tests.support.oni_games import BAD, GAME, GOOD, Answering, batch, figures, shaped, shaper_with, telling
@@ -80,8 +80,8 @@ def test_a_rule_that_cannot_answer_is_counted_and_a_game_without_one_is_named():
     rule.rule = lambda caption: {"a": 2.0, "b": None, "c": 1 / 2}[caption]
     verdicts = rule.annotate([("a",), ("b",), ("c",), ("d",)])
     assert verdicts == [Failed("not_from_0_to_1"), Failed("not_from_0_to_1"), 0.5, Failed("rule_raised")]
-    shaper = OniShaper(OniSettings(), GameSettings(name="parrot"))
-    with pytest.raises(ValueError, match="reward.oni.annotator=rule: game 'parrot' has no method `helpful`"):
+    shaper = OniShaper(Oni(), GameSettings(name="parrot"))
+    with pytest.raises(ValueError, match="reward.shaper.annotator=rule: game 'parrot' has no method `helpful`"):
         shaper.shape([telling(0, GOOD)])
     assert not shaper.queue.counts["seen"]
 
@@ -178,7 +178,7 @@ def test_answers_that_are_forgotten_are_asked_for_again():
 
 @pytest.mark.parametrize("model", MODELS)
 def test_each_model_learns_what_helps(model):
-    desk = RewardDesk(OniShaper(OniSettings(model=model), GAME), steady=True)
+    desk = RewardDesk(OniShaper(Oni(model=model), GAME), steady=True)
     for number in range(2):
         shaped(desk, number, batch(number))
     episodes = batch(2)
@@ -220,7 +220,7 @@ def bytes_of(rewards: list[ShapedRewards]) -> bytes:
 def test_the_same_games_pay_the_same_bytes_whatever_came_first_and_across_a_restart(model, tmp_path):
     from envs.text.embedding import embedder
 
-    settings = OniSettings(model=model, queue={"batch": 1, "batches": 2}, distil={"until": 9})
+    settings = Oni(model=model, queue={"batch": 1, "batches": 2}, distil={"until": 9})
     batches = [batch(number, 4) for number in range(5)]
     answers, states = [], []
     for attempt in range(2):
@@ -247,7 +247,7 @@ def test_a_caption_is_embedded_alike_in_whatever_company():
     """In one batch with longer texts its row would differ by rounding, and with it rewards from run to run."""
     from envs.text.embedding import embed, embedder
 
-    shaper, rows = OniShaper(OniSettings(), GAME), []
+    shaper, rows = OniShaper(Oni(), GAME), []
     for company in ((), ("the agent looks around " * 9, BAD, "a word"), (BAD, BAD + ", which cannot be done")):
         embedder(None).rows.clear()
         shaper.prepare(telling(0, GOOD, *company))
@@ -257,8 +257,8 @@ def test_a_caption_is_embedded_alike_in_whatever_company():
 
 def test_a_state_of_another_model_is_refused():
     shaper = shaper_with(Answering())
-    with pytest.raises(ValueError, match="of reward.oni.model=ranking, not of retrieval"):
-        shaper.restore(OniShaper(OniSettings(model="ranking"), GAME, Answering()).state())
+    with pytest.raises(ValueError, match="of reward.shaper.model=ranking, not of retrieval"):
+        shaper.restore(OniShaper(Oni(model="ranking"), GAME, Answering()).state())
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_a_state_of_another_model_is_refused():
 )
 def test_settings_that_make_no_sense_are_refused(settings, problem):
     with pytest.raises(ValidationError) as refused:
-        OniSettings(**settings)
+        Oni(**settings)
     assert problem in str(refused.value)
 
 

@@ -17,8 +17,9 @@ import pytest
 from cluster.commands.cli import main
 from envs.settings import GameSettings
 from reward_service.desk import RewardDesk, name_of
-from reward_service.settings.oni import AnnotatorEndpoint, OniSettings
+from reward_service.shapers.oni import Oni
 from reward_service.shapers.oni.annotator import EndpointAnnotator, Failed, goal_of
+from reward_service.shapers.oni.settings import AnnotatorEndpoint
 from reward_service.shapers.oni.shaper import OniShaper
 from tests.support.oni_games import telling
 from tests.support.runs import ROOT
@@ -88,9 +89,7 @@ def test_a_served_model_annotates_until_it_is_killed_and_nobody_stops_for_that(c
         **{"url": url, "model": Path(tiny_model).name, "key_variable": KEY, "parallel": 4, "retries": 0},
         **{"constrained": True, "body": {"logit_bias": choosing(tiny_model)}, "timeout_seconds": 60},
     }
-    settings = OniSettings(
-        model="retrieval", annotator="endpoint", endpoint=endpoint, queue={"batch": 4, "attempts": 2}
-    )
+    settings = Oni(model="retrieval", annotator="endpoint", endpoint=endpoint, queue={"batch": 4, "attempts": 2})
     desk = RewardDesk(OniShaper(settings, TWENTY), steady=True)
 
     def shape(number: int, *captions: str):
@@ -182,6 +181,6 @@ def test_a_server_that_says_nothing_is_a_counted_failure():
 def test_a_key_that_is_not_there_is_named_with_the_first_batch(monkeypatch):
     monkeypatch.delenv("NO_SUCH_KEY", raising=False)
     endpoint = {"url": "http://127.0.0.1:9/v1", "model": "m", "key_variable": "NO_SUCH_KEY"}
-    shaper = OniShaper(OniSettings(annotator="endpoint", endpoint=endpoint), TWENTY)
-    with pytest.raises(ValueError, match="reward.oni.endpoint.key_variable=NO_SUCH_KEY: that environment variable"):
+    shaper = OniShaper(Oni(annotator="endpoint", endpoint=endpoint), TWENTY)
+    with pytest.raises(ValueError, match="reward.shaper.endpoint.key_variable=NO_SUCH_KEY: that environment variable"):
         shaper.shape([telling(0, "a")])

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reward_service.settings.oni import DistilSettings, OniSettings
+from reward_service.shapers.oni import Oni
 from reward_service.shapers.oni.labels import Comparisons, Labels
 from reward_service.shapers.oni.models import Answers, Running, Scorer
+from reward_service.shapers.oni.settings import DistilSettings
 from reward_service.shapers.oni.shaper import OniShaper
 from tests.support.oni_games import BAD, GAME, GOOD, Answering, telling
 
@@ -49,7 +50,7 @@ def test_ties_pull_scores_together_and_preferences_apart():
 
 def test_values_are_normalised_and_only_then_thresholded():
     """All raw scores lie far above the threshold of one deviation; few normalised ones do."""
-    shaper = OniShaper(OniSettings(model="ranking", threshold=1.0, beta=0), GAME, Answering())
+    shaper = OniShaper(Oni(model="ranking", threshold=1.0, beta=0), GAME, Answering())
     told = [f"{GOOD} {number}" for number in range(4)] + [f"{BAD} {number}" for number in range(8)]
     w1, b1, w2, b2 = Scorer.fresh(384, shaper.settings.distil).weights
     shaper.scorer = Scorer((w1, b1, 5 * w2, b2 + 100), (), ())

@@ -12,7 +12,7 @@ from envs.episode import Episode, Ticket, Turn
 from reward_service.intentions.gist import NO, YES, Gist
 from reward_service.intentions.reading import EpisodeRefused, Reading
 from reward_service.service.storage import read_state, write_state
-from reward_service.settings.regressed import RegressedSettings
+from reward_service.shapers.regressed import Regressed
 from reward_service.shapers.regressed.features import Axes, features
 from reward_service.shapers.regressed.ridge import PastRidge
 from reward_service.shapers.regressed.shaper import RegressedShaper, by_turn
@@ -118,7 +118,7 @@ def test_amounts_and_repetitions_are_told_apart():
 
 
 def test_the_first_batch_is_measured_against_the_mean_of_its_turn():
-    shaper = RegressedShaper(RegressedSettings(trace=1.0, gamma=0.5), embed)
+    shaper = RegressedShaper(Regressed(trace=1.0, gamma=0.5), embed)
     worth = [each.rewards for each in shaper.shape([played(0, ["1 0", "2 0"], 1.0), played(1, ["3 0"], 0.0)])]
     # returns .5, 1 and 0; means .25 at the first turn, 1 at the second
     np.testing.assert_allclose(worth[0], [0.25, 0.0])
@@ -144,7 +144,7 @@ def batch(number: int, size: int = 48, turns: int = 4) -> tuple[list[Episode], n
     return episodes, np.concatenate(truth)
 
 
-def agreement(settings: RegressedSettings, batches: int = 8) -> float:
+def agreement(settings: Regressed, batches: int = 8) -> float:
     """Correlation of advantages with the truth, over the later batches."""
     shaper, found, wanted = RegressedShaper(settings, embed), [], []
     for number in range(batches):
@@ -157,7 +157,7 @@ def agreement(settings: RegressedSettings, batches: int = 8) -> float:
 
 
 def test_what_was_meant_tells_more_than_what_came_of_it():
-    plain = RegressedSettings(own=1.0, components=8, trace=1.0)
+    plain = Regressed(own=1.0, components=8, trace=1.0)
     alone, mixed, foreseen = (agreement(plain.model_copy(update={"own": own})) for own in (1.0, 0.5, 0.0))
     assert alone < mixed < foreseen
     assert foreseen > alone + 0.2
@@ -167,7 +167,7 @@ def test_no_turn_is_valued_by_what_its_own_batch_came_to():
     """Another outcome for one game changes that game's turns, and nobody else's."""
     found = []
     for outcome in (0.0, 1.0):
-        shaper = RegressedShaper(RegressedSettings(components=8), embed)
+        shaper = RegressedShaper(Regressed(components=8), embed)
         for number in range(3):
             shaper.shape(batch(number)[0])
         episodes, _ = batch(3)
@@ -179,11 +179,11 @@ def test_no_turn_is_valued_by_what_its_own_batch_came_to():
 
 
 def test_restored_is_as_never_stopped(tmp_path):
-    shaper = RegressedShaper(RegressedSettings(components=8), embed)
+    shaper = RegressedShaper(Regressed(components=8), embed)
     for number in range(3):
         shaper.shape(batch(number)[0])
     write_state(tmp_path, shaper.state())
-    other = RegressedShaper(RegressedSettings(components=8), embed)
+    other = RegressedShaper(Regressed(components=8), embed)
     other.restore(read_state(tmp_path))
     for number in (3, 4):
         for one, two in zip(shaper.shape(batch(number)[0]), other.shape(batch(number)[0]), strict=True):
@@ -193,7 +193,7 @@ def test_restored_is_as_never_stopped(tmp_path):
 
 
 def test_a_refused_episode_changes_nothing_and_is_counted():
-    shaper, other = (RegressedShaper(RegressedSettings(components=8), embed) for _ in range(2))
+    shaper, other = (RegressedShaper(Regressed(components=8), embed) for _ in range(2))
     for each in (shaper, other):
         each.shape(batch(0)[0])
     with pytest.raises(EpisodeRefused, match="not a number"):
@@ -205,7 +205,7 @@ def test_a_refused_episode_changes_nothing_and_is_counted():
 
 def test_beside_a_critic_of_the_learner_the_mixture_is_the_same():
     """Its advantages put in the place of the shaper's own give what gives=advantage gives, over `own`."""
-    chosen = RegressedSettings(components=8, own=0.4)
+    chosen = Regressed(components=8, own=0.4)
     mixed, alone, beside = (
         RegressedShaper(chosen.model_copy(update=update), embed) for update in ({}, {"own": 1.0}, {"gives": "outcome"})
     )
@@ -220,4 +220,4 @@ def test_beside_a_critic_of_the_learner_the_mixture_is_the_same():
             else:
                 assert not paid.foreseen.any()  # nothing is foreseen without a past
     with pytest.raises(ValueError, match="own=0 leaves nothing of the advantages that gives=outcome"):
-        RegressedSettings(own=0.0, gives="outcome")
+        Regressed(own=0.0, gives="outcome")

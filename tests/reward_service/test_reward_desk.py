@@ -13,7 +13,7 @@ from envs.episode import Episode, Ticket, Turn
 from envs.settings import GameSettings
 from reward_service.desk import DeskError, RewardDesk, name_of
 from reward_service.service.storage import read_state, write_state
-from reward_service.settings.rewards import RewardSettings
+from reward_service.settings import RewardSettings
 from reward_service.shaper import ShapedRewards
 
 

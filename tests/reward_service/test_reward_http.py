@@ -24,7 +24,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from cluster.commands.cli import main
 from cluster.recipe.reading import load_recipe
 from envs.settings import GameSettings
-from reward_service import make_shaper
 from reward_service.service.client import (
     Refused,
     RewardClient,
@@ -37,8 +36,7 @@ from reward_service.service.client import (
 from reward_service.service.http.shard import NAMESPACE, shard_name, shard_of
 from reward_service.service.plain import PlainEpisode
 from reward_service.service.plain import episode_of as read
-from reward_service.settings.rewards import RewardSettings
-from reward_service.settings.service import HttpSettings
+from reward_service.settings import HttpSettings, RewardSettings
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
@@ -65,7 +63,7 @@ def service(ray_cluster, tmp_path_factory) -> Iterator:
         games |= load_recipe(recipe).reward.http.games
     state = str(tmp_path_factory.mktemp("rewards"))
     http = HttpSettings(port=free_port(), shards=2, state=state, games=games, request_bytes=200_000)
-    settings = RewardSettings(shaper="aria", http=http, intentions={"refit": "inline", "first_fit": 60})
+    settings = RewardSettings(shaper={"kind": "aria", "intentions": {"refit": "inline", "first_fit": 60}}, http=http)
     made = DeployedService(settings, GameSettings(), KEY)
     try:
         made.start()
@@ -106,7 +104,7 @@ def aggregates(state: dict) -> str:
 
 
 def test_episodes_get_the_values_of_the_shaper(ray_cluster, service, client):
-    alone = make_shaper(service.settings, GameSettings())
+    alone = service.settings.shaper.make(GameSettings())
     alone.restore(state_of(ray_cluster, "case_study"))
     for first in range(0, 40, 4):
         few = [sample(number, "values", game="case_study") for number in range(first, first + 4)]
@@ -222,7 +220,7 @@ def test_kill_9_in_the_middle_of_the_traffic(ray_cluster, service):
     """Another process goes on from its folder: each answer, and all that is aggregated, is as if it had lived."""
     shard = shard_for(ray_cluster)
     client = RewardClient(service.address, KEY, seconds=SECONDS, tries=40)
-    alone, answers, killed = make_shaper(service.settings, GameSettings()), [], threading.Event()
+    alone, answers, killed = service.settings.shaper.make(GameSettings()), [], threading.Event()
     alone.restore(state_of(ray_cluster))
     process = ray_cluster.get(shard.health.remote(), timeout=SECONDS)["process"]
 

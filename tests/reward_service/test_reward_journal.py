@@ -16,13 +16,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from envs.settings import GameSettings
 from reward_service.intentions.reading import EpisodeRefused
 from reward_service.service import journal as journals
 from reward_service.service.journal import Journal, JournalError
 from reward_service.service.requests import Stopped
 from reward_service.service.stream import RewardStream
 from reward_service.shapers.aria import AriaShaper
-from reward_service.shapers.outcome import OutcomeShaper
+from reward_service.shapers.outcome import Outcome
 from tests.support.reward_streams import ROOM, SECONDS, aggregates, answer, aria, episode, opened, plain, waits
 
 ROOT = Path(__file__).parents[2]
@@ -162,7 +163,7 @@ def test_a_folder_has_one_owner(tmp_path, monkeypatch):
         opened(tmp_path)
     stream.close()
     with pytest.raises(JournalError, match="a service with shaper=aria, not outcome"):
-        RewardStream(OutcomeShaper(), journal=Journal(tmp_path, {"shaper": "outcome"}))
+        RewardStream(Outcome().make(GameSettings()), journal=Journal(tmp_path, {"shaper": "outcome"}))
     opened_and_closed(tmp_path)
 
 

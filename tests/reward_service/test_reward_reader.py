@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from transformers import AutoModelForSequenceClassification
 
 from envs.episode import Episode, Ticket, Turn
+from reward_service.intentions.settings import IntentionSettings
 from reward_service.models.examples import by_game, by_turn
 from reward_service.models.language_model import Tokens
 from reward_service.models.memory import Memory, Texts
+from reward_service.models.settings import REWARD_MODELS
 from reward_service.models.training import TimeLimit, train, values_of
-from reward_service.models.transformer import Reader, one_by_one, together
+from reward_service.models.transformer import Reader, Transformer, one_by_one, together
 from reward_service.service.storage import read_state, write_state
-from reward_service.settings.intentions import IntentionSettings
-from reward_service.settings.models import AriaRmSettings, RewardModelSettings, SpaSettings, TransformerSettings
-from reward_service.shapers.aria_rm import AriaRmShaper
-from reward_service.shapers.spa import SpaShaper
+from reward_service.shapers.aria_rm import AriaRm, AriaRmShaper
+from reward_service.shapers.spa import Spa, SpaShaper
 from tests.support.valued_games import batch, learned, plain
 
 ASKED = {"is it alive?": 0.3, "is it big?": 0.1, "is it a tool?": 0.0}
@@ -40,19 +40,19 @@ def texts_of(episodes) -> Texts:
     return memory.texts()
 
 
-def options(path, **more) -> TransformerSettings:
-    return TransformerSettings(**({"path": str(path), "max_tokens": 64} | more))
+def options(path, **more) -> Transformer:
+    return Transformer(**({"path": str(path), "max_tokens": 64} | more))
 
 
 def spa_of(path, **more) -> SpaShaper:
-    model = {"kind": "transformer", "transformer": options(path, **more).model_dump()}
-    return SpaShaper(SpaSettings(first=1, every=1, grounding=0.0, model=model))
+    model = options(path, **more)
+    return SpaShaper(Spa(first=1, every=1, grounding=0.0, model=model))
 
 
 def rm_of(path, **more) -> AriaRmShaper:
-    model = {"kind": "transformer", "transformer": options(path, **more).model_dump()}
+    model = options(path, **more)
     asked = IntentionSettings(first_fit=10, refit="inline")
-    return AriaRmShaper(AriaRmSettings(first=1, model=model), asked)
+    return AriaRmShaper(AriaRm(first=1, model=model, intentions=asked))
 
 
 # --- what is read where -------------------------------------------------------------------------------
@@ -182,9 +182,9 @@ def test_an_encoder_values_single_turns_but_not_whole_games():
 def test_a_model_that_cannot_be_used_is_refused_with_the_first_batch(tiny_model, tmp_path):
     with pytest.raises(ValueError, match=f"reward model '{tmp_path}' cannot be loaded: "):
         spa_of(tmp_path).shape([questions(0)])
-    with pytest.raises(ValueError, match="reads at most [0-9]+ tokens: transformer.max_tokens=100000 is more"):
+    with pytest.raises(ValueError, match="reads at most [0-9]+ tokens: max_tokens=100000 is more"):
         rm_of(tiny_model, max_tokens=100_000).shape([questions(0)])
-    with pytest.raises(ValueError, match="kind=transformer needs transformer.path"):
-        RewardModelSettings(kind="transformer")
+    with pytest.raises(ValueError, match="path\n  Field required"):
+        REWARD_MODELS.read({"kind": "transformer"})
     with pytest.raises(ValueError, match="cannot be loaded"):
-        SpaShaper(SpaSettings(model={"embedding": {"encoder": str(tmp_path)}})).shape(batch(0, 1))
+        SpaShaper(Spa(model={"encoder": str(tmp_path)})).shape(batch(0, 1))

@@ -13,14 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envs.settings import GameSettings
-from reward_service import make_shaper
 from reward_service.intentions.stored import packed, unpacked
 from reward_service.service.storage import _pieces, read_state, write_json, write_state
-from reward_service.settings.oni import OniSettings
-from reward_service.settings.rewards import RewardSettings
-from reward_service.shaper import Shaper, frozen
+from reward_service.settings import RewardSettings
+from reward_service.shaper import Shaper, Stateless, frozen
+from reward_service.shapers.oni import Oni
 from reward_service.shapers.oni.shaper import OniShaper
-from reward_service.shapers.outcome import OutcomeShaper
+from reward_service.shapers.outcome import Outcome
 from reward_service.shapers.spa import SpaShaper
 from reward_service.threads import SWITCH_SECONDS, short_switch_interval
 from tests.reward_service.test_aria_rm import shaper as aria_rm
@@ -35,23 +34,23 @@ def oni(model: str) -> Callable[[], OniShaper]:
     def made() -> OniShaper:
         annotator = Answering([turn.caption for each in told(0) for turn in each.turns[::2]])
         annotator.failing = {told(0)[0].turns[1].caption}
-        settings = OniSettings(model=model, queue={"batch": 5, "batches": 1}, distil={"until": 9, "hidden": 8})
+        settings = Oni(model=model, queue={"batch": 5, "batches": 1}, distil={"until": 9, "hidden": 8})
         return OniShaper(settings, GAME, annotator, embed)
 
     return made
 
 
 def model(**options) -> dict:
-    return {"first": 1, "every": 1, "model": {"embedding": {"steps": 20}}} | options
+    return {"first": 1, "every": 1, "model": {"steps": 20}} | options
 
 
 def spa() -> SpaShaper:
-    return make_shaper(RewardSettings(shaper="spa", spa=model()), GameSettings(name="parrot"))
+    return RewardSettings(shaper={"kind": "spa", **model()}).shaper.make(GameSettings(name="parrot"))
 
 
 MADE: dict[str, tuple[Callable[[], Shaper], Callable]] = {
     "aria": (lambda: AriaShaper(intentions(refit="beside", growth=0.01), embed), batch),
-    "aria_rm": (lambda: aria_rm({"refit": "beside", "growth": 0.01}, model={"embedding": {"steps": 20}}), batch),
+    "aria_rm": (lambda: aria_rm({"refit": "beside", "growth": 0.01}, model={"steps": 20}), batch),
     "spa": (lambda: _embedding_here(spa()), batch),
     "oni retrieval": (oni("retrieval"), lambda first, count: told(first // 16)),
     "oni classification": (oni("classification"), lambda first, count: told(first // 16)),
@@ -101,13 +100,13 @@ def test_a_frozen_state_is_of_its_moment(name):
 
 
 def test_a_state_that_cannot_wait_is_made_at_once():
-    class Counting(OutcomeShaper):
+    class Counting(Stateless):
         count = 0
 
         def state(self) -> dict:
             return {"count": self.count}
 
-    shaper = Counting()
+    shaper = Counting(Outcome())
     later = frozen(shaper)
     shaper.count = 7
     assert later() == {"count": 0}
@@ -115,9 +114,9 @@ def test_a_state_that_cannot_wait_is_made_at_once():
 
 @pytest.mark.parametrize("name", ["outcome", "game"])
 def test_whoever_is_never_refitted_has_nothing_to_write_down(name):
-    shaper = make_shaper(RewardSettings(shaper=name), GameSettings(name="parrot"))
+    shaper = RewardSettings(shaper=name).shaper.make(GameSettings(name="parrot"))
     for call in (shaper.publish, shaper.saved, shaper.result_of):
-        with pytest.raises(RuntimeError, match="Shaper is never refitted"):
+        with pytest.raises(RuntimeError, match="is never refitted"):
             call({})
 
 

@@ -18,7 +18,7 @@ from reward_service.service.http import dialogue, openrlhf, verl
 from reward_service.service.http.chat_text import messages_of, role_lines
 from reward_service.service.http.dialogue import SILENCE, outcome_of, worth
 from reward_service.service.plain import PlainEpisode, episode_of, plain_of
-from reward_service.settings.service import DialogueSettings
+from reward_service.settings import DialogueSettings
 from reward_service.shaper import ShapedRewards
 
 TALK = [("system", "Be brief."), ("user", "Legs of a dog?\nHow many?"), ("assistant", "Four."), ("user", "Of a bird?")]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from envs.episode import Episode
+from envs.settings import GameSettings
 from reward_service.intentions.reading import EpisodeRefused
 from reward_service.service.client import episode_values
 from reward_service.service.http.app import answer_of
@@ -24,9 +25,9 @@ from reward_service.service.requests import (
     request_of,
 )
 from reward_service.service.stream import RewardStream
-from reward_service.settings.service import StreamSettings
+from reward_service.settings import StreamSettings
 from reward_service.shaper import ShapedRewards, Stateless
-from reward_service.shapers.outcome import OutcomeShaper
+from reward_service.shapers.outcome import Outcome
 from tests.support.reward_streams import SECONDS, aggregates, answer, aria, episode, plain, waits
 
 
@@ -43,7 +44,7 @@ class Gated(Stateless):
         if any(each.ticket.number == 14 for each in episodes):
             raise ConnectionError("the endpoint is away")
         self.sizes.append(len(episodes))
-        return OutcomeShaper().shape(episodes)
+        return Outcome().make(GameSettings()).shape(episodes)
 
 
 # --- requests and micro-batches -------------------------------------------------------------------
@@ -170,7 +171,7 @@ def test_an_episode_counts_once_and_a_request_sent_again_gets_its_answer():
 
 
 def test_what_is_remembered_is_bounded():
-    stream = RewardStream(OutcomeShaper(), StreamSettings(remembered_episodes=10))
+    stream = RewardStream(Outcome().make(GameSettings()), StreamSettings(remembered_episodes=10))
     for number in range(50):
         answer(stream, episode(2 * number), episode(2 * number + 1), request=f"request {number}")
     assert len(stream.known) == 10 and len(stream.asked) == 5 and stream.held == 10

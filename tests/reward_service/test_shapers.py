@@ -6,9 +6,8 @@ import pytest
 
 from envs.episode import Episode, Ticket, Turn
 from envs.settings import GameSettings
-from reward_service import SHAPERS, make_shaper
-from reward_service.settings.rewards import RewardSettings
-from reward_service.shaper import Shaper
+from reward_service.settings import RewardSettings
+from reward_service.shaper import SHAPERS, Shaper
 
 GAME = GameSettings(name="parrot")
 TICKET = Ticket("run", "game", 4, 9, (("a", "policy"), ("b", "scripted:random"), ("c", "policy"), ("silent", "policy")))
@@ -20,19 +19,19 @@ EPISODE = Episode(TICKET, TURNS, {"a": 0.75, "b": 0.0, "c": 0.5, "silent": 1.0},
     ("shaper", "paid"), [("outcome", {"a": [0, 0.75], "c": [0.5]}), ("game", {"a": [0.5, 0.25], "c": [-1.0]})]
 )
 def test_each_policy_seat_that_spoke_is_paid_for_its_turns(shaper, paid):
-    shaped = make_shaper(RewardSettings(shaper=shaper), GAME).shape([EPISODE])
+    shaped = RewardSettings(shaper=shaper).shaper.make(GAME).shape([EPISODE])
     assert {each.seat: each.rewards.tolist() for each in shaped} == paid
     assert all((each.number, each.version, each.kind) == (4, 0, "reward") for each in shaped)
 
 
-@pytest.mark.parametrize("name", sorted(SHAPERS))
+@pytest.mark.parametrize("name", SHAPERS.names)
 def test_every_shaper_that_is_named_can_be_made_and_keeps_its_own_state(name):
-    shaper: Shaper = make_shaper(RewardSettings(shaper=name), GAME)
-    again = make_shaper(RewardSettings(shaper=name), GAME)
+    shaper: Shaper = RewardSettings(shaper=name).shaper.make(GAME)
+    again = RewardSettings(shaper=name).shaper.make(GAME)
     again.restore(shaper.state())
     assert again.state() == shaper.state()
 
 
 def test_state_is_not_forced_on_a_shaper_that_keeps_none():
-    with pytest.raises(ValueError, match="OutcomeShaper keeps no state, but was given \\['space'\\]"):
-        make_shaper(RewardSettings(), GAME).restore({"space": 1})
+    with pytest.raises(ValueError, match="Outcome keeps no state, but was given \\['space'\\]"):
+        RewardSettings().shaper.make(GAME).restore({"space": 1})

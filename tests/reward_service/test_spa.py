@@ -11,16 +11,15 @@ from envs.episode import Episode, Ticket, Turn
 from reward_service.desk import RewardDesk
 from reward_service.intentions.reading import EpisodeRefused
 from reward_service.service.storage import read_state, write_state
-from reward_service.settings.models import SpaSettings
 from reward_service.shaper import Shaper
-from reward_service.shapers.spa import SpaShaper
+from reward_service.shapers.spa import Spa, SpaShaper
 from tests.support.valued_games import batch, embed, episode, learned, plain, same, shaped_by, worth_of
 
 GAMES = 512  # to learn from
 
 
 def shaper(**options) -> SpaShaper:
-    return SpaShaper(SpaSettings(**({"first": 1, "every": 1, "grounding": 0.0} | options)), embed)
+    return SpaShaper(Spa(**({"first": 1, "every": 1, "grounding": 0.0} | options)), embed)
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +154,7 @@ def test_the_order_of_a_batch_changes_nothing():
 
 def test_saved_and_restored_is_as_never_stopped(tmp_path):
     def desk() -> RewardDesk:
-        made = shaper(every=2, window=40, model={"embedding": {"steps": 20}})
+        made = shaper(every=2, window=40, model={"steps": 20})
         return RewardDesk(made, steady=True, refit_seconds=60)
 
     straight, stopped = desk(), desk()
@@ -175,7 +174,7 @@ def test_saved_and_restored_is_as_never_stopped(tmp_path):
 
 
 def test_models_come_when_they_are_due():
-    spa = shaper(first=2, every=3, model={"embedding": {"steps": 5}})
+    spa = shaper(first=2, every=3, model={"steps": 5})
     versions = []
     for number in range(9):
         versions.append({each.version for each in spa.shape(batch(12 * number, 12))})
@@ -205,7 +204,7 @@ def test_play_goes_on_beside_a_training_which_learns_from_its_snapshot_alone():
     [
         ({"seconds": 1e-9}, "it was at step 1 of 100 when its 1e-09 s were over: see the setting `seconds`"),
         (
-            {"embedding": {"learning_rate": 1e30, "steps": 50}},
+            {"learning_rate": 1e30, "steps": 50},
             "its gradient is not finite: see the setting `learning_rate`",
         ),
     ],

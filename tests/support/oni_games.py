@@ -9,8 +9,8 @@ from envs.episode import Episode, Ticket, Turn
 from envs.registry import game_class, make_game
 from envs.settings import GameSettings
 from reward_service.desk import RewardDesk, name_of
-from reward_service.settings.oni import OniSettings
 from reward_service.shaper import ShapedRewards
+from reward_service.shapers.oni import Oni
 from reward_service.shapers.oni.annotator import Failed
 from reward_service.shapers.oni.queue import Question
 from reward_service.shapers.oni.shaper import OniShaper
@@ -72,7 +72,7 @@ class Answering:
 
 
 def shaper_with(annotator: Answering, **settings) -> OniShaper:
-    return OniShaper(OniSettings(**{"model": "retrieval", **settings}), GAME, annotator)
+    return OniShaper(Oni(**{"model": "retrieval", **settings}), GAME, annotator)
 
 
 def shaped(desk: RewardDesk, number: int, episodes: list[Episode]) -> list[ShapedRewards]:

@@ -17,8 +17,8 @@ from cluster.record.samples import Samples
 from cluster.run.evaluate import measure
 from envs.episode import Episode, Ticket, Turn
 from envs.registry import make_game, make_player
-from reward_service import make_shaper
 from reward_service.service.storage import write_state
+from reward_service.shapers.aria import AriaShaper
 
 HOSTILE = '</script><img src=x onerror="alert(1)"> & <!-- \'\u2028'
 GAME = "bargaining"
@@ -73,9 +73,9 @@ def made_run(output: Path, *overrides: str, updates: int = 6) -> Path:
     config = load_recipe(
         None, [f"output={output}", f"updates={updates}", f"game.name={GAME}", "game.options={rounds: 4}", *overrides]
     )
-    shaper = make_shaper(config.reward, config.game)
-    if config.reward.shaper == "aria":
-        shaper = type(shaper)(config.reward.intentions, embed=embed)
+    shaper = config.reward.shaper.make(config.game)
+    if isinstance(shaper, AriaShaper):
+        shaper = AriaShaper(config.reward.shaper.intentions, embed=embed)
     with RunFolder.create(config) as folder, Metrics(folder, config) as metrics:
         samples = Samples(folder.samples, config)
         for update in range(updates + 1):
@@ -107,4 +107,4 @@ def made_run(output: Path, *overrides: str, updates: int = 6) -> Path:
     return folder.path
 
 
-ARIA = ("reward.shaper=aria", "reward.intentions.first_fit=200", "reward.intentions.refit=inline")
+ARIA = ("reward.shaper=aria", "reward.shaper.intentions.first_fit=200", "reward.shaper.intentions.refit=inline")

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from envs.episode import Episode, Ticket, Turn
+from reward_service.intentions.settings import IntentionSettings
 from reward_service.service.journal import Journal
 from reward_service.service.stream import RewardStream
-from reward_service.settings.intentions import IntentionSettings
-from reward_service.settings.service import StreamSettings
+from reward_service.settings import StreamSettings
 from reward_service.shaper import ShapedRewards
 from reward_service.shapers.aria import AriaShaper
 
@@ -40,8 +40,8 @@ def embed(texts: Sequence[str]) -> np.ndarray:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def aria(**changes) -> AriaShaper:
-    return AriaShaper(IntentionSettings(**({"refit": "inline", "first_fit": 40} | changes)), embed)
+def aria(gives: str = "advantage", **changes) -> AriaShaper:
+    return AriaShaper(IntentionSettings(**({"refit": "inline", "first_fit": 40} | changes)), embed, gives)
 
 
 def answer(stream: RewardStream, *episodes: Episode, request: str = "") -> list[ShapedRewards]:

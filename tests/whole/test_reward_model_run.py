@@ -7,16 +7,16 @@ import pytest
 from reward_service.service.storage import read_state
 from tests.support.runs import assert_whole, config_for, metrics_of, run
 
-MODEL = {"embedding": {"steps": 40}}
+MODEL = {"steps": 40}
 
 
 @pytest.mark.parametrize(
     ("shaper", "settings", "group"),
     [
-        ("spa", {"spa": {"first": 1, "every": 1, "model": MODEL}}, "spa"),
+        ("spa", {"first": 1, "every": 1, "model": MODEL}, "spa"),
         (
             "aria_rm",
-            {"aria_rm": {"first": 1, "every": 2, "model": MODEL}, "intentions": {"first_fit": 20}},
+            {"first": 1, "every": 2, "model": MODEL, "intentions": {"first_fit": 20}},
             "reward_model",
         ),
     ],
@@ -31,7 +31,7 @@ def test_a_run_learns_from_a_learned_shaper_and_saves_its_model(
         batch_episodes=16,
         max_staleness=0,
         rollout={"engine": {"kind": "transformers"}},
-        reward={"shaper": shaper, **settings},
+        reward={"shaper": {"kind": shaper, **settings}},
     )
     summary, folder = run(config)
     assert_whole(summary, folder, updates=4, batch=16)

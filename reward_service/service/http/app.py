@@ -33,7 +33,7 @@ from reward_service.service.http.gate import Gate
 from reward_service.service.http.shard import RESTART_SECONDS, shard_of
 from reward_service.service.plain import Plain, PlainEpisode, episode_of
 from reward_service.service.requests import listed
-from reward_service.settings.service import DialogueSettings, HttpSettings
+from reward_service.settings import DialogueSettings, HttpSettings
 from reward_service.shaper import ShapedRewards
 
 HEALTH_SECONDS = 5.0  # for a shard to say how it is

@@ -19,8 +19,7 @@ from ray import serve
 from envs.settings import GameSettings
 from reward_service.service.http.app import make_app
 from reward_service.service.http.shard import NAMESPACE, RewardShard, shard_name
-from reward_service.settings.rewards import RewardSettings
-from reward_service.settings.service import HttpSettings
+from reward_service.settings import HttpSettings, RewardSettings
 
 APPLICATION = "parley-rewards"
 CLOSE_SECONDS = 90.0  # for a shard to write down what it has taken

@@ -24,7 +24,7 @@ from typing import Any
 from envs.episode import Episode, Ticket, Turn
 from envs.registry import GAMES, game_names
 from reward_service.service.errors import bad_sample
-from reward_service.settings.service import DialogueSettings
+from reward_service.settings import DialogueSettings
 from reward_service.shaper import ShapedRewards
 
 USER, ASSISTANT = "user", "assistant"

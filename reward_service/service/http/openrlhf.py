@@ -21,7 +21,7 @@ from reward_service.service.errors import CallerError, bad_sample
 from reward_service.service.http import dialogue
 from reward_service.service.http.chat_text import messages_of, said
 from reward_service.service.http.dialogue import ASSISTANT, USER, Message
-from reward_service.settings.service import DialogueSettings
+from reward_service.settings import DialogueSettings
 from reward_service.shaper import ShapedRewards
 
 RUN = "openrlhf"

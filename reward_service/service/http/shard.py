@@ -21,15 +21,14 @@ import ray
 
 from envs.episode import Episode, Ticket, Turn
 from envs.settings import GameSettings
-from reward_service import make_shaper
 from reward_service.intentions.reading import EpisodeRefused
 from reward_service.service.errors import Refusal
 from reward_service.service.http.dialogue import register
 from reward_service.service.journal import Journal
 from reward_service.service.requests import Busy, Stopped, StreamError
 from reward_service.service.stream import RewardStream
-from reward_service.settings.rewards import RewardSettings
-from reward_service.shaper import ShapedRewards
+from reward_service.settings import RewardSettings
+from reward_service.shaper import SHAPERS, ShapedRewards
 from reward_service.threads import freeze_garbage_collector
 
 NAMESPACE = "parley"
@@ -56,8 +55,8 @@ class RewardShard:
         logging.getLogger("parley").setLevel(logging.INFO)
         self.limit = settings.http.answer_seconds
         register(settings.http.games)
-        owner = {"shaper": settings.shaper, "shard": number, "shards": settings.http.shards}
-        shaper = make_shaper(settings, game)
+        owner = {"shaper": SHAPERS.name_of(settings.shaper), "shard": number, "shards": settings.http.shards}
+        shaper = settings.shaper.make(game)
         shaper.prepare(WARM_UP)  # loads what it embeds with, so that being ready means it
         journal = Journal(Path(settings.http.state).expanduser() / f"shard-{number}", owner)
         self.stream = RewardStream(shaper, settings.http.stream, journal)

@@ -27,8 +27,8 @@ from typing import Protocol
 from envs.registry import make_game
 from envs.settings import GameSettings
 from envs.text.chat import ChatClient, EndpointError
-from reward_service.settings.oni import AnnotatorEndpoint, OniSettings
 from reward_service.shapers.oni.queue import Question
+from reward_service.shapers.oni.settings import AnnotatorEndpoint, OniSettings
 
 log = logging.getLogger("parley.rewards")
 
@@ -60,8 +60,8 @@ class RuleAnnotator:
         self.rule = getattr(make_game(game.name, game.options), "helpful", None)
         if self.rule is None:
             raise ValueError(
-                f"reward.oni.annotator=rule: game {game.name!r} has no method `helpful`; "
-                "give reward.oni.annotator=endpoint, or a game that has one"
+                f"reward.shaper.annotator=rule: game {game.name!r} has no method `helpful`; "
+                "give reward.shaper.annotator=endpoint, or a game that has one"
             )
 
     def annotate(self, questions: Sequence[Question]) -> list[Verdict]:
@@ -86,7 +86,7 @@ class EndpointAnnotator:
 
     def __init__(self, settings: AnnotatorEndpoint, game: GameSettings):
         self.settings, self.game = settings, game
-        self.client = ChatClient("reward.oni.endpoint", settings)
+        self.client = ChatClient("reward.shaper.endpoint", settings)
         self.goal = settings.goal or goal_of(game)
         self.told: Counter[str] = Counter()  # failures that the log has
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from reward_service.settings.oni import DistilSettings
+from reward_service.shapers.oni.settings import DistilSettings
 
 DECAY_1, DECAY_2, SMALLEST = 0.9, 0.999, 1e-8  # Adam's usual ones
 

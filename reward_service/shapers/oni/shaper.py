@@ -39,19 +39,18 @@ import numpy as np
 
 from envs.episode import Episode
 from envs.settings import GameSettings
-from reward_service.settings.oni import OniSettings
-from reward_service.settings.rewards import RewardSettings
 from reward_service.shaper import ShapedRewards
+from reward_service.shapers.game import Game
 from reward_service.shapers.oni.annotator import Annotator, Failed, Verdict, make_annotator
 from reward_service.shapers.oni.captions import captions_of, repetitions
 from reward_service.shapers.oni.features import Embed, Features
 from reward_service.shapers.oni.labels import Comparisons, Helpfulness, Labels
 from reward_service.shapers.oni.models import Answers, Running, Scorer, logistic
 from reward_service.shapers.oni.queue import Question, Queue
-from reward_service.shapers.outcome import OutcomeShaper
-from reward_service.shapers.paid import PaidShaper
+from reward_service.shapers.oni.settings import OniSettings
+from reward_service.shapers.outcome import Outcome
 
-PAID_BY = {"outcome": OutcomeShaper, "game": PaidShaper}
+PAID_BY = {"outcome": Outcome, "game": Game}
 
 
 @dataclass(slots=True)
@@ -79,7 +78,7 @@ class OniShaper:
         self.settings, self.game = settings, game
         self._annotator, self._embed = annotator, embed or self._model
         self._lock = threading.RLock()
-        self.paid = PAID_BY[settings.extrinsic]()
+        self.paid = PAID_BY[settings.extrinsic]().make(game)
         self.queue = Queue(settings.queue.backlog, settings.queue.attempts, settings.queue.rest)
         self.asking = (
             Comparisons(settings.comparisons, settings.newest) if settings.model == "ranking" else Helpfulness()
@@ -98,10 +97,6 @@ class OniShaper:
         from envs.text.embedding import embed
 
         return embed(texts, self.settings.distil.embedding)
-
-    @classmethod
-    def made(cls, settings: RewardSettings, game: GameSettings) -> OniShaper:
-        return cls(settings.oni, game)
 
     @property
     def annotator(self) -> Annotator:
@@ -324,7 +319,7 @@ class OniShaper:
 
     def restore(self, state: dict[str, Any]) -> None:
         if state["model"] != self.settings.model:
-            raise ValueError(f"the state is of reward.oni.model={state['model']}, not of {self.settings.model}")
+            raise ValueError(f"the state is of reward.shaper.model={state['model']}, not of {self.settings.model}")
         with self._lock:
             self.round += 1  # whatever is under way is of another state
             self.version, self.updates, self.loss = state["version"], state["updates"], state["loss"]

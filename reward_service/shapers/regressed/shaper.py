@@ -20,20 +20,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from envs.episode import Episode
-from envs.settings import GameSettings
 from envs.text.embedding import embed
 from reward_service.intentions.gist import Gist
 from reward_service.intentions.reading import EpisodeRefused, Reading, check, read
 from reward_service.intentions.trajectory import turn_returns
-from reward_service.settings.regressed import RegressedSettings
-from reward_service.settings.rewards import RewardSettings
 from reward_service.shaper import ShapedRewards
+from reward_service.shapers.regressed import Regressed
 from reward_service.shapers.regressed.features import Axes, Embed, features
 from reward_service.shapers.regressed.ridge import PastRidge
 
@@ -41,21 +38,19 @@ from reward_service.shapers.regressed.ridge import PastRidge
 class RegressedShaper:
     def __init__(
         self,
-        settings: RegressedSettings | None = None,
-        embed: Embed = embed,
-        observations: str = "game",
+        settings: Regressed | None = None,
+        embed: Embed | None = None,
     ):
-        self.settings, self._embed, self.observations = settings or RegressedSettings(), embed, observations
+        self.settings = settings or Regressed()
+        self._embed, self.observations = embed or self._model, self.settings.observations
         self.axes: Axes | None = None
         self.values = PastRidge(self.settings.batches)
         self.foreseen = PastRidge(self.settings.batches)
         self.version = 0  # batches learned from
         self._refused: Counter[str] = Counter()
 
-    @classmethod
-    def made(cls, settings: RewardSettings, game: GameSettings) -> RegressedShaper:
-        intentions = settings.intentions
-        return cls(settings.regressed, partial(embed, model=intentions.model), intentions.observations)
+    def _model(self, texts: Sequence[str]) -> np.ndarray:
+        return embed(texts, self.settings.model)
 
     def prepare(self, episode: Episode) -> None:
         gists = [gist for reading in read(episode, self.observations) for gist in (*reading.said, *reading.heard)]

@@ -81,19 +81,13 @@ class EmbeddingSettings(Settings):
     """Who embeds, and how much of it is remembered."""
 
     endpoint: EmbeddingEndpointSettings | None = Field(
-        None, description="OpenAI-compatible server that embeds (url, model, ...); null: `reward.intentions.model` here"
+        None, description="OpenAI-compatible server that embeds (url, model, ...); null: `model` here"
     )
     cached: int = Field(CACHED_TEXTS, ge=1, description="distinct texts whose embeddings are kept, the latest ones")
 
 
 class IntentionSettings(Settings):
-    """Intention credit."""
-
-    gives: Literal["advantage", "outcome"] = Field(
-        "advantage",
-        description="advantage: what intentions say a turn is worth; outcome: the game's result at a seat's last turn, "
-        "for credit methods that only compare turns with equal label histories",
-    )
+    """What was meant: who embeds utterances, how they are clustered, and what turns with equal labels share."""
 
     model: str | None = Field(
         None, description="sentence-transformers model (folder or hub name); null: the MiniLM that comes packaged"

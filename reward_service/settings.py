@@ -1,4 +1,4 @@
-"""Settings of the reward service that others call. Plain pydantic: no torch, vllm or ray."""
+"""Settings of the reward service floor. Plain pydantic: no torch, vllm or ray."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from envs.settings import Settings
+from reward_service.shaper import SHAPERS, AnyShaper
 
 
 class StreamSettings(Settings):
@@ -58,3 +59,15 @@ class HttpSettings(Settings):
     games: dict[str, DialogueSettings] = Field(
         default_factory=dict, description="games that are played elsewhere, by name: free text, no rules known here"
     )
+
+
+class RewardSettings(Settings):
+    shaper: AnyShaper = Field(
+        default_factory=lambda: SHAPERS.make(SHAPERS.default),
+        description="how finished episodes become per-turn rewards (docs/reward_service.md)",
+    )
+    cpus: float = Field(0.0, ge=0, description="CPUs that the reward service reserves from Ray")
+    batch_seconds: float = Field(300.0, gt=0, description="longest wait for the rewards of a batch")
+    refit_seconds: float = Field(600.0, gt=0, description="time limit of a refit, where a batch waits for it")
+    max_restarts: int = Field(5, ge=0, description="times the reward service is replaced before the run stops")
+    http: HttpSettings = Field(default_factory=HttpSettings)

@@ -1,1 +1,0 @@
-"""Settings of the reward service. Plain pydantic: no torch, vllm or ray."""

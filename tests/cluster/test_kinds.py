@@ -1,0 +1,211 @@
+"""Parts of a run that come in several kinds: what can be written, how layers lie, kinds of the user's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from cluster.errors import ConfigError
+from cluster.recipe.fields import recipe_schema
+from cluster.recipe.plain_yaml import read_yaml
+from cluster.recipe.reading import load_recipe, to_yaml
+from learners.credit.method import CREDIT
+from learners.loss.loss import LOSS
+from reward_service.shaper import SHAPERS
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+OWN = '''
+from learners.credit.method import CreditMethod
+from learners.credit.turns import Credit
+from learners.credit.steps import rewards_to_go
+from learners.loss.loss import Loss
+from reward_service.shaper import RewardFunction
+import numpy as np
+
+class Same(CreditMethod):
+    """Every token of every game gets its game's return, times a number."""
+    times: float = 1.0
+
+    def credit(self, turns, state):
+        returns = rewards_to_go(turns, self.gamma)
+        return Credit(np.repeat(self.times * returns, turns.tokens).astype(np.float32), returns, dict(state))
+
+class Plain(Loss):
+    def policy_term(self, tokens, scale):
+        loss = -scale * (tokens.kept * tokens.advantages * tokens.logprobs).sum()
+        return loss, tokens.kept.bool() & False
+
+class Brief(RewardFunction):
+    """A turn is worth the less the more is said."""
+    price: float = 0.01
+
+    def rewards(self, episode, seat):
+        return [-self.price * len(turn.utterance) for turn in episode.turns_of(seat)]
+
+class Unfinished(CreditMethod):
+    pass
+'''
+SETTINGS = (
+    "learner.credit={method: 'own_parts:Same', times: 2}",
+    "learner.loss=own_parts:Plain",
+    "reward.shaper={kind: 'own_parts:Brief', price: 0.5}",
+)
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch) -> Path:
+    """A user's folder, with a file of their own in it."""
+    (tmp_path / "own_parts.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    path = list(sys.path)
+    yield tmp_path
+    sys.path[:] = path
+    sys.modules.pop("own_parts", None)
+
+
+def test_a_kind_of_the_user_s_own_is_one_line_of_a_recipe(project):
+    config = load_recipe(None, [*SETTINGS])
+    assert (config.learner.credit.times, config.reward.shaper.price) == (2.0, 0.5)
+    assert type(config.learner.loss).__name__ == "Plain"
+    (project / "config.yaml").write_text(to_yaml(config))
+    assert load_recipe(project / "config.yaml") == config, "a run's folder keeps it"
+    plain = load_recipe(None, ["learner.credit=own_parts:Same"])
+    assert plain.learner.credit.times == 1.0 and CREDIT.name_of(plain.learner.credit) == "own_parts:Same"
+
+
+@pytest.mark.parametrize(
+    ("setting", "line"),
+    [
+        ("learner.credit=own_parts:Sane", "learner.credit.method: 'own_parts:Sane' cannot be imported: module 'own_pa"),
+        ("learner.credit=own_part:Same", "'own_part:Same' cannot be imported: No module named 'own_part'"),
+        ("learner.credit=own_parts:Plain", "'own_parts:Plain' is no credit method: it has to derive from CreditMethod"),
+        ("learner.credit=own_parts:Unfinished", "is no credit method yet: it has to define credit"),
+        ("learner.credit={method: 'own_parts:Same', time: 2}", "learner.credit.time: unknown key; did you mean learn"),
+        ("learner.credit={method: 'own_parts:Same', times: much}", "learner.credit.times: should be a number, not"),
+        ("reward.shaper=brief", "reward.shaper.kind: 'brief' is not one of 'aria', 'aria_rm', 'game', 'oni', 'outco"),
+        (
+            "reward.shaper=3",
+            "reward.shaper: should be the name of a reward shaper or a mapping of keys to values, not 3",
+        ),
+        ("learner.loss.kind=[ppo]", "learner.loss.kind: \"['ppo']\" is not one of"),
+    ],
+)
+def test_what_cannot_be_a_kind_is_one_line(project, setting, line):
+    with pytest.raises(ConfigError) as refused:
+        load_recipe(None, [setting])
+    assert line in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_a_run_trains_with_a_credit_method_a_loss_and_a_shaper_from_the_user_s_folder(project, tiny_model):
+    (project / "recipe.yaml").write_text(
+        yaml.safe_dump(
+            {
+                "updates": 2,
+                "batch_episodes": 8,
+                "game": {"name": "parrot"},
+                "model": {"path": str(tiny_model)},
+                "rollout": {"engine": {"kind": "transformers", "max_context": 128}, "max_utterance_tokens": 8},
+                "evaluation": {"episodes": 8},
+            }
+        )
+    )
+    words = [sys.executable, "-m", "cluster", "train", "recipe.yaml", *SETTINGS]
+    done = subprocess.run(words, cwd=project, capture_output=True, text=True, timeout=400, env={**os.environ})
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    (metrics,) = project.glob("runs/*/metrics.jsonl")
+    rows = [json.loads(line) for line in metrics.read_text().splitlines()]
+    returns = [row["learner/return_mean"] for row in rows if "learner/return_mean" in row]
+    assert len(returns) == 2 and max(returns) < 0, "what was said has been charged for"
+
+
+# layers
+
+
+def test_the_name_of_another_kind_replaces_what_was_said_of_the_part(tmp_path):
+    game = RECIPES / "games" / "overcooked.yaml"
+    layer = tmp_path / "gigpo.yaml"
+    layer.write_text("group_size: 8\nlearner: {credit: {method: gigpo, step_weight: 0.5}}\n")
+    config = load_recipe(game, [str(layer), "learner.credit.whiten=true"])
+    assert config.learner.credit == CREDIT.make(
+        "gigpo", step_weight=0.5, whiten=True, gamma=config.learner.credit.gamma
+    )
+    config = load_recipe(game, [str(layer), "learner.credit.method=poad"])
+    assert CREDIT.name_of(config.learner.credit) == "poad", "and no setting of gigpo's is left to be refused"
+    config = load_recipe(game, ["learner.credit=poad", "learner.credit.lambda_w=0.5", "learner.credit.method=poad"])
+    assert config.learner.credit.lambda_w == 0.5, "the same kind named again replaces nothing"
+    config = load_recipe(game, ["learner.credit.lambda_a=0.5", "learner.credit.method=poad"][1:])
+    assert config.learner.credit.lambda_a == 0.95
+    config = load_recipe(None, ["learner.credit.baseline=none", "learner.credit.method=reinforce"])
+    assert config.learner.credit.baseline == "none", "the default is a kind like the others"
+
+
+@pytest.mark.parametrize("kinds", [CREDIT, LOSS, SHAPERS], ids=lambda kinds: kinds.part)
+def test_every_kind_is_read_back_as_it_was_written(kinds):
+    for name in kinds.names:
+        made = kinds.make(name)
+        assert kinds.name_of(made) == name and kinds.read({kinds.tag: name}) == made == kinds.read(name)
+
+
+# the schema
+
+
+def test_every_recipe_fits_the_schema_and_wrong_ones_do_not():
+    schema = jsonschema.Draft202012Validator(recipe_schema())
+    for path in sorted(RECIPES.rglob("*.yaml")):
+        tree = read_yaml(path.read_text())
+        assert not (faults := [fault.message for fault in schema.iter_errors(tree)]), f"{path}: {faults[0][:300]}"
+    for wrong in (
+        {"learner": {"credit": {"method": "poad", "step_weight": 1.0}}},
+        {"learner": {"credit": "poa"}},
+        {"learner": {"credit": {"method": "gae", "critic": {"tau": 0.1}}}},
+        {"learner": {"loss": {"kind": "policy_gradient", "clip_low": 0.1}}},
+        {"reward": {"shaper": {"kind": "spa", "intentions": {}}}},
+        {"rollout": {"workrs": 2}},
+    ):
+        assert list(schema.iter_errors(wrong)), wrong
+    schema.validate({"base": "demo.yaml", "learner": {"credit": "my_module:MyCredit"}, "reward": {"shaper": "aria"}})
+
+
+def test_config_shows_the_kinds_and_the_settings_of_one():
+    def told(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "cluster", "config", *words], capture_output=True, text=True, timeout=60
+        )
+        return done.stdout + done.stderr
+
+    shown = told("learner.credit")
+    assert "learner.credit.method = reinforce" in shown and "archer, gae, gigpo" in shown
+    of_poad = told("learner.credit", "poad")
+    assert "learner.credit.lambda_w = 1.0" in of_poad and "learner.credit.critic.epochs = 4" in of_poad
+    assert "baseline" not in of_poad
+    assert "learner.credit: 'poa' is not one of" in told("learner.credit", "poa")
+    assert "learner.sync does not come in several kinds; these do: learner.loss, learner.credit, reward.shaper" in told(
+        "learner.sync", "poad"
+    )
+    assert json.loads(told("--schema"))["title"] == "recipe"
+
+
+# one discount
+
+
+def test_a_run_has_one_discount_which_its_parts_inherit_unless_they_say_otherwise(tmp_path):
+    def discounts(*overrides: str) -> tuple[float, float]:
+        config = load_recipe(None, list(overrides))
+        shaper = config.reward.shaper
+        return config.learner.credit.gamma, getattr(shaper, "gamma", None) or shaper.intentions.aggregate.gamma
+
+    assert discounts("reward.shaper=aria") == (1.0, 0.95), "each method's own"
+    assert discounts("reward.shaper=aria", "gamma=0.9") == (0.9, 0.9)
+    assert discounts("reward.shaper=regressed", "gamma=0.9", "learner.credit.gamma=0.8") == (0.8, 0.9)
+    assert discounts("gamma=0.9", "reward.shaper={kind: aria_rm, intentions: {aggregate: {gamma: 0.7}}}") == (0.9, 0.7)
+    config = load_recipe(RECIPES / "games" / "overcooked.yaml", ["learner.credit=gigpo", "group_size=8"])
+    assert config.learner.credit.gamma == 0.99, "another method has the game's discount too"
+    (tmp_path / "config.yaml").write_text(to_yaml(config))
+    assert load_recipe(tmp_path / "config.yaml") == config
