@@ -8,7 +8,7 @@
 
 Overrides are laid over the recipe from left to right: settings, and whole files, layers that say
 only what they are about. Mappings merge key by key; everything else, an empty mapping included,
-replaces what was there, and so does the name of another kind of a part (`method: poad`).
+replaces what was there. Where a part is made another kind (`method: poad`), settings stay that this kind has too.
 Nothing here imports torch, vllm or ray: a mistake costs milliseconds.
 """
 
@@ -130,19 +130,13 @@ def parse_override(text: str) -> dict:
 
 
 def merge(under: dict, over: Mapping, model: type[BaseModel] | None = RunConfig) -> dict:
-    """`over` laid on `under`, both of the shape of `model`. Where a part comes in several kinds, the name of another
-    kind replaces all that was said of the part."""
+    """`over` laid on `under`, both of the shape of `model`."""
     merged = dict(under)
     for key, value in over.items():
         field = None if model is None else model.model_fields.get(key)
-        kinds = None if field is None else kinds_of(field)
-        below = merged.get(key)
-        if kinds is not None and _another_kind(kinds, below, value):
-            merged[key] = value
-            continue
-        if kinds is not None and isinstance(below, str):
-            below = {kinds.tag: below}
-        inner = kind_of(kinds, below)[0] if kinds else field.annotation if field else None
+        below, inner = merged.get(key), None if field is None else field.annotation
+        if field is not None and (kinds := kinds_of(field)):
+            below, value, inner = _of_one_kind(kinds, below, value)
         if value and isinstance(value, dict) and isinstance(below, dict):
             merged[key] = merge(below, value, inner if is_section(inner) else None)
         else:
@@ -150,11 +144,17 @@ def merge(under: dict, over: Mapping, model: type[BaseModel] | None = RunConfig)
     return merged
 
 
-def _another_kind(kinds: Kinds, below: Any, value: Any) -> bool:
-    if not isinstance(value, dict):
-        return True
-    before = below if isinstance(below, str) else below.get(kinds.tag) if isinstance(below, dict) else None
-    return value.get(kinds.tag, before) != before and value.get(kinds.tag) != (before or kinds.default)
+def _of_one_kind(kinds: Kinds, below: Any, value: Any) -> tuple[Any, Any, type[BaseModel] | None]:
+    """A part that comes in several kinds, as mappings, and the kind that it is of then. What was said of another kind
+    stays where this one has a setting of that name."""
+    below, value = ({kinds.tag: each} if isinstance(each, str) else each for each in (below, value))
+    if not isinstance(below, dict) or not isinstance(value, dict):
+        return below, value, None
+    name = value.get(kinds.tag, below.get(kinds.tag, kinds.default))
+    kind, _ = kind_of(kinds, {kinds.tag: name})
+    if kind is not None and name != below.get(kinds.tag, kinds.default):
+        below = {key: said for key, said in below.items() if key in kind.model_fields}
+    return below, value, kind
 
 
 def _explain(problem: dict, tree: dict) -> tuple[str, str]:

@@ -128,22 +128,21 @@ def test_a_run_trains_with_a_credit_method_a_loss_and_a_shaper_from_the_user_s_f
 # layers
 
 
-def test_the_name_of_another_kind_replaces_what_was_said_of_the_part(tmp_path):
-    game = RECIPES / "games" / "overcooked.yaml"
+def test_settings_stay_where_another_kind_has_them_too(tmp_path):
+    def credit(*overrides: str):
+        return load_recipe(RECIPES / "games" / "bargaining.yaml", ["group_size=8", *overrides]).learner.credit
+
     layer = tmp_path / "gigpo.yaml"
-    layer.write_text("group_size: 8\nlearner: {credit: {method: gigpo, step_weight: 0.5}}\n")
-    config = load_recipe(game, [str(layer), "learner.credit.whiten=true"])
-    assert config.learner.credit == CREDIT.make(
-        "gigpo", step_weight=0.5, whiten=True, gamma=config.learner.credit.gamma
+    layer.write_text("learner: {credit: {method: gigpo, step_weight: 0.5, gamma: 0.9}}\n")
+    assert credit(str(layer), "learner.credit.whiten=true") == CREDIT.make(
+        "gigpo", step_weight=0.5, gamma=0.9, whiten=True
     )
-    config = load_recipe(game, [str(layer), "learner.credit.method=poad"])
-    assert CREDIT.name_of(config.learner.credit) == "poad", "and no setting of gigpo's is left to be refused"
-    config = load_recipe(game, ["learner.credit=poad", "learner.credit.lambda_w=0.5", "learner.credit.method=poad"])
-    assert config.learner.credit.lambda_w == 0.5, "the same kind named again replaces nothing"
-    config = load_recipe(game, ["learner.credit.lambda_a=0.5", "learner.credit.method=poad"][1:])
-    assert config.learner.credit.lambda_a == 0.95
-    config = load_recipe(None, ["learner.credit.baseline=none", "learner.credit.method=reinforce"])
-    assert config.learner.credit.baseline == "none", "the default is a kind like the others"
+    for poad in ("learner.credit.method=poad", "learner.credit=poad", "learner.credit={method: poad}"):
+        assert credit(str(layer), poad) == CREDIT.make("poad", gamma=0.9), "and nothing of gigpo's alone"
+    assert credit("learner.credit=poad", "learner.credit.lambda_w=0.5", "learner.credit=poad").lambda_w == 0.5
+    assert credit("learner.credit.baseline=none", "learner.credit.method=reinforce").baseline == "none"
+    with pytest.raises(ConfigError, match="learner.credit.step_weight: unknown key: method=poad has no such setting"):
+        credit("learner.credit=poad", "learner.credit.step_weight=0.5")
 
 
 @pytest.mark.parametrize("kinds", [CREDIT, LOSS, SHAPERS], ids=lambda kinds: kinds.part)
