@@ -83,6 +83,7 @@ def assert_whole(summary: dict, folder: RunFolder, updates: int, batch: int) -> 
     rows = metrics_of(folder)
     assert_time_adds_up(rows)
     assert unlisted({name for row in rows for name in row} - {"update", "time"}) == []
+    assert set(summary["seconds"]) <= {stage.name.removeprefix("seconds/") for stage in STAGES}
     assert [row["update"] for row in rows] == list(range(1, updates + 1))
     assert all(row["sync/parity_gap"] < 1e-4 for row in rows)
     assert all(row["rollout/staleness"] <= 1 for row in rows)
