@@ -154,7 +154,8 @@ class Learners:
     def each(self, method: str, *arguments) -> list:
         found = self.ray.get([p.call.remote(method, *arguments) for p in self.processes], timeout=120)
         if method == "update":
-            assert unlisted(f"learner/{name}" for figures in found for name in figures) == []
+            strangers = unlisted({f"learner/{name}" for figures in found for name in figures})
+            assert not strangers, f"not in cluster/record/metric_list: {strangers}"
         return found
 
     def call(self, method: str, *arguments):

@@ -84,5 +84,5 @@ def shaped(desk: RewardDesk, number: int, episodes: list[Episode]) -> list[Shape
 
 def figures(desk: RewardDesk, *names: str) -> tuple[float, ...]:
     found = desk.metrics()
-    assert unlisted(found) == []
+    assert not unlisted(found), unlisted(found)
     return tuple(found[f"reward/oni/{name}"] for name in names)

@@ -76,13 +76,18 @@ def assert_time_adds_up(rows: list[dict]) -> None:
         assert row["time"] - before["time"] == pytest.approx(row["seconds/update"], rel=0.01, abs=0.02)
 
 
+def assert_listed(rows: list[dict]) -> None:
+    found = unlisted({name for row in rows for name in row} - {"update", "time"})
+    assert not found, f"not in cluster/record/metric_list: {found}"
+
+
 def assert_whole(summary: dict, folder: RunFolder, updates: int, batch: int) -> None:
     ledger = summary["ledger"]
     assert ledger["ledger/consumed"] == updates * batch
     assert ledger["ledger/issued"] == ledger["ledger/consumed"] + ledger["ledger/reissued"] + ledger["ledger/dropped"]
     rows = metrics_of(folder)
     assert_time_adds_up(rows)
-    assert unlisted({name for row in rows for name in row} - {"update", "time"}) == []
+    assert_listed(rows)
     assert set(summary["seconds"]) <= {stage.name.removeprefix("seconds/") for stage in STAGES}
     assert [row["update"] for row in rows] == list(range(1, updates + 1))
     assert all(row["sync/parity_gap"] < 1e-4 for row in rows)
