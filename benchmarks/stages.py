@@ -8,7 +8,7 @@ once more with 1 and rewards by intentions, and its metrics.jsonl is read:
     shape      the learner waits for rewards
     learn      the learners update
     sync       pause, transfer, probe, resume
-    rest       ledger, records
+    rest       the loop's other stages: samples, records, checkpoints
 
 Beside the loop's own stages stands how long the engine was at work. With max_staleness 0
 that is inside `collect`; with 1 it runs through `learn` and `shape` too, and `overlap` is

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from cluster.errors import RunFolderError
 from cluster.record.job_status import JobMessage
+from cluster.record.metric_list import exported
 from cluster.record.run_folder import RunFolder, to_json, write_whole
 
 if TYPE_CHECKING:
@@ -26,21 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("parley")
 
-GAUGES = {  # Ray's name -> (the recorded values whose sum it shows, what it is)
-    "parley_reward": (("rollout/outcome",), "mean outcome of the batch, 0 to 1"),
-    "parley_win_rate": (("evaluation/win_rate",), "win rate on held-out games"),
-    "parley_staleness": (("rollout/staleness",), "updates behind the learner, oldest token of the batch"),
-    "parley_sync_seconds": (("sync/seconds",), "seconds of the last weight sync"),
-    "parley_parity_gap": (("sync/parity_gap",), "largest log-prob gap between engines and trainer"),
-    "parley_ledger_in_flight": (("ledger/playing", "ledger/waiting"), "tickets issued and not yet consumed"),
-    "parley_finished_waiting": (("ledger/waiting",), "finished episodes waiting for the learner"),
-    "parley_episodes_per_second": (("rollout/episodes_per_second",), "episodes consumed per second"),
-    "parley_tokens_per_second": (("rollout/tokens_per_second",), "sampled tokens consumed per second"),
-}
-COUNTERS = {
-    "parley_episodes_total": ("rollout/episodes", "episodes trained on"),
-    "parley_tokens_total": ("rollout/tokens", "sampled tokens trained on"),
-}
+STAGE_SECONDS, FAILURES = "parley_stage_seconds", "parley_failures_total"  # each has a tag of its own
 STAGE_BUCKETS_SECONDS = [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000]
 
 
@@ -131,18 +118,21 @@ class RayMetrics:
             metric.set_default_tags({"run": run})
             return metric
 
-        self.gauges = {name: tagged(Gauge, name, what) for name, (_, what) in GAUGES.items()}
-        self.counters = {name: tagged(Counter, name, what) for name, (_, what) in COUNTERS.items()}
         self.stages = tagged(
             Histogram,
-            "parley_stage_seconds",
+            STAGE_SECONDS,
             "seconds of an update by stage",
             "stage",
             boundaries=STAGE_BUCKETS_SECONDS,
         )
-        self.failures = tagged(Counter, "parley_failures_total", "failed episodes by reason", "reason")
+        self.failures = tagged(Counter, FAILURES, "failed episodes by reason", "reason")
         self.values = tagged(Gauge, "parley_value", "every other recorded number, by name", "name")
         self.failures_seen: dict[str, float] = {}
+        self.sums = {name: metrics for name, metrics in exported().items() if name not in (STAGE_SECONDS, FAILURES)}
+        self.shown = {
+            name: tagged(Counter if _counts(name) else Gauge, name, " And: ".join(each.meaning for each in metrics))
+            for name, metrics in self.sums.items()
+        }
 
     @classmethod
     def if_running(cls, run: str) -> RayMetrics | None:
@@ -151,12 +141,14 @@ class RayMetrics:
         return cls(run) if ray.is_initialized() else None
 
     def record(self, values: Mapping[str, float]) -> None:
-        for name, (parts, _) in GAUGES.items():
-            if all(part in values for part in parts):
-                self.gauges[name].set(sum(values[part] for part in parts))
-        for name, (part, _) in COUNTERS.items():
-            if values.get(part, 0) > 0:
-                self.counters[name].inc(values[part])
+        for name, metrics in self.sums.items():
+            if not all(metric.name in values for metric in metrics):
+                continue
+            value = sum(values[metric.name] for metric in metrics)
+            if not _counts(name):
+                self.shown[name].set(value)
+            elif value > 0:
+                self.shown[name].inc(value)
         for name, value in values.items():
             section, _, rest = name.partition("/")
             if section == "seconds":
@@ -168,6 +160,11 @@ class RayMetrics:
                     self.failures.inc(new, tags={"reason": rest})
             else:
                 self.values.set(value, tags={"name": name})
+
+
+def _counts(name: str) -> bool:
+    """Whether Prometheus adds up what this one is given."""
+    return name.endswith("_total")
 
 
 def _warnings(update: int, values: Mapping[str, float], credit: CreditMethod) -> Iterator[str]:

@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from cluster.record.metric_list import STAGES
+
 if TYPE_CHECKING:
     from cluster.recipe.config import RunConfig
     from cluster.record.progress import Progress
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 WIDTH = 160  # of tables, where there is no terminal
 BARS = "▁▂▃▄▅▆▇█"
+SHOWN_SECONDS = 0.05  # a stage that took less is left out of an update's line,
+SHOWN_SHARE = 0.005  # and one with a smaller share out of the run's
 QUIET_SECONDS = 20.0  # without a terminal, a sign of life at most this often
 
 
@@ -76,14 +80,14 @@ class Show:
 
     def updated(self, update: int, values: Mapping[str, float]) -> None:
         self.outcomes.append(values.get("rollout/outcome", 0.0))
-        stages = ("collect", "learn", "sync", "evaluate")
-        spent = " ".join(f"{name} {values[f'seconds/{name}']:.1f}" for name in stages if f"seconds/{name}" in values)
+        seconds = {stage.name: values.get(stage.name, 0.0) for stage in STAGES}
+        spent = [f"{name.partition('/')[2]} {each:.1f}" for name, each in seconds.items() if each >= SHOWN_SECONDS]
         self.line(
             f"update {update:>{len(str(self.config.updates))}}/{self.config.updates}"
             f"  outcome [bold]{self.outcomes[-1]:.3f}[/bold]"
             f"  {values.get('rollout/episodes_per_second', 0):.0f} games/s"
             f"  {values.get('rollout/tokens_per_second', 0):.0f} tokens/s"
-            f"  gap {values.get('sync/parity_gap', 0):.0e}  [dim]{spent} s[/dim]"
+            f"  gap {values.get('sync/parity_gap', 0):.0e}  [dim]{' '.join([*spent, 's'] if spent else [])}[/dim]"
         )
 
     def evaluated(self, update: int, values: Mapping[str, float]) -> None:
@@ -104,6 +108,7 @@ class Show:
         self.line(f"  after   [bold green]{after}[/bold green]" if _higher(summary) else f"  after   {after}")
         if self.outcomes:
             self.line(f"  outcome by update  {sparkline(self.outcomes)}")
+        self.line(f"time  {shares_of_time(summary['seconds'])}")
         self.line(f"run folder  {run}  (summary.json, transcripts/, checkpoints/)")
         self.line("next")
         self.line(f"  parley resume {run} updates={2 * max(1, summary['updates'])}    train on")
@@ -147,6 +152,14 @@ def trials_table(result: Mapping) -> Table:
             *money,
         )
     return table
+
+
+def shares_of_time(seconds: Mapping[str, float]) -> str:
+    """The stages that took most, in a line: collect 61 %, learn 30 %, checkpoint 9 % of 12.5 s."""
+    whole = sum(seconds.values())
+    most = sorted(seconds.items(), key=lambda each: -each[1])
+    shown = [f"{name} {spent / whole:.0%}".replace("%", " %") for name, spent in most if spent >= SHOWN_SHARE * whole]
+    return f"{', '.join(shown)} of {whole:.1f} s" if whole else "none"
 
 
 def percent(rate: float, interval) -> str:

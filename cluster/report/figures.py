@@ -8,26 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from cluster.record.metric_list import METRICS, Metric
 from cluster.record.picture import WINDOW, running_mean
 from cluster.report.reading import Run
 from learners.credit.method import CREDIT
 from reward_service.shaper import SHAPERS
 
 MOST_UPDATES = 2_000  # on one curve
-
-# recorded value -> title, what it is, whether its axis is logarithmic
-PANELS = {
-    "learner/loss": ("Loss", "policy loss of the batch", False),
-    "learner/grad_norm": ("Gradient norm", "before clipping", False),
-    "learner/entropy": ("Surprise", "mean −log-prob of a sampled token, nats", False),
-    "learner/value_explained": ("Critic", "share of the returns' variance explained", False),
-    "rollout/staleness": ("Staleness", "updates behind, oldest token", False),
-    "learner/logprob_gap_max": ("Log-prob gap", "largest |trainer − engine| on fresh tokens", True),
-    "sync/parity_gap": ("Sync probe", "largest |trainer − engine| after a sync", True),
-    "rollout/turns": ("Length of games", "turns", False),
-    "rollout/tokens_per_second": ("Speed", "sampled tokens a second", False),
-    "seconds/update": ("Time", "seconds an update", False),
-}
 
 
 def short(value: float | None) -> float | None:
@@ -89,14 +76,18 @@ def _evaluation(row: dict[str, Any]) -> dict[str, Any]:
 def _panels(run: Run) -> list[dict[str, Any]]:
     """Those that were recorded."""
     panels = []
-    for key, (title, what, logarithmic) in PANELS.items():
-        updates, values = column(run.rows, key)
+    for metric in METRICS:
+        updates, values = column(run.rows, metric.name) if metric.panel else ([], [])
         if values:
             panels.append(
-                {"title": title, "what": what, "log": logarithmic}
+                {"title": metric.panel, "what": _what(metric), "log": metric.logarithmic}
                 | {"updates": thinned(updates), "values": shorts(thinned(values))}
             )
     return panels
+
+
+def _what(metric: Metric) -> str:
+    return metric.meaning.removesuffix(".") + (f", {metric.unit}" if metric.unit else "")
 
 
 def pooling(run: Run) -> dict[str, Any] | None:

@@ -12,6 +12,31 @@ cannot hold both (`rollout.engine.sleep`), what is in play rests too, and goes o
 
 Where cards are shared no engine starts while the learners are at work: it would take what they need.
 
+Who waits for what, and what unblocks it. First the stages of the loop, in the order of an update; `seconds/STAGE` in
+the metrics says how long each took:
+
+    stage       waits for                    unblocked by                time limit: what then
+    collect     the episodes of the batch    its last episode            rollout.batch_seconds: the run stops
+    shape       the rewards of the batch     the reward service          reward.batch_seconds: the run stops
+    learn       the update of the learners   their last rank             learner.update_seconds: the run stops
+    samples     a few of the episodes        the object store            60 s: the run stops
+    sync        weights in every engine      the last engine             learner.sync.timeout_seconds: the run stops
+    evaluate    the held-out games           the last of them            rollout.batch_seconds: the run stops
+    record      metrics of workers, rewards  their answers               10 s: the worker is lost; 120 s: the run stops
+    checkpoint  the learners' state on disk  their last rank             learner.update_seconds: the run stops
+
+Then those who work while the loop waits; in `collect`, `learn` and `evaluate` it files what they finish:
+
+    a ticket    room (max_staleness)         a batch that is consumed    none: it is not played yet
+    an episode  tokens, other players        the engine, game, endpoint  rollout.episode_seconds: it is played again
+    a worker    the end of a sync            the loop                    learner.sync.timeout_seconds: the run stops
+    a new one   its engine, then weights     its start, then a sync      rollout.engine.start_seconds: it is replaced
+    the fleet   each worker's sign of life   its answer                  rollout.worker_silence_seconds: it is replaced
+    rewards     a refit (max_staleness 0)    the end of the refit        reward.refit_seconds: the old state goes on
+
+A second belongs to one stage only. Those from one line of metrics.jsonl to the next are added up in `seconds/update`;
+the checkpoint of an update comes after its line, and its seconds are on the next one.
+
 A restart continues from the last checkpoint: optimiser, counters, seeds and ledger come
 back; episodes that were in flight are played again from their tickets.
 """
@@ -19,9 +44,8 @@ back; episodes that were in flight are played again from their tickets.
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
@@ -33,6 +57,7 @@ from cluster.record.checkpoints import CheckpointStore
 from cluster.record.metrics import Metrics
 from cluster.record.run_folder import RunFolder
 from cluster.record.samples import Samples
+from cluster.record.stages import StageClock
 from cluster.run.evaluate import Evaluation, evaluate
 from cluster.run.ledger import Ledger
 from cluster.run.playing import Playing
@@ -66,25 +91,26 @@ class TrainingLoop:
         self.playing = Playing(fleet, ledger, self.welcome, rewards.receive, config.rollout.batch_seconds)
         self.update = 0  # also the version of the weights
         self.evaluations: list[Evaluation] = []
-        self.stages: dict[str, float] = {}
+        self.clock = StageClock()
         self.samples = Samples(folder.samples, config)
 
     def run(self) -> None:
-        self.sync.publish(self.update)
+        with self.stage("sync"):
+            self.sync.publish(self.update)
         if not self.evaluations:
             self.evaluate()
+        self.clock.lap()
         while self.update < self.config.updates:
-            started, self.stages = time.monotonic(), {}
             with self.stage("collect"):
                 results = self.playing.collect_batch(until_batch=self.config.updates)
             episodes = [result.ref for result in results]
             with self.stage("shape"):
                 names = [(result.ticket.number, result.ticket.attempt) for result in results]
                 rewards = self.rewards.shape(self.ledger.next_batch, names, episodes)
-            with self.learners_at_work():
-                with self.stage("learn"):
-                    learned = self.learn(episodes, rewards)
-                self.samples.keep(self.update + 1, episodes, rewards)
+            with self.stage("learn"), self.learners_at_work():
+                learned = self.learn(episodes, rewards)
+                with self.stage("samples"):
+                    self.samples.keep(self.update + 1, episodes, rewards)
                 self.update += 1
                 self.texts.heard(episodes)
                 with self.stage("sync"):
@@ -94,9 +120,12 @@ class TrainingLoop:
             last = self.update == self.config.updates
             if last or self.due(self.config.evaluation.every):
                 self.evaluate()
-            self.record(results, learned, synced, time.monotonic() - started)
+            with self.stage("record"):
+                self.record(results, learned, synced)
             if last or self.due(self.config.checkpoint.every):
-                self.save()
+                with self.stage("checkpoint"):
+                    self.save()
+        self.clock.lap()
 
     def learn(self, episodes: list[ObjectRef], rewards: Sequence[ShapedRewards]) -> dict[str, float]:
         if self.config.rollout.engine.sleep:
@@ -113,17 +142,14 @@ class TrainingLoop:
 
     def welcome(self) -> None:
         """A worker that replaces a lost one gets the current weights before it plays."""
-        with self.learners_at_work():
+        with self.stage("sync"), self.learners_at_work():
             self.sync.publish(self.update)
 
     def due(self, every: int) -> bool:
         return every > 0 and self.update % every == 0
 
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        started = time.monotonic()
-        yield
-        self.stages[name] = self.stages.get(name, 0.0) + time.monotonic() - started
+    def stage(self, name: str) -> AbstractContextManager:
+        return self.clock.stage(name)
 
     def evaluate(self) -> None:
         with self.stage("evaluate"):
@@ -139,9 +165,11 @@ class TrainingLoop:
             )
             self.metrics.evaluated(self.update, self.evaluations[-1].metrics())
 
-    def record(self, results: list[Finished], learned: dict[str, float], synced: SyncReport, seconds: float) -> None:
+    def record(self, results: list[Finished], learned: dict[str, float], synced: SyncReport) -> None:
         summaries = [result.summary for result in results]
         tokens = sum(summary.tokens for summary in summaries)
+        services = self.fleet.metrics() | self.rewards.metrics() | self.ledger.metrics()  # they answer when they can
+        seconds = self.clock.lap()
         self.metrics.updated(
             self.update,
             {
@@ -151,17 +179,14 @@ class TrainingLoop:
                 "rollout/staleness": max(self.update - 1 - summary.oldest_version for summary in summaries),
                 "rollout/episodes": len(summaries),
                 "rollout/tokens": tokens,
-                "rollout/episodes_per_second": len(summaries) / seconds,
-                "rollout/tokens_per_second": tokens / seconds,
-                "seconds/update": seconds,
+                "rollout/episodes_per_second": len(summaries) / seconds["update"],
+                "rollout/tokens_per_second": tokens / seconds["update"],
             }
-            | {f"seconds/{name}": spent for name, spent in self.stages.items()}
+            | {f"seconds/{name}": spent for name, spent in seconds.items()}
             | {f"failures/{reason}": n for reason, n in self.playing.failures.items()}
             | {f"learner/{name}": value for name, value in learned.items()}
             | synced.metrics()
-            | self.fleet.metrics()
-            | self.rewards.metrics()
-            | self.ledger.metrics(),
+            | services,
         )
 
     def save(self) -> None:

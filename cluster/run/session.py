@@ -321,5 +321,6 @@ def summarise(config: RunConfig, folder: RunFolder, loop) -> dict:
         "outcome_after": after.outcome,
         "ledger": loop.ledger.metrics(),
         "failures": dict(loop.playing.failures),
+        "seconds": loop.clock.by_stage(),
         "evaluations": [evaluation.metrics() | {"version": evaluation.version} for evaluation in loop.evaluations],
     }

@@ -211,6 +211,7 @@ def test_the_summary_on_the_terminal_holds_the_figures_of_summary_json(finished_
         "game": "twenty_questions", "updates": 4, "held_out_games": 400,
         "win_rate_before": 0.275, "win_rate_before_interval": [0.2336, 0.3208],
         "win_rate_after": 0.4625, "win_rate_after_interval": [0.4142, 0.5115],
+        "seconds": {"collect": 6.0, "learn": 2.0},
     }  # fmt: skip
     screen = StringIO()
     with RunFolder.open(finished_run) as folder:
@@ -220,6 +221,7 @@ def test_the_summary_on_the_terminal_holds_the_figures_of_summary_json(finished_
     printed = screen.getvalue()
     assert "before  27.5 %  (95 % interval 23.4 - 32.1)" in printed
     assert "after   46.2 %  (95 % interval 41.4 - 51.1)" in printed or "after   46.3 %" in printed
+    assert "time  collect 75 %, learn 25 % of 8.0 s" in printed
     assert f"parley resume {finished_run} updates=8" in printed
     assert sparkline([0.0, 0.5, 1.0]) == "▁▅█" and sparkline([1.0, 1.0]) == "▁▁"
     assert len(sparkline([float(i) for i in range(1000)])) == 48

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from cluster.record.metric_list import unlisted
 from learners.group import environment
 from learners.settings import LearnerSettings
 from tests.support.learner_batches import MADE_UP
@@ -151,7 +152,11 @@ class Learners:
         self.ray.get(calls, timeout=180)
 
     def each(self, method: str, *arguments) -> list:
-        return self.ray.get([p.call.remote(method, *arguments) for p in self.processes], timeout=120)
+        found = self.ray.get([p.call.remote(method, *arguments) for p in self.processes], timeout=120)
+        if method == "update":
+            strangers = unlisted({f"learner/{name}" for figures in found for name in figures})
+            assert not strangers, f"not in cluster/record/metric_list: {strangers}"
+        return found
 
     def call(self, method: str, *arguments):
         return self.each(method, *arguments)[0]

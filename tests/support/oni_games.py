@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
+from cluster.record.metric_list import unlisted
 from envs.episode import Episode, Ticket, Turn
 from envs.registry import game_class, make_game
 from envs.settings import GameSettings
@@ -83,4 +84,5 @@ def shaped(desk: RewardDesk, number: int, episodes: list[Episode]) -> list[Shape
 
 def figures(desk: RewardDesk, *names: str) -> tuple[float, ...]:
     found = desk.metrics()
+    assert not unlisted(found), unlisted(found)
     return tuple(found[f"reward/oni/{name}"] for name in names)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from cluster.recipe.config import RunConfig
+from cluster.record.metric_list import STAGES, unlisted
 from cluster.record.run_folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
@@ -62,11 +66,29 @@ def metrics_of(folder: RunFolder) -> list[dict]:
     return [row for row in rows if "learner/loss" in row]
 
 
+def assert_time_adds_up(rows: list[dict]) -> None:
+    """Each second between two lines of one process is in a stage that the list of metrics names."""
+    named = [stage.name for stage in STAGES]
+    for row in rows:
+        update, stages = row["seconds/update"], sum(row.get(name, 0.0) for name in named)
+        assert stages == pytest.approx(update, rel=0.01, abs=0.02), f"update {row['update']}: seconds without a stage"
+    for before, row in pairwise(rows):
+        assert row["time"] - before["time"] == pytest.approx(row["seconds/update"], rel=0.01, abs=0.02)
+
+
+def assert_listed(rows: list[dict]) -> None:
+    found = unlisted({name for row in rows for name in row} - {"update", "time"})
+    assert not found, f"not in cluster/record/metric_list: {found}"
+
+
 def assert_whole(summary: dict, folder: RunFolder, updates: int, batch: int) -> None:
     ledger = summary["ledger"]
     assert ledger["ledger/consumed"] == updates * batch
     assert ledger["ledger/issued"] == ledger["ledger/consumed"] + ledger["ledger/reissued"] + ledger["ledger/dropped"]
     rows = metrics_of(folder)
+    assert_time_adds_up(rows)
+    assert_listed(rows)
+    assert set(summary["seconds"]) <= {stage.name.removeprefix("seconds/") for stage in STAGES}
     assert [row["update"] for row in rows] == list(range(1, updates + 1))
     assert all(row["sync/parity_gap"] < 1e-4 for row in rows)
     assert all(row["rollout/staleness"] <= 1 for row in rows)
