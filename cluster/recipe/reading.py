@@ -26,7 +26,7 @@ from pydantic import BaseModel, ValidationError
 from cluster.errors import ConfigError
 from cluster.recipe.config import RunConfig
 from cluster.recipe.plain_yaml import read_yaml
-from envs.game import Game
+from envs.game import Game, hook
 from envs.registry import game_class, game_names, make_game
 
 COMMAND_LINE = "command line"
@@ -243,7 +243,7 @@ def _check_game(config: RunConfig) -> None:
     if config.rollout.choose_listed and not _lists_actions(game):
         raise ConfigError(f"rollout.choose_listed: {name} lists no actions to choose from, at least not at its opening")
     oni = config.reward.oni
-    if config.reward.shaper == "oni" and oni.annotator == "rule" and not hasattr(game, "helpful"):
+    if config.reward.shaper == "oni" and oni.annotator == "rule" and hook(game, "helpful") is None:
         raise ConfigError(
             f"reward.oni.annotator=rule: {name} has no rule `helpful` that could annotate; "
             "reward.oni.annotator=endpoint asks a language model"
