@@ -36,7 +36,7 @@ from actors.engines.contract import Completion, Request, Scored
 from actors.players import Cast, EndpointSeat, PolicySeat, stable_seed
 from actors.settings import RolloutSettings
 from envs.episode import Episode, Ticket, Turn, TurnTokens
-from envs.game import Game, Player, Step
+from envs.game import Game, Player, Step, hook, money_of
 from envs.text.chat import EndpointError
 
 log = logging.getLogger("parley.play")
@@ -78,7 +78,7 @@ class Live:
 
     @property
     def slow(self) -> bool:
-        return getattr(self.game, "slow", False)
+        return hook(self.game, "slow")
 
 
 class Play:
@@ -242,8 +242,9 @@ class Play:
             over = step.terminated or step.truncated or live.game.seat is None
             if over:
                 closing, facts = dict(live.game.closing()), dict(live.game.facts())
+                money = money_of(live.game)
         if over:
-            self._finish(live, step.terminated, closing, facts)
+            self._finish(live, step.terminated, closing, facts, money)
         return not over
 
     def _ask(self, live: Live) -> tuple[str, None] | None:
@@ -259,7 +260,7 @@ class Play:
                 if not live.turns:
                     log.error("%s: the opening prompt of %s fills the context", live.ticket.game, name)
                     raise EpisodeFailed("context_too_small")
-                self._finish(live, False, {name: live.observation}, {})
+                self._finish(live, False, {name: live.observation}, {}, {})
                 return None
             live.request = f"{live.serial}.{name}.{turn}"
             self.waiting_for[live.request] = live
@@ -321,14 +322,21 @@ class Play:
         for live in [live for live in self.live.values() if live.started < oldest]:
             self._fail(live, "timeout")
 
-    def _finish(self, live: Live, terminated: bool, closing: dict[str, str], facts: dict[str, str]) -> None:
+    def _finish(
+        self,
+        live: Live,
+        terminated: bool,
+        closing: dict[str, str],
+        facts: dict[str, str],
+        money: dict[str, float],
+    ) -> None:
         with self._failing_as("game_error", live.ticket):
             outcome = dict(live.game.outcome())
             ids = {} if terminated else self._closing_ids(live, closing)
         seconds = time.monotonic() - live.started
         seats = {name: seat for name, seat in live.seats.items() if isinstance(seat, PolicySeat)}
         experts = {name: np.concatenate(seat.recorded) for name, seat in seats.items() if seat.recorded}
-        episode = Episode(live.ticket, live.turns, outcome, terminated, closing, ids, facts, seconds, experts)
+        episode = Episode(live.ticket, live.turns, outcome, terminated, closing, ids, facts, seconds, experts, money)
         self.spare_games[live.ticket.game].append(live.game)
         for seat, player in live.players.items():
             if player.startswith("scripted:"):

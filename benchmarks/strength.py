@@ -21,7 +21,7 @@ from benchmarks.report import FOLDER, machine, stamp, write
 from cluster.record.terminal import page, trials_table
 from cluster.run.evaluate import Evaluation, measure
 from envs.episode import Episode, Ticket, Turn
-from envs.game import Trial
+from envs.game import Trial, hook, money_of
 from envs.registry import GAMES, game_class, make_game, make_player, trials_of
 
 FIRST_SEED = 1_000_000  # of held-out games
@@ -45,7 +45,7 @@ def episode_of(name: str, game, players: dict, trial: Trial, player: str, seed: 
             if paid in latest:
                 latest[paid].reward += reward
     ticket = Ticket(player, name, seed, seed, tuple(who.items()))
-    return Episode(ticket, turns, game.outcome(), step.terminated, facts=game.facts())
+    return Episode(ticket, turns, game.outcome(), step.terminated, facts=game.facts(), money=money_of(game))
 
 
 def strength_of(name: str, trial: Trial, player: str, episodes: int) -> Evaluation:
@@ -57,7 +57,7 @@ def strength_of(name: str, trial: Trial, player: str, episodes: int) -> Evaluati
 
 
 def strengths(name: str, episodes: int | None) -> Iterator[tuple[str, Evaluation]]:
-    slow = getattr(make_game(name), "slow", False)
+    slow = hook(make_game(name), "slow")
     for trial in trials_of(name):
         count = episodes or (SLOW_EPISODES if slow else trial.episodes)
         for player in sorted(game_class(name).players()):

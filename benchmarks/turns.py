@@ -28,6 +28,7 @@ from rich.table import Table
 
 from benchmarks.report import Say, run_alone, spread_of
 from benchmarks.rounds import spread
+from envs.game import hook
 from envs.registry import GAMES, make_game, make_player
 from envs.text.embedding import embed
 
@@ -42,7 +43,7 @@ LIVE = 50
 def measure(quick: bool, say: Say) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in sorted(GAMES):
-        if getattr(make_game(name), "slow", False):
+        if hook(make_game(name), "slow"):
             found[name] = {"slow": True}
             continue
         say(name)

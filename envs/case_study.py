@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from envs.game import Player, Step
+from envs.game import OVER, Game, Player, Step
 from envs.options import whole_number
 from envs.text.listed import Chooser, menu_of, named, one_of, order_of, yes_or_no
 
@@ -103,7 +103,7 @@ def seen_in(state: State) -> str:
     return f"{STAGES[state.stage]} {left}"
 
 
-class CaseStudy:
+class CaseStudy(Game):
     name = "case_study"
     seats = (SEAT,)
 
@@ -146,7 +146,7 @@ class CaseStudy:
 
     def step(self, utterance: str) -> Step:
         if self._state is None:
-            raise RuntimeError("the game is over (or was never reset): no seat may act")
+            raise RuntimeError(OVER)
         state, said = self._state, named(utterance, self._worded)
         action = None if said is None else ACTIONS[self._worded.index(said)]
         done, executable = transition(state, action), (state.stage, action) in CHANGES
@@ -170,9 +170,6 @@ class CaseStudy:
 
     def closing(self) -> dict[str, str]:
         return {SEAT: self._closing} if self._closing else {}
-
-    def facts(self) -> dict[str, str]:
-        return {}
 
     def save(self) -> dict[str, Any]:
         state = None if self._state is None else list(self._state)

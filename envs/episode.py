@@ -101,6 +101,7 @@ class Episode:
     # Of policy seats whose engine records them: the experts of each token, when it was first fed, but the seat's
     # last, which never was; uint8 or uint16 [tokens - 1, layers, choices]
     experts: dict[str, np.ndarray] = field(default_factory=dict)
+    money: dict[str, float] = field(default_factory=dict)  # what each seat earned, in games about money that ended
 
     def turns_of(self, seat: str) -> list[Turn]:
         return [turn for turn in self.turns if turn.seat == seat]

@@ -15,12 +15,12 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-from envs.game import Player, Step, Trial
+from envs.game import OVER, Game, Player, Step, Trial
 
 WORDS = ("apple", "bread", "cloud", "drum", "eagle", "fern")
 
 
-class Parrot:
+class Parrot(Game):
     name = "parrot"
 
     def __init__(self, seats: int = 1, rounds: int = 3):
@@ -53,7 +53,7 @@ class Parrot:
     def step(self, utterance: str) -> Step:
         seat = self.seat
         if seat is None:
-            raise RuntimeError("the game is over (or was never reset): no seat may act")
+            raise RuntimeError(OVER)
         said = utterance.lower().split()
         pay = sum(word == self._words[seat] for word in said) / len(said) if said else 0.0
         self._paid[seat] += pay

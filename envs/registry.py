@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from inspect import signature
 
-from envs.game import Game, Player, Trial
+from envs.game import Game, Player, Trial, hook
 
 GAMES = {
     "bargaining": "envs.glee.bargaining:Bargaining",
@@ -63,11 +63,12 @@ def make_player(name: str, player: str, options: dict | None = None) -> Player:
     """A scripted player of game `name`, given the same options as the game."""
     players = game_class(name).players()
     if player not in players:
-        raise ValueError(f"game {name!r} has no scripted player {player!r}; it has: {', '.join(sorted(players))}")
+        raise ValueError(
+            f"game {name!r} has no scripted player {player!r}; it has: {', '.join(sorted(players)) or 'none'}"
+        )
     return players[player](**(options or {}))
 
 
 def trials_of(name: str) -> list[Trial]:
     """How game `name` is evaluated: its own trials, or 200 episodes of its defaults."""
-    made_by = game_class(name)
-    return made_by.trials() if hasattr(made_by, "trials") else [Trial(name)]
+    return hook(game_class(name), "trials")()

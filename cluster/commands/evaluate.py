@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
-from pathlib import Path
 
+from cluster.api import evaluated, measure
 from cluster.commands.command import Command, takes_overrides
-from cluster.errors import CheckpointError, ConfigError
-from cluster.recipe.config import RunConfig
-from cluster.recipe.reading import load_recipe
-from cluster.record import checkpoints
-from cluster.record.run_folder import RunFolder, existing, read_config
 
 EXAMPLES = """\
 examples:
@@ -52,65 +46,15 @@ def positive(text: str) -> int:
 
 
 def run(asked: argparse.Namespace) -> None:
-    target = Path(asked.target).expanduser()
-    if (target / "checkpoints").is_dir() or (target / "config.yaml").is_file():
-        config, model = evaluated_run(target, asked)
-    else:
-        if asked.checkpoint != "latest":
-            raise ConfigError(f"--checkpoint chooses among a run's checkpoints, but {asked.target!r} is no run folder")
-        config = load_recipe(asked.recipe, [*asked.overrides, f"model.path={json.dumps(asked.target)}"])
-        config.name, model = "evaluate", config.model.path
-    if asked.trials is not None:
-        evaluate_trials(asked, config, model)
+    config, model = evaluated(asked.target, asked.overrides, asked.recipe, asked.checkpoint)
+    done = measure(config, model, asked.trials, asked.episodes)
+    from cluster.record.terminal import display_path, evaluation_lines, page, trials_table
+
+    if asked.trials is None:
+        print("\n".join(evaluation_lines(done.summary, done.folder)))
         return
-    if asked.episodes is not None:
-        raise ConfigError("--episodes is for --trials; without it give evaluation.episodes=N")
-    with RunFolder.create(config) as folder:
-        from cluster.record.terminal import evaluation_lines
-        from cluster.run import session
-
-        result = session.evaluate(config, model, folder)
-        folder.write_summary(result)
-        print("\n".join(evaluation_lines(result, folder)))
-
-
-def evaluate_trials(asked: argparse.Namespace, config: RunConfig, model: str) -> None:
-    from cluster.run.trials import chosen_trials
-
-    try:
-        trials = chosen_trials(config, asked.trials, asked.episodes)
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
-    with RunFolder.create(config) as folder:
-        from cluster.record.terminal import display_path, page, trials_table
-        from cluster.run import session
-
-        result = session.evaluate_trials(config, model, folder, trials)
-        folder.write_summary(result)
-        page().print(trials_table(result))
-        print(f"summary.json, episodes.jsonl and transcripts in {display_path(folder.path)}")
-
-
-def evaluated_run(run: Path, asked: argparse.Namespace) -> tuple[RunConfig, str]:
-    """A run's own config, and the policy of the checkpoint asked for. The evaluation gets
-    a folder of its own beside the run's, so it can look at a run that is still training."""
-    if asked.recipe:
-        raise ConfigError("--recipe is for evaluating a model; a run is evaluated with its own config.yaml")
-    config = read_config(existing(run), asked.overrides)
-    config.name, config.output = f"{run.resolve().name}-evaluation", str(run.resolve().parent)
-    folder = run / "checkpoints"
-    if asked.checkpoint in ("latest", "best"):
-        chosen = getattr(checkpoints, asked.checkpoint)(folder)
-    else:
-        chosen = {
-            str(checkpoints.CheckpointStore.update_of(path)): path for path in checkpoints.all_checkpoints(folder)
-        }.get(asked.checkpoint)
-    if chosen is None:
-        there = ", ".join(path.name for path in checkpoints.all_checkpoints(folder)) or "none"
-        raise CheckpointError(f"{run} holds no complete checkpoint {asked.checkpoint!r}; it has: {there}")
-    if damage := checkpoints.damage_of(chosen):
-        raise CheckpointError(f"checkpoint {chosen} is damaged: {damage}")
-    return config, str((chosen / "policy").resolve())
+    page().print(trials_table(done.summary))
+    print(f"summary.json, episodes.jsonl and transcripts in {display_path(done.folder)}")
 
 
 ABOUT = "play held-out games with a run's policy or any model"

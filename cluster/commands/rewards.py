@@ -13,6 +13,7 @@ from cluster.commands.command import Command, recipe_or_setting, takes_overrides
 from cluster.errors import ConfigError, RunError
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
+from parley.names import ray_options
 from reward_service.service.http.dialogue import register
 from reward_service.shaper import SHAPERS
 
@@ -82,7 +83,8 @@ def serve(config: RunConfig, key: str | None) -> None:
     print(f"starting {http.shards} {'shard' if http.shards == 1 else 'shards'}, state in {http.state}", flush=True)
     try:
         if started_here:
-            ray.init(address=os.environ.get("RAY_ADDRESS") or "local", log_to_driver=False, logging_level="ERROR")
+            address = os.environ.get("RAY_ADDRESS") or "local"
+            ray.init(address=address, log_to_driver=False, logging_level="ERROR", **ray_options())
         service = DeployedService(config.reward, config.game, key)
         service.start()
     except (RuntimeError, ValueError, OSError, ray.exceptions.RayError) as error:

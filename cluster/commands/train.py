@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 
+from cluster.api import start
 from cluster.commands.command import Command, takes_overrides
-from cluster.commands.resume import continuing
 from cluster.errors import ConfigError
 from cluster.plan.lines import lines
 from cluster.plan.machine import described, here
 from cluster.plan.of_run import plan_run
 from cluster.recipe.reading import load_recipe, to_yaml
-from cluster.record.run_folder import RunFolder
 
 EXAMPLES = """\
 examples:
@@ -48,10 +47,7 @@ def run(asked: argparse.Namespace) -> None:
         plan = plan_run(config, described(asked.machine) if asked.machine else here())
         print("\n".join(["", *(f"# {line}".rstrip() for line in lines(plan))]))
         return
-    with RunFolder.create(config) as folder, continuing(folder):
-        from cluster.run import session
-
-        session.train(config, folder)
+    start(config)
 
 
 COMMAND = Command("train", "train a policy as a recipe says", run, arguments, EXAMPLES)

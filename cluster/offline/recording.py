@@ -51,7 +51,7 @@ def _two(episode: Episode, game: Game) -> dict[str, Any]:
     } | _stakes(game)
     record |= {f"player_{number}_system_prompt": game.briefing(seat) for number, seat in enumerate(game.seats, 1)}
     record |= {f"{who}_reward": episode.outcome[seat] for who, seat in names.items()}
-    record |= {f"{who}_gain": float(episode.facts.get(f"money_{seat}", 0.0)) for who, seat in names.items()}
+    record |= {f"{who}_gain": episode.money.get(seat, 0.0) for who, seat in names.items()}
     for who, seat in names.items():
         record[f"{who}_actions"] = [turn.utterance for turn in episode.turns_of(seat)]
     for who, seat in names.items():

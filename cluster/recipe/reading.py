@@ -29,7 +29,7 @@ from cluster.recipe.config import RunConfig
 from cluster.recipe.fields import did_you_mean, is_section, kind_of, kinds_of
 from cluster.recipe.plain_yaml import read_yaml
 from cluster.recipe.renamed import renamed
-from envs.game import Game
+from envs.game import Game, hook
 from envs.kinds import Kinds
 from envs.registry import game_class, game_names, make_game
 
@@ -233,7 +233,7 @@ def _check_game(config: RunConfig) -> None:
         raise ConfigError(f"game.options: {name} refuses {options}: {error}") from error
     if config.rollout.choose_listed and not _lists_actions(game):
         raise ConfigError(f"rollout.choose_listed: {name} lists no actions to choose from, at least not at its opening")
-    if getattr(config.reward.shaper, "annotator", "") == "rule" and not hasattr(game, "helpful"):
+    if getattr(config.reward.shaper, "annotator", "") == "rule" and hook(game, "helpful") is None:
         raise ConfigError(
             f"reward.shaper.annotator=rule: {name} has no rule `helpful` that could annotate; "
             "reward.shaper.annotator=endpoint asks a language model"

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Mapping
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -116,12 +117,12 @@ class Show:
         self.line(f"  tensorboard --logdir {run}/tensorboard    see every curve")
 
 
-def evaluation_lines(result: Mapping, folder: RunFolder) -> list[str]:
+def evaluation_lines(result: Mapping, folder: Path) -> list[str]:
     rate = percent(result["win_rate"], [result["win_low"], result["win_high"]])
     return [
         f"win rate {rate} on {result['episodes']:.0f} held-out games",
         f"outcome {result['outcome']:.3f}, {result['turns']:.1f} turns a game",
-        f"transcripts and summary in {display_path(folder.path)}",
+        f"transcripts and summary in {display_path(folder)}",
     ]
 
 

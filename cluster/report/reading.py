@@ -6,8 +6,6 @@ that cannot be read is one clear line that names the file.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from zipfile import BadZipFile
 from cluster.errors import RunFolderError
 from cluster.recipe.config import RunConfig
 from cluster.record import checkpoints
+from cluster.record.run import lines_of, object_of
 from cluster.record.run_folder import existing, read_config
 from reward_service.service.storage import read_state
 
@@ -47,15 +46,15 @@ class Run:
 def read_run(folder: str | Path) -> Run:
     path = existing(folder).resolve()
     config = read_config(path)
-    rows = _lines(path / "metrics.jsonl", "update", _recorded)
+    rows = lines_of(path / "metrics.jsonl", "update", _recorded)
     if not rows:
         raise RunFolderError(f"{path} has nothing to report yet: its metrics.jsonl holds no line")
     return Run(
         path=path,
         config=config,
         rows=rows,
-        samples=_lines(path / "samples.jsonl", "sampled game", _sampled),
-        versions=_object(path / "versions.json"),
+        samples=lines_of(path / "samples.jsonl", "sampled game", _sampled),
+        versions=object_of(path / "versions.json"),
         intentions=_intentions(checkpoints.latest(path / "checkpoints")),
     )
 
@@ -66,40 +65,6 @@ def _recorded(row: Any) -> bool:
 
 def _sampled(row: Any) -> bool:
     return _recorded(row) and set(SAMPLE) <= set(row) and all({"seat", "heard", "said"} <= set(t) for t in row["turns"])
-
-
-def _lines(path: Path, what: str, fits: Callable[[Any], bool]) -> list[dict[str, Any]]:
-    if not path.exists():
-        return []
-    found = []
-    for number, line in enumerate(_text(path).splitlines(keepends=True), start=1):
-        if not line.endswith("\n"):
-            break
-        try:
-            row = json.loads(line)
-        except ValueError:
-            row = None
-        if not fits(row):
-            raise RunFolderError(f"{path} is damaged: line {number} is no {what}")
-        found.append(row)
-    return found
-
-
-def _object(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(_text(path)) if path.exists() else {}
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise RunFolderError(f"{path} is damaged: it holds no JSON object")
-    return found
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RunFolderError(f"cannot read {path}: {error}") from error
 
 
 def _intentions(checkpoint: Path | None) -> dict[str, Any] | None:

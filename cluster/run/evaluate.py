@@ -42,7 +42,7 @@ def measure(episodes: Sequence[Episode], version: int, gamma: float) -> Evaluati
     wins = sum(outcome >= 1.0 for outcome in outcomes)
     win_low, win_high = wilson_interval(wins, len(outcomes))
     outcome_low, outcome_high = mean_interval(outcomes)
-    earned = [money_of(episode, seat) for episode, seat in seats]
+    earned = [episode.money.get(seat) for episode, seat in seats]
     return Evaluation(
         version=version,
         episodes=len(episodes),
@@ -60,11 +60,6 @@ def measure(episodes: Sequence[Episode], version: int, gamma: float) -> Evaluati
 
 def discounted_return(episode: Episode, seat: str, gamma: float) -> float:
     return sum(gamma**t * turn.reward for t, turn in enumerate(episode.turns_of(seat)))
-
-
-def money_of(episode: Episode, seat: str) -> float | None:
-    fact = episode.facts.get(f"money_{seat}")
-    return None if fact is None else float(fact)
 
 
 def play_held_out(

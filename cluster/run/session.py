@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -33,6 +34,7 @@ from cluster.record.terminal import Show
 from cluster.run.policy import check_model, model_to_measure, policy_folder
 from envs.registry import make_game
 from envs.settings import GameSettings
+from parley.names import ray_options
 
 if TYPE_CHECKING:
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
@@ -258,15 +260,20 @@ def ray_cluster(show: Show) -> Iterator[Machine]:
     # Engines and DeepSpeed find the compiler tools of the environment that runs this.
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    started_here = not ray.is_initialized()
+    started_here, options = not ray.is_initialized(), ray_options()
     if started_here:
         address = os.environ.get("RAY_ADDRESS")
         try:
-            joined = ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR")
+            joined = ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **options)
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise RunError(f"cannot start or reach Ray at {address or 'this machine'}: {error}") from error
         if joined.dashboard_url:
             show.line(f"Ray dashboard http://{joined.dashboard_url}")
+    elif options and not ray.get_runtime_context().runtime_env.get("worker_process_setup_hook"):
+        raise RunError(
+            "Ray was started before, and its workers would import this project's folders in place of Parley's packages "
+            f"of the same names; let Parley start Ray, or call ray.init(runtime_env={options['runtime_env']})"
+        )
     try:
         yield of_ray()
     finally:
@@ -289,7 +296,11 @@ def named_failures() -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """SIGTERM (a job being stopped) unwinds like Ctrl-C, so that everything is closed."""
+    """SIGTERM (a job being stopped) unwinds like Ctrl-C, so that everything is closed. In a thread that is not the
+    main one, to which Python gives no signals, it does nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
 
     def interrupt(signum, frame):
         raise KeyboardInterrupt

@@ -13,7 +13,7 @@ from dataclasses import asdict
 
 from cluster.errors import ConfigError
 from cluster.recipe.config import RunConfig
-from cluster.run.evaluate import Evaluation, discounted_return, measure, money_of, play_held_out
+from cluster.run.evaluate import Evaluation, discounted_return, measure, play_held_out
 from cluster.run.playing import Playing
 from envs.episode import Episode
 from envs.game import Trial
@@ -70,7 +70,7 @@ def episode_line(trial: str, episode: Episode, gamma: float) -> dict:
         "players": dict(episode.ticket.players),
         "outcome": episode.outcome,
         "return": {seat: discounted_return(episode, seat, gamma) for seat in seats},
-        "money": {seat: money_of(episode, seat) for seat in episode.outcome},
+        "money": {seat: episode.money.get(seat) for seat in episode.outcome},
         "turns": len(episode.turns),
         "executable": sum(turn.executable for turn in episode.turns if turn.seat in seats),
         "terminated": episode.terminated,

@@ -24,13 +24,13 @@ from envs.data_science.sandbox.isolation import choose
 from envs.data_science.sandbox.pool import Limits
 from envs.data_science.scoring import SPLITS, Result, evaluate
 from envs.data_science.tables import FILES, file_of, table_of
-from envs.game import Player, Step, Trial
+from envs.game import OVER, Game, Player, Step, Trial
 
 SEAT = "coder"
 FOLDER = "datasets"
 
 
-class DataScience:
+class DataScience(Game):
     name = "data_science"
     seats = (SEAT,)
     slow = True
@@ -105,12 +105,9 @@ class DataScience:
     def observe(self) -> str:
         return self._seen
 
-    def actions(self) -> tuple[str, ...]:
-        return ()
-
     def step(self, utterance: str) -> Step:
         if self.seat is None:
-            raise RuntimeError("the game is over (or was never reset): no seat may act")
+            raise RuntimeError(OVER)
         try:
             result = evaluate(code_of(utterance), self.table, self._deal, self.limits)
         except NoCode as reason:

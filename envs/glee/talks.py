@@ -24,7 +24,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
-from envs.game import Step, Trial
+from envs.game import OVER, Game, Step, Trial
 from envs.glee.messages import harmless
 from envs.glee.money import dollars, percent
 from envs.glee.speech import NO_AMOUNT, UNCLEAR, Grammar, Meaning, read
@@ -48,7 +48,7 @@ def one_of(option: str, value: Any, choices: tuple) -> Any:
     return value
 
 
-class Talks:
+class Talks(Game):
     """The protocol. What is talked about is in the hooks at the end of this class."""
 
     name: str
@@ -112,13 +112,10 @@ class Talks:
         asked = self.asks if self._offer is None else "Your answer?"
         return f"{self._news[self.seat]} {self._styled(f'Round {self._round} of {self.rounds}. {asked}')}".lstrip()
 
-    def actions(self) -> tuple[str, ...]:
-        return ()
-
     def step(self, utterance: str) -> Step:
         seat = self.seat
         if seat is None:
-            raise RuntimeError("the game is over (or was never reset): no seat may act")
+            raise RuntimeError(OVER)
         self._news[seat] = ""
         meaning = read(utterance, self.grammar)
         if not meaning.act:
@@ -194,6 +191,10 @@ class Talks:
     def _money_in_wholes(self) -> dict[str, float]:
         return {seat: float(paid / self.whole) for seat, paid in self._paid().items()}
 
+    def money(self, seat: str) -> float | None:
+        """In dollars, to the cent."""
+        return round(self._paid()[seat]) / 100 if self._ending else None
+
     def outcome(self) -> dict[str, float]:
         if not self._ending:
             return dict.fromkeys(SEATS, 0.0)
@@ -208,7 +209,7 @@ class Talks:
     def facts(self) -> dict[str, str]:
         if not self._ending:
             return {}
-        money = {f"money_{seat}": f"{round(paid) / 100:.2f}" for seat, paid in self._paid().items()}
+        money = {f"money_{seat}": f"{self.money(seat):.2f}" for seat in SEATS}
         deal = {"deal": self._deal_words(self._offer)} if self._ending == "deal" else {}
         known = {"configuration": str(self.configuration), "rounds": str(self._round), "ending": self._ending}
         return {**known, **deal, **money, **self._endowments()}

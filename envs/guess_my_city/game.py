@@ -17,14 +17,14 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-from envs.game import Player, Step, Trial
+from envs.game import OVER, Game, Player, Step, Trial
 from envs.guess_my_city.oracle import RIGHT, oracle_for
 from envs.guess_my_city.players import PLAYERS, words_players_say
 
 SEAT = "guesser"
 
 
-class GuessMyCity:
+class GuessMyCity(Game):
     name = "guess_my_city"
     seats = (SEAT,)
 
@@ -64,12 +64,9 @@ class GuessMyCity:
     def observe(self) -> str:
         return self._seen
 
-    def actions(self) -> tuple[str, ...]:
-        return ()
-
     def step(self, utterance: str) -> Step:
         if self.seat is None:
-            raise RuntimeError("the game is over (or was never reset): no seat may act")
+            raise RuntimeError(OVER)
         meaning = self.oracle.understand(utterance)
         self._seen = self.oracle.answer(meaning, self._secret)
         self._asked += 1

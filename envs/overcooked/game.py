@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from envs.game import Player, Step, Trial
+from envs.game import OVER, Game, Player, Step, Trial
 from envs.options import whole_number
 from envs.overcooked.kitchen import TASKS, WAIT, Kitchen, room_of
 from envs.overcooked.macros import macros_of, perform, phrase
@@ -30,7 +30,7 @@ from envs.text.listed import menu_of, named, one_of, order_of, yes_or_no
 SEAT = "agent"
 
 
-class Overcooked:
+class Overcooked(Game):
     name = "overcooked"
     seats = (SEAT,)
 
@@ -80,7 +80,7 @@ class Overcooked:
 
     def step(self, utterance: str) -> Step:
         if self.seat is None:
-            raise RuntimeError("the game is over (or was never reset): no seat may act")
+            raise RuntimeError(OVER)
         kitchen, listed = self.kitchen, self.actions()
         before, action = kitchen.situation(), named(utterance, listed)
         if action is None:
@@ -122,9 +122,6 @@ class Overcooked:
         if self._seed is None or self.seat is not None:
             return {}
         return {SEAT: self.observe()}
-
-    def facts(self) -> dict[str, str]:
-        return {}
 
     def save(self) -> dict[str, Any]:
         return {"seed": self._seed, **self.kitchen.save()}

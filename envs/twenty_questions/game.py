@@ -19,7 +19,7 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-from envs.game import Player, Step, Trial
+from envs.game import OVER, Game, Player, Step, Trial
 from envs.twenty_questions.oracle import Oracle
 from envs.twenty_questions.oracles import oracle_for
 from envs.twenty_questions.players import PLAYERS, words_players_say
@@ -28,7 +28,7 @@ SEAT = "guesser"
 ORACLES = ("", "plain", "free", "endpoint")
 
 
-class TwentyQuestions:
+class TwentyQuestions(Game):
     name = "twenty_questions"
     seats = (SEAT,)
     observations = "labels"  # of intentions: an answer is yes, no or neither
@@ -89,12 +89,9 @@ class TwentyQuestions:
     def observe(self) -> str:
         return self._seen
 
-    def actions(self) -> tuple[str, ...]:
-        return ()
-
     def step(self, utterance: str) -> Step:
         if self.seat is None:
-            raise RuntimeError("the game is over (or was never reset): no seat may act")
+            raise RuntimeError(OVER)
         meaning = self.oracle.understand(utterance)
         answer = self.oracle.answer(meaning, self._secret)  # a server that fails leaves the game as it is
         self._seen = answer

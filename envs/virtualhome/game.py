@@ -21,7 +21,7 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from envs.game import Player, Step, Trial
+from envs.game import OVER, Game, Player, Step, Trial
 from envs.options import whole_number
 from envs.text.listed import menu_of, named, one_of, order_of, yes_or_no
 from envs.virtualhome.home import Action, State, achieved, actions_of, after, start_of, within_reach
@@ -35,7 +35,7 @@ LISTINGS = ("reach", "executable", "all")
 TRIALS = ("food_preparation", "cheese", "hamburger", "apple_pie", "pizza", "dishes", "laundry", "entertainment")
 
 
-class VirtualHome:
+class VirtualHome(Game):
     name = "virtualhome"
     seats = (SEAT,)
 
@@ -90,7 +90,7 @@ class VirtualHome:
 
     def step(self, utterance: str) -> Step:
         if self.seat is None:
-            raise RuntimeError("the game is over (or was never reset): no seat may act")
+            raise RuntimeError(OVER)
         listed = {action.phrase: action for action in self._listed()}
         said = named(utterance, tuple(listed))
         then = after(self.task, self._home, listed[said]) if said is not None else None
@@ -120,9 +120,6 @@ class VirtualHome:
 
     def closing(self) -> dict[str, str]:
         return {} if self._seed is None or self.seat is not None else {SEAT: self.observe()}
-
-    def facts(self) -> dict[str, str]:
-        return {}
 
     def save(self) -> dict[str, Any]:
         home = None if self._seed is None else self._home._asdict()

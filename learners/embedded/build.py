@@ -75,9 +75,9 @@ def _sources(game: GameSettings) -> list[Path]:
     code = Path(inspect.getfile(made_by))
     in_own_package = made_by.__module__.count(".") >= 2  # envs.twenty_questions.game, but not envs.parrot
     beside = code.parent.rglob("*") if in_own_package else [code]
-    package = made_by.__module__.partition(".")[0]
+    packages = {made_by.__module__.partition(".")[0], "envs"}
     bases = {base for each in (made_by, *made_by.players().values()) for base in each.__mro__}
-    inherited = [Path(inspect.getfile(base)) for base in bases if base.__module__.partition(".")[0] == package]
+    inherited = [Path(inspect.getfile(base)) for base in bases if base.__module__.partition(".")[0] in packages]
     values = [each for value in game.options.values() for each in (value if isinstance(value, list) else [value])]
     named = [Path(value).expanduser() for value in values if isinstance(value, str)]
     files = [*here.glob("*.py"), layout, *beside, *inherited, *named]

@@ -5,8 +5,8 @@ that worse: it would be put aside while it holds what the others wait for. So th
 process, of the lowest priority; only what it is given and what it finds passes through here, arrays
 as they lie in memory.
 
-A process has one such companion. It is started when first needed, with `python -m reward_service.intentions.companion`,
-and ends when this process does, however it ends. Work waits for the work before it.
+A process has one such companion. It is started when first needed and ends when this process does, however
+it ends. Work waits for the work before it.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from typing import Any
 LONGEST_SECONDS = 3600.0  # of one piece of work
 END_SECONDS = 10.0
 LOWEST_PRIORITY = 19
+START = "from parley.names import put_first; put_first(); from reward_service.intentions.companion import main; main()"
 
 
 class WorkLost(RuntimeError):
@@ -70,7 +71,7 @@ class Companion:
         ours, theirs = socket.socketpair()
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", __name__, str(theirs.fileno())],
+                [sys.executable, "-c", START, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(each for each in sys.path if each)},
             )
@@ -135,7 +136,8 @@ def _serve(pipe: Connection) -> None:
             return
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """In the process of its own: the file descriptor of the pipe is its argument."""
     os.nice(LOWEST_PRIORITY)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is meant for who asks
     _serve(Connection(int(sys.argv[1])))

@@ -1,13 +1,5 @@
-"""What of an utterance is embedded.
-
-A game class may say so itself, by optional class methods and one attribute:
-
-    gist(utterance) -> str                 # e.g. an offer reduced to "message + offer"
-    amounts(utterance) -> dict[str, float] # parsed quantities, scaled to about [-1, 1],
-                                           # e.g. the share that one claims
-    observations = "text" | "labels" | "none"   # what is made of what a seat hears
-
-Without them the gist is the text with its white space collapsed, and there are no amounts.
+"""What of an utterance is embedded: the game's own `gist` of it, with its white space collapsed, and the `amounts`
+that the game reads in it. Both are hooks of `envs.game`.
 """
 
 from __future__ import annotations
@@ -15,6 +7,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from envs.game import hook
 from envs.registry import game_class
 
 LONGEST = 1000  # characters; more than an embedding model reads
@@ -37,9 +30,8 @@ def gist_of(game: str, utterance: str) -> Gist:
 
 def gist_by(made_by: type, utterance: str) -> Gist:
     """As this game class would have it."""
-    reduce, parse = getattr(made_by, "gist", None), getattr(made_by, "amounts", None)
-    text = " ".join((reduce(utterance) if reduce else utterance).split())[:LONGEST].rstrip()
-    found = parse(utterance) if parse else {}
+    text = " ".join(hook(made_by, "gist")(utterance).split())[:LONGEST].rstrip()
+    found = hook(made_by, "amounts")(utterance)
     return Gist(text, tuple((name, _bounded(found[name])) for name in sorted(found) if not math.isnan(found[name])))
 
 
@@ -49,7 +41,7 @@ def _bounded(amount: float) -> float:
 
 def observations_of(game: str) -> str:
     """What the game asks its observations to be taken as."""
-    asked = getattr(game_class(game), "observations", "text")
+    asked = hook(game_class(game), "observations")
     if asked not in ("text", "labels", "none"):
         raise ValueError(f"game {game!r} has observations = {asked!r}, which must be 'text', 'labels' or 'none'")
     return asked

@@ -147,7 +147,7 @@ def test_ctrl_c_is_one_line_that_says_how_to_go_on(finished_run):
         import sys, time
         from cluster.commands import cli
         from cluster.commands.command import Command
-        from cluster.commands.resume import continuing
+        from cluster.api import continuing
         from cluster.record.run_folder import RunFolder
         def rest(asked):
             with RunFolder.open({str(finished_run)!r}) as folder, continuing(folder):

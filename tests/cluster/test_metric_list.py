@@ -19,7 +19,6 @@ from cluster.record.metric_list.dashboard import ROWS, asks_of
 from cluster.record.metric_list.metric import HIGHER, LOWER, Metric
 from cluster.record.run_folder import RunFolder
 from cluster.record.terminal import Show
-from reward_service import make_shaper
 from reward_service.desk import RewardDesk
 from tests.support.report_runs import ARIA, made_run
 from tests.support.runs import assert_listed
@@ -125,9 +124,9 @@ def test_what_a_run_with_intentions_records_is_listed(ray_cluster, tmp_path):
 def test_what_a_reward_service_says_of_itself_is_listed(shaper):
     settings = [f"reward.shaper={shaper}", "game.name=overcooked"]
     if shaper == "oni":
-        settings += ["reward.oni.model=ranking"]
+        settings += ["reward.shaper.model=ranking"]
     config = load_recipe(None, settings)
-    desk = RewardDesk(make_shaper(config.reward, config.game))
+    desk = RewardDesk(config.reward.shaper.make(config.game))
     try:
         assert unlisted(desk.metrics()) == []
     finally:

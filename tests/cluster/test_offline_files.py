@@ -14,6 +14,7 @@ from cluster.offline.examples import games_of, rows_of
 from cluster.offline.files import FileRefused, Reader, Record, Sides, reward_scale_of
 from cluster.offline.recording import record_of, training_rows
 from envs.episode import Episode, Ticket, Turn, TurnTokens
+from envs.game import money_of
 from envs.registry import make_game, make_player
 from tests.support.offline_games import QUESTIONS, ROOT, lone, pair, write
 
@@ -173,7 +174,7 @@ def played(game: str, seed: int, player: str = "mediocre") -> Episode:
         tokens = (np.array(each) for each in ([len(turns)], [7, seed], [0.0, 0.0], [0, 0]))
         turns.append(Turn(seat, "policy", shown, said, tokens=TurnTokens(*tokens)))
     ticket = Ticket("run", game, seed, seed, tuple((seat, "policy") for seat in made.seats))
-    return Episode(ticket, turns, made.outcome(), True, made.closing(), facts=made.facts())
+    return Episode(ticket, turns, made.outcome(), True, made.closing(), facts=made.facts(), money=money_of(made))
 
 
 @pytest.mark.parametrize("game", ["bargaining", "negotiation", "twenty_questions"])
@@ -194,7 +195,7 @@ def test_games_played_here_are_read_back_turn_by_turn(tmp_path, game):
         assert published.keys() <= raw.keys() and sorted(raw["alice_ids"] + raw["bob_ids"]) == list(
             range(len(episodes[0].turns))
         )
-        assert raw["alice_gain"] == float(episodes[0].facts["money_alice"])
+        assert raw["alice_gain"] == episodes[0].money["alice"] == float(episodes[0].facts["money_alice"])
     else:
         assert raw["reward"] in (-1.0, 0.0) and len(raw["obs"]) == len(raw["actions"])
 

@@ -14,19 +14,19 @@ from cluster.run.trials import chosen_trials
 from envs.episode import Episode, Ticket, Turn
 
 
-def episode(number: int, outcome: float, rewards: list[float], **facts: str) -> Episode:
+def episode(number: int, outcome: float, rewards: list[float], **money: float) -> Episode:
     """The policy as `a`; a rival's turn stands between each two of its own."""
     ticket = Ticket("run", "game", number, number, (("a", "policy"), ("b", "scripted:random")))
     turns = []
     for reward in rewards:
         turns += [Turn("a", "policy", "", "", reward=reward), Turn("b", "scripted:random", "", "", reward=9.0)]
-    return Episode(ticket, turns, {"a": outcome, "b": 1 - outcome}, True, facts=facts)
+    return Episode(ticket, turns, {"a": outcome, "b": 1 - outcome}, True, money=money)
 
 
 def test_figures_are_those_of_the_policys_seat():
     played = [
-        episode(0, 1.0, [0.5, 0.0, 1.0], money_a="70", money_b="30"),
-        episode(1, 0.5, [0.0], money_a="50.5", money_b="49.5"),
+        episode(0, 1.0, [0.5, 0.0, 1.0], a=70.0, b=30.0),
+        episode(1, 0.5, [0.0], a=50.5, b=49.5),
     ]
     found = measure(played, 3, gamma=0.5)
     assert (found.version, found.episodes, found.win_rate, found.outcome, found.turns) == (3, 2, 0.5, 0.75, 4.0)

@@ -9,7 +9,7 @@ import tracemalloc
 
 import pytest
 
-from envs.game import Game, Step
+from envs.game import Game, Step, hook, money_of
 from envs.registry import GAMES, game_class, make_game, make_player, trials_of
 from tests.support.fuzz import utterances
 
@@ -84,8 +84,7 @@ def test_every_player_ends_a_game_in_every_seat(name):
             assert set(game.closing()) <= set(game.seats)
             assert all(isinstance(fact, str) for fact in game.facts().values())
             for seat in game.seats:
-                if f"money_{seat}" in game.facts():
-                    float(game.facts()[f"money_{seat}"])
+                assert hook(game, "money")(seat) == money_of(game).get(seat)
             with pytest.raises(RuntimeError, match="over"):
                 game.step("more")
 

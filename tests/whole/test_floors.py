@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FLOORS = ["envs", "reward_service", "actors", "learners", "cluster"]
+FLOORS = ["envs", "reward_service", "actors", "learners", "cluster", "parley"]
 LINT = [str(Path(sys.executable).parent / "lint-imports"), "--no-cache"]
 
 

@@ -25,7 +25,7 @@ from cluster.recipe.reading import load_recipe
 from cluster.record.metric_list import exported
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ["cluster", "learners", "actors", "reward_service", "envs"]
+PACKAGES = ["parley", "cluster", "learners", "actors", "reward_service", "envs"]
 UNWANTED = {"torchvision", "torchaudio", "torchcodec"}  # in the CPU set: builds that break `import vllm`
 LAYERS = {ROOT / "recipes" / name for name in ("credit", "losses", "models")}  # tests/cluster/test_recipe.py
 RECIPES = sorted(path for path in (ROOT / "recipes").rglob("*.yaml") if path.parent not in LAYERS)
@@ -160,7 +160,7 @@ def test_the_wheel_holds_every_file_of_the_packages_and_the_command(tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
         (entry_points,) = (name for name in archive.namelist() if name.endswith("entry_points.txt"))
-        assert "parley = cluster.commands.cli:main" in archive.read(entry_points).decode()
+        assert "parley = parley.__main__:main" in archive.read(entry_points).decode()
     expected = {
         str(path.relative_to(ROOT))
         for name in PACKAGES

@@ -7,32 +7,22 @@ Running out of looks is part of the rules and known from the start: terminated, 
 import random
 import re
 
-from envs.game import Step
-
-SEAT = "seeker"
+from parley import Game, Step
 
 
-class HotCold:
-    name = "hot_cold"
-    seats = (SEAT,)
+class HotCold(Game):
+    seats = ("seeker",)
 
     def __init__(self, places: int = 20, turns: int = 5):
         for option, value, least in (("places", places, 2), ("turns", turns, 1)):
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= 999:
                 raise ValueError(f"game option {option}={value!r} must be a whole number from {least} to 999")
         self.places, self.horizon = places, turns
-        self._hidden = None
 
     def reset(self, seed):
-        self._hidden = random.Random(f"hide {seed}").randint(1, self.places)  # a string: -1 is not 1
-        self._looks = []
-        self._asked = 0
-        self._seen = f"places 1 to {self.places}"
-
-    @property
-    def seat(self):
-        over = self._hidden is None or self._asked == self.horizon or self._hidden in self._looks
-        return None if over else SEAT
+        self.hidden = random.Random(f"hide {seed}").randint(1, self.places)  # a string: -1 is not 1
+        self.left, self.before = self.horizon, None
+        self.seen = f"places 1 to {self.places}"
 
     def briefing(self, seat):
         return (
@@ -42,52 +32,36 @@ class HotCold:
         )
 
     def observe(self):
-        return self._seen
+        return self.seen
 
     def actions(self):
         return tuple(f"look {place}" for place in range(1, self.places + 1))
 
     def step(self, utterance):
-        if self.seat is None:
-            raise RuntimeError("the game is over (or was never reset): no seat may act")
-        self._asked += 1
+        self.left -= 1
         match = re.fullmatch(r"\s*look ([1-9][0-9]{0,2})\s*", utterance, re.ASCII | re.IGNORECASE)
         place = int(match[1]) if match else 0
         if not 1 <= place <= self.places:
-            self._seen = "look where?"
-            return Step(executable=False, terminated=self.seat is None, caption="the seeker looks nowhere")
-        distance = abs(place - self._hidden)
-        before = abs(self._looks[-1] - self._hidden) if self._looks else distance
-        self._looks.append(place)
+            self.seen = "look where?"
+            return Step(executable=False, terminated=self.left == 0, caption="the seeker looks nowhere")
+        distance = abs(place - self.hidden)
+        before = distance if self.before is None else self.before
+        self.before = distance
         if distance == 0:
-            self._seen = "found"
+            self.seen = "found"
         else:
-            self._seen = "warmer" if distance < before else "colder" if distance > before else "no change"
+            self.seen = "warmer" if distance < before else "colder" if distance > before else "no change"
         return Step(
-            rewards={SEAT: 1.0} if distance == 0 else {},
-            terminated=self.seat is None,
-            caption=f"the seeker looks in place {place}: {self._seen}",
+            rewards={"seeker": 1.0} if distance == 0 else {},
+            terminated=distance == 0 or self.left == 0,
+            caption=f"the seeker looks in place {place}: {self.seen}",
         )
 
-    def outcome(self):
-        return {SEAT: float(self._hidden is not None and self._hidden in self._looks)}
-
     def closing(self):
-        return {SEAT: self._seen} if self._hidden and self.seat is None else {}
+        return {"seeker": self.seen}
 
     def facts(self):
-        return {"hidden": str(self._hidden)} if self._hidden and self.seat is None else {}
-
-    def save(self):
-        return {"hidden": self._hidden, "looks": list(self._looks), "asked": self._asked, "seen": self._seen}
-
-    def restore(self, saved):
-        self._hidden, self._looks = saved["hidden"], list(saved["looks"])
-        self._asked, self._seen = saved["asked"], saved["seen"]
-
-    def language(self):
-        yield f"places 1 to {self.places} look where? warmer colder no change found"
-        yield from (f"look {place} {place}" for place in range(1, self.places + 1))
+        return {"hidden": str(self.hidden)}
 
     @classmethod
     def players(cls):

@@ -1,12 +1,11 @@
 import json
 
 import pytest
-
-from envs.registry import make_game, make_player
+from hot_cold import HotCold
 
 
 def wins(player, games=400):
-    game, seeker, won = make_game("hot_cold"), make_player("hot_cold", player), 0
+    game, seeker, won = HotCold(), HotCold.players()[player](), 0
     for seed in range(games):
         game.reset(seed)
         seeker.reset(seed)
@@ -17,7 +16,7 @@ def wins(player, games=400):
 
 
 def test_a_game_by_hand():
-    game = make_game("hot_cold")
+    game = HotCold()
     game.reset(0)  # it hides in place 3
     assert game.observe() == "places 1 to 20"
     said = [("look 10", "no change"), ("LOOK 5", "warmer"), ("look 12", "colder"), ("look up", "look where?")]
@@ -25,7 +24,7 @@ def test_a_game_by_hand():
         assert game.step(utterance).executable == (utterance != "look up")
         assert game.observe() == answer
     saved = json.loads(json.dumps(game.save()))
-    for each in (game, make_game("hot_cold")):
+    for each in (game, HotCold()):
         each.restore(saved)
         last = each.step("look 3")
         assert last.terminated and last.rewards == {"seeker": 1.0} and each.outcome() == {"seeker": 1.0}
@@ -36,7 +35,7 @@ def test_a_game_by_hand():
     "text", ["", "look", "look 0", "look 21", "look 1 2 3", "look \u0661", "look 1\x00", "look -3"]
 )
 def test_nonsense_costs_a_look_and_finds_nothing(text):
-    game = make_game("hot_cold", {"turns": 1})
+    game = HotCold(turns=1)
     game.reset(0)
     step = game.step(text)
     assert step.terminated and not step.executable and game.outcome() == {"seeker": 0.0}
@@ -48,4 +47,4 @@ def test_players_have_their_stated_strength():
 
 def test_bad_options_are_named():
     with pytest.raises(ValueError, match="places=1 "):
-        make_game("hot_cold", {"places": 1})
+        HotCold(places=1)

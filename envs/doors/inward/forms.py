@@ -21,7 +21,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from envs.game import Game
+from envs.game import Game, hook
 from envs.registry import make_player
 
 REPLACEMENT = "\ufffd"
@@ -97,7 +97,7 @@ def make_form(form: str, game: Game, options: dict[str, Any], utterances: Sequen
 def phrasebook(game: Game, options: dict[str, Any]) -> list[str]:
     """What is said in scripted games, by mediocre and random players in turns."""
     heard: Counter[str] = Counter()
-    for number in range(GATHERED_SLOW_GAMES if getattr(game, "slow", False) else GATHERED_GAMES):
+    for number in range(GATHERED_SLOW_GAMES if hook(game, "slow") else GATHERED_GAMES):
         name = "random" if number % 2 else "mediocre"
         players = {seat: make_player(game.name, name, options) for seat in game.seats}
         for place, player in enumerate(players.values()):

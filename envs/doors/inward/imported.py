@@ -14,17 +14,15 @@ the vocabulary are here. Utterances are cut to `longest` characters before anyth
 from __future__ import annotations
 
 import zlib
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from types import ModuleType
 from typing import Any, ClassVar
 
 from envs.doors.inward.players import Curious, Mediocre, Random
-from envs.game import Player, Step
+from envs.game import OVER, PRACTICE_GAMES, Game, Player, Step
 from envs.options import whole_number
-
-PRACTICE_GAMES = 40  # scripted games, seeds below zero, from which `language` learns the words
 
 
 def library(module: str, game: str) -> ModuleType:
@@ -61,9 +59,7 @@ def share_of(total: float, returns: tuple[float, float]) -> float:
     return min(1.0, max(0.0, (total - worst) / (best - worst)))
 
 
-class ImportedGame(ABC):
-    name: ClassVar[str]
-    seats: tuple[str, ...]
+class ImportedGame(Game):
     longest: ClassVar[int] = 1000  # characters of one utterance
 
     def __init__(self, turns: int):
@@ -85,9 +81,6 @@ class ImportedGame(ABC):
         """Take one utterance of the acting seat."""
 
     @abstractmethod
-    def observe(self) -> str: ...
-
-    @abstractmethod
     def outcome(self) -> dict[str, float]: ...
 
     def reset(self, seed: int) -> None:
@@ -104,7 +97,7 @@ class ImportedGame(ABC):
 
     def step(self, utterance: str) -> Step:
         if self.seat is None:
-            raise RuntimeError("the game is over (or was never reset): no seat may act")
+            raise RuntimeError(OVER)
         said = utterance[: self.longest].encode("utf-8", "replace").decode()
         step = self._say(said)
         self._said.append(said)
@@ -116,15 +109,6 @@ class ImportedGame(ABC):
     def _seen(self, caption: str, before: int) -> int:
         shown = f"{self.seat}\n{self.observe()}\n{caption}" if self.seat is not None else caption
         return zlib.crc32(shown.encode("utf-8", "replace"), before)
-
-    def actions(self) -> tuple[str, ...]:
-        return ()
-
-    def closing(self) -> dict[str, str]:
-        return {}
-
-    def facts(self) -> dict[str, str]:
-        return {}
 
     def save(self) -> dict[str, Any]:
         return {"seed": self._seed, "said": list(self._said), "trace": self._trace}

@@ -30,6 +30,7 @@ CHALLENGES: dict[str, dict[str, Any]] = {
     "treasure_hunter": {"level": 5},
 }  # fmt: skip
 TIME_LIMIT_SECONDS = 300
+START = "from parley.names import put_first; put_first(); from envs.doors.inward.worlds import main; main()"
 
 
 def worlds_folder() -> Path:
@@ -47,7 +48,7 @@ def generated(challenge: str, settings: dict[str, Any], seed: int) -> Path:
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         made = Path(folder) / path.name
         maker = subprocess.run(
-            [sys.executable, "-c", "from envs.doors.inward.worlds import main; main()"],
+            [sys.executable, "-c", START],
             input=json.dumps({"challenge": challenge, "settings": settings, "seed": seed, "path": str(made)}),
             env={**os.environ, "HOME": folder, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             capture_output=True,

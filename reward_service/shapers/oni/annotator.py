@@ -24,6 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
+from envs.game import hook
 from envs.registry import make_game
 from envs.settings import GameSettings
 from envs.text.chat import ChatClient, EndpointError
@@ -57,7 +58,7 @@ class Annotator(Protocol):
 
 class RuleAnnotator:
     def __init__(self, game: GameSettings):
-        self.rule = getattr(make_game(game.name, game.options), "helpful", None)
+        self.rule = hook(make_game(game.name, game.options), "helpful")
         if self.rule is None:
             raise ValueError(
                 f"reward.shaper.annotator=rule: game {game.name!r} has no method `helpful`; "

@@ -1,0 +1,203 @@
+"""What the commands `train`, `resume` and `evaluate` do, and the same from Python (`import parley`).
+
+    parley train RECIPE key=value    -> load_recipe -> start
+    parley.train(RECIPE, key=value)  -> words       -> load_recipe -> start -> Run
+
+The commands print and parse; what they start is here. torch, vllm and ray are imported when a run starts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from cluster.errors import CheckpointError, ConfigError
+from cluster.recipe.config import RunConfig
+from cluster.recipe.reading import COMMAND_LINE, load_recipe
+from cluster.record import checkpoints
+from cluster.record.run import Run
+from cluster.record.run_folder import RunFolder, existing, read_config
+
+RESUMABLE = (  # a resumed run is the same run: only these may change
+    "updates",
+    "checkpoint.every",
+    "checkpoint.keep",
+    "evaluation.every",
+    "rollout.workers",
+    "rollout.episode_seconds",
+    "rollout.batch_seconds",
+    "rollout.worker_silence_seconds",
+    "rollout.max_worker_restarts",
+    "learner.start_seconds",
+    "learner.update_seconds",
+    "learner.sync.timeout_seconds",
+)
+
+Layers = str | Path | Sequence[str | Path]
+
+
+def train(recipe: Layers, **overrides: Any) -> Run:
+    """Train a policy as a recipe says, and wait for the end. `recipe` is a YAML file, or a list of files: a recipe and
+    layers over it. Overrides are settings by dotted key or as nested dicts:
+
+        train("recipes/demo.yaml", updates=5, learner={"epochs": 2}, **{"rollout.workers": 2})
+    """
+    first, *layers = [recipe] if isinstance(recipe, str | Path) else recipe
+    with _without_command_line():
+        config = load_recipe(first, [*map(str, layers), *words_of(overrides)])
+    return start(config)
+
+
+def resume(run: str | Path, **overrides: Any) -> Run:
+    """Go on with a run from its newest whole checkpoint, in its own folder. Only settings that leave it the same run
+    may change, such as `updates`."""
+    with _without_command_line():
+        return go_on(run, words_of(_dotted(overrides)))
+
+
+def evaluate(
+    target: str | Path,
+    *,
+    recipe: Layers | None = None,
+    checkpoint: str | int = "latest",
+    trials: str | None = None,
+    episodes: int | None = None,
+    **overrides: Any,
+) -> Run:
+    """Play held-out games with a run's policy (`target` is its folder, `checkpoint` "latest", "best" or an update), or
+    with any model (`target` is a folder, a Hugging Face name or "embedded", `recipe` its settings). With `trials`, a
+    pattern of names such as "*", it plays the game's own trials, `episodes` of each. The figures are in `summary`."""
+    first, *layers = [recipe] if recipe is None or isinstance(recipe, str | Path) else recipe
+    with _without_command_line():
+        words = [*map(str, layers), *words_of(overrides)]
+        config, model = evaluated(str(target), words, None if first is None else str(first), str(checkpoint))
+    return measure(config, model, trials, episodes)
+
+
+def start(config: RunConfig) -> Run:
+    """A new run."""
+    with RunFolder.create(config) as folder, continuing(folder):
+        from cluster.run import session
+
+        session.train(config, folder)
+    return Run(folder.path)
+
+
+def go_on(run: str | Path, overrides: Sequence[str]) -> Run:
+    """A run after a stop; `overrides` as on the command line."""
+    for override in overrides:
+        key = override.partition("=")[0]
+        if key not in RESUMABLE:
+            raise ConfigError(
+                f"resume cannot change {key!r}: the run would be another. It may change {', '.join(RESUMABLE)}"
+            )
+    config = read_config(run, overrides)
+    with RunFolder.open(run) as folder, continuing(folder):
+        newest = checkpoints.latest(folder.checkpoints)
+        if newest is None:
+            raise CheckpointError(f"{run} holds no complete checkpoint to resume from")
+        update = checkpoints.CheckpointStore.update_of(newest)
+        if config.updates < update:
+            raise ConfigError(f"updates={config.updates}, but {run} is already at update {update}")
+        folder.write_config(config)
+        from cluster.run import session
+
+        session.resume(config, folder)
+    return Run(folder.path)
+
+
+@contextmanager
+def continuing(folder: RunFolder) -> Iterator[None]:
+    """Tells whoever stops a run with Ctrl-C how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        newest = checkpoints.latest(folder.checkpoints)
+        if newest is None:
+            raise KeyboardInterrupt("before the first checkpoint") from stop
+        raise KeyboardInterrupt(f"{newest.name} is saved; go on with: parley resume {folder.path}") from stop
+
+
+def evaluated(target: str, overrides: Sequence[str], recipe: str | None, checkpoint: str) -> tuple[RunConfig, str]:
+    """The settings under which a run or a model is evaluated, and the model."""
+    folder = Path(target).expanduser()
+    if (folder / "checkpoints").is_dir() or (folder / "config.yaml").is_file():
+        return _evaluated_run(folder, overrides, recipe, checkpoint)
+    if checkpoint != "latest":
+        raise ConfigError(f"--checkpoint chooses among a run's checkpoints, but {target!r} is no run folder")
+    config = load_recipe(recipe, [*overrides, f"model.path={json.dumps(target)}"])
+    config.name = "evaluate"
+    return config, config.model.path
+
+
+def _evaluated_run(run: Path, overrides: Sequence[str], recipe: str | None, checkpoint: str) -> tuple[RunConfig, str]:
+    """A run's own config, and the policy of the checkpoint asked for. The evaluation gets
+    a folder of its own beside the run's, so it can look at a run that is still training."""
+    if recipe:
+        raise ConfigError("--recipe is for evaluating a model; a run is evaluated with its own config.yaml")
+    config = read_config(existing(run), overrides)
+    config.name, config.output = f"{run.resolve().name}-evaluation", str(run.resolve().parent)
+    folder = run / "checkpoints"
+    if checkpoint in ("latest", "best"):
+        chosen = getattr(checkpoints, checkpoint)(folder)
+    else:
+        chosen = {
+            str(checkpoints.CheckpointStore.update_of(path)): path for path in checkpoints.all_checkpoints(folder)
+        }.get(checkpoint)
+    if chosen is None:
+        there = ", ".join(path.name for path in checkpoints.all_checkpoints(folder)) or "none"
+        raise CheckpointError(f"{run} holds no complete checkpoint {checkpoint!r}; it has: {there}")
+    if damage := checkpoints.damage_of(chosen):
+        raise CheckpointError(f"checkpoint {chosen} is damaged: {damage}")
+    return config, str((chosen / "policy").resolve())
+
+
+def measure(config: RunConfig, model: str, pattern: str | None = None, episodes: int | None = None) -> Run:
+    """Held-out games with `model`, or the game's trials whose names match `pattern`, in a folder of their own."""
+    if pattern is None:
+        if episodes is not None:
+            raise ConfigError("--episodes is for --trials; without it give evaluation.episodes=N")
+        with RunFolder.create(config) as folder:
+            from cluster.run import session
+
+            folder.write_summary(session.evaluate(config, model, folder))
+        return Run(folder.path)
+    from cluster.run.trials import chosen_trials
+
+    try:
+        trials = chosen_trials(config, pattern, episodes)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    with RunFolder.create(config) as folder:
+        from cluster.run import session
+
+        folder.write_summary(session.evaluate_trials(config, model, folder, trials))
+    return Run(folder.path)
+
+
+def words_of(overrides: Mapping[str, Any]) -> list[str]:
+    """Settings as the command line takes them: a JSON value is a YAML value."""
+    try:
+        return [f"{key}={json.dumps(value, default=str)}" for key, value in overrides.items()]
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"an override is no plain value: {error}") from error
+
+
+def _dotted(overrides: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested dicts as dotted keys."""
+    found = {}
+    for key, value in overrides.items():
+        found |= _dotted(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return found
+
+
+@contextmanager
+def _without_command_line() -> Iterator[None]:
+    """Who calls from Python typed no command: the message begins with the setting."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(str(error).removeprefix(f"{COMMAND_LINE}: ")) from error

@@ -1,0 +1,70 @@
+"""Parley from Python: what the commands do, and what a game of one's own is made of.
+
+    import parley
+
+    run = parley.train("recipes/demo.yaml", updates=50, learner={"epochs": 2}, **{"rollout.workers": 2})
+    run.score                                  # mean outcome on held-out games, from 0 to 1
+    pandas.DataFrame(run.metrics)              # one row an update
+    parley.evaluate(run.folder, evaluation={"episodes": 1000}).summary
+
+    class HotCold(parley.Game): ...            # docs/new_game.md
+
+Importing it loads none of Parley's packages; each name is loaded when it is first used, and what needs torch, vllm or
+ray loads them when a run starts.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from parley.names import check, share
+
+if TYPE_CHECKING:
+    from cluster.api import evaluate, resume, train
+    from cluster.errors import ParleyError
+    from cluster.record.run import Run, load_run
+    from envs.episode import Episode
+    from envs.game import Game, Player, Step, Trial
+
+__all__ = [
+    "Episode",
+    "Game",
+    "ParleyError",
+    "Player",
+    "Run",
+    "Step",
+    "Trial",
+    "evaluate",
+    "load_run",
+    "resume",
+    "train",
+]
+
+_WHERE = {
+    "Episode": "envs.episode",
+    "Game": "envs.game",
+    "ParleyError": "cluster.errors",
+    "Player": "envs.game",
+    "Run": "cluster.record.run",
+    "Step": "envs.game",
+    "Trial": "envs.game",
+    "evaluate": "cluster.api",
+    "load_run": "cluster.record.run",
+    "resume": "cluster.api",
+    "train": "cluster.api",
+}
+
+
+share()
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'parley' has no attribute {name!r}; it has: {', '.join(__all__)}")
+    check()
+    return getattr(import_module(_WHERE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
