@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.recipe.reading import dotted_fields, load_recipe
+from cluster.recipe.fields import dotted_fields
+from cluster.recipe.reading import load_recipe
 from cluster.record.metric_list import METRICS, SECTIONS, STAGES, exported, unlisted
 from cluster.record.metric_list.__main__ import MADE
 from cluster.record.metric_list.dashboard import ROWS, asks_of

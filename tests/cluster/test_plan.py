@@ -12,7 +12,8 @@ from cluster.plan.decide import Plan, PlanError, changed, in_words, plan
 from cluster.plan.machine import GIB, Card, Machine, Node, described
 from cluster.plan.shape import ModelShape, shape_of_run
 from cluster.recipe.config import RunConfig
-from cluster.recipe.fields import dotted_fields, load_recipe
+from cluster.recipe.fields import dotted_fields
+from cluster.recipe.reading import load_recipe
 
 FOLDER = Path(__file__).parents[2] / "recipes"
 QWEN = ModelShape(28, 2048, 6144, 16, 8, 128, 151_936, tied=True, query_norms=True)

@@ -14,9 +14,9 @@ from reward_service.intentions.settings import IntentionSettings
 from reward_service.models.examples import by_game, by_turn
 from reward_service.models.language_model import Tokens
 from reward_service.models.memory import Memory, Texts
+from reward_service.models.reader import Reader, Transformer, one_by_one, together
 from reward_service.models.settings import REWARD_MODELS
 from reward_service.models.training import TimeLimit, train, values_of
-from reward_service.models.transformer import Reader, Transformer, one_by_one, together
 from reward_service.service.storage import read_state, write_state
 from reward_service.shapers.aria_rm import AriaRm, AriaRmShaper
 from reward_service.shapers.spa import Spa, SpaShaper
