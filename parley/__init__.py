@@ -8,6 +8,7 @@
     parley.evaluate(run.folder, evaluation={"episodes": 1000}).summary
 
     class HotCold(parley.Game): ...            # docs/new_game.md
+    class Mine(parley.CreditMethod): ...       # a recipe names it: learner.credit: my_module:Mine
 
 Importing it loads none of Parley's packages; each name is loaded when it is first used, and what needs torch, vllm or
 ray loads them when a run starts.
@@ -26,15 +27,25 @@ if TYPE_CHECKING:
     from cluster.record.run import Run, load_run
     from envs.episode import Episode
     from envs.game import Game, Player, Step, Trial
+    from learners.credit.method import CreditMethod
+    from learners.credit.turns import Credit, Turns
+    from learners.loss.loss import Loss
+    from reward_service.shaper import RewardFunction, ShaperSettings
 
 __all__ = [
+    "Credit",
+    "CreditMethod",
     "Episode",
     "Game",
+    "Loss",
     "ParleyError",
     "Player",
+    "RewardFunction",
     "Run",
+    "ShaperSettings",
     "Step",
     "Trial",
+    "Turns",
     "evaluate",
     "load_run",
     "resume",
@@ -42,13 +53,19 @@ __all__ = [
 ]
 
 _WHERE = {
+    "Credit": "learners.credit.turns",
+    "CreditMethod": "learners.credit.method",
     "Episode": "envs.episode",
     "Game": "envs.game",
+    "Loss": "learners.loss.loss",
     "ParleyError": "cluster.errors",
     "Player": "envs.game",
+    "RewardFunction": "reward_service.shaper",
     "Run": "cluster.record.run",
+    "ShaperSettings": "reward_service.shaper",
     "Step": "envs.game",
     "Trial": "envs.game",
+    "Turns": "learners.credit.turns",
     "evaluate": "cluster.api",
     "load_run": "cluster.record.run",
     "resume": "cluster.api",

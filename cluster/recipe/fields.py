@@ -15,20 +15,27 @@ from cluster.recipe.config import RunConfig
 from envs.kinds import Kinds
 
 
-def dotted_fields(model: type[BaseModel] = RunConfig, prefix: str = "") -> Iterator[tuple[str, str, str]]:
-    """(dotted key, default as YAML, meaning) of every setting; of a part that comes in several kinds, those of
-    the default one."""
+def dotted_fields(
+    model: type[BaseModel] = RunConfig, prefix: str = "", every_kind: bool = False
+) -> Iterator[tuple[str, str, str]]:
+    """(dotted key, default as YAML, meaning) of every setting. Of a part that comes in several kinds, those of the
+    default one; with `every_kind` those of each, and a key comes again where two have it."""
     for name, field in model.model_fields.items():
         key, kinds = f"{prefix}{name}", kinds_of(field)
-        if is_section(field.annotation) and kinds is None:
-            yield from dotted_fields(field.annotation, f"{key}.")
-            continue
         if kinds is not None:
             meaning = f"{field.description}: {', '.join(kinds.names)}, or a class of your own as module:Class"
             yield f"{key}.{kinds.tag}", kinds.default, meaning
-            yield from dotted_fields(kinds.find(kinds.default), f"{key}.")
-            continue
-        yield key, _default(field), field.description or ""
+            for kind in kinds.names if every_kind else [kinds.default]:
+                yield from dotted_fields(kinds.find(kind), f"{key}.", every_kind)
+        elif is_section(field.annotation):
+            yield from dotted_fields(field.annotation, f"{key}.", every_kind)
+        else:
+            yield key, _default(field), field.description or ""
+
+
+def dotted_keys() -> list[str]:
+    """Of every setting of every kind."""
+    return list(dict.fromkeys(key for key, _, _ in dotted_fields(every_kind=True)))
 
 
 def _sections(key: str) -> list[str]:
@@ -91,7 +98,7 @@ def did_you_mean(key: str, tree: dict) -> str:
     close = difflib.get_close_matches(name, siblings, n=1, cutoff=0.7)
     if close:
         return f"; did you mean {inside + '.' if inside else ''}{close[0]}?"
-    known = [known for known, _, _ in dotted_fields()]
+    known = dotted_keys()
     known += sorted({section for each in known for section in _sections(each)})
     elsewhere = [other for other in known if other.rpartition(".")[2] == name]
     elsewhere = elsewhere or difflib.get_close_matches(key, known, n=1, cutoff=0.75)

@@ -22,12 +22,9 @@ from reward_service.shaper import SHAPERS
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 OWN = '''
-from learners.credit.method import CreditMethod
-from learners.credit.turns import Credit
-from learners.credit.steps import rewards_to_go
-from learners.loss.loss import Loss
-from reward_service.shaper import RewardFunction
 import numpy as np
+from learners.credit.steps import rewards_to_go
+from parley import Credit, CreditMethod, Loss, RewardFunction
 
 class Same(CreditMethod):
     """Every token of every game gets its game's return, times a number."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.recipe.fields import dotted_fields
+from cluster.recipe.fields import dotted_keys
 from cluster.recipe.reading import load_recipe
 from cluster.record.metric_list import METRICS, SECTIONS, STAGES, exported, unlisted
 from cluster.record.metric_list.__main__ import MADE
@@ -175,7 +175,7 @@ def test_the_page_on_slow_runs_names_listed_metrics_and_settings_that_there_are(
     assert len(metrics) > 20 and unlisted(metrics) == []
     sections = {"batch_episodes", "max_staleness", "output"}
     settings = {name for name in named if "." in name and "/" not in name} | named & sections
-    known = {key for key, _, _ in dotted_fields()}
+    known = set(dotted_keys())
     assert settings - known <= {"metrics.jsonl", "parley.log"}
 
 
