@@ -300,7 +300,8 @@ _languages: dict[tuple[type, str], tuple[str, ...]] = {}
 
 
 def _practice(made_by: type[Game], options: dict[str, Any]) -> Iterator[str]:
-    """All texts of practice games by the scripted players in turns; only openings where there is no player."""
+    """All texts of practice games by the scripted players in turns; only openings where there is no player. Every
+    fourth game begins with an utterance of no words, so that the answer to nonsense is met too."""
     game, players = made_by(**options), made_by.players()
     for number in range(PRACTICE_GAMES):
         seated = {}
@@ -310,6 +311,7 @@ def _practice(made_by: type[Game], options: dict[str, Any]) -> Iterator[str]:
         for place, player in enumerate(seated.values()):
             player.reset(-1 - number * len(seated) - place)
         game.reset(-1 - number)
+        silent = number % 4 == 3
         while (seat := game.seat) is not None:
             seen, listed = game.observe(), tuple(game.actions())
             yield from (seen, *listed)
@@ -317,6 +319,7 @@ def _practice(made_by: type[Game], options: dict[str, Any]) -> Iterator[str]:
                 break
             said = seated[seat].reply(seen, listed)
             yield said
-            game.step(said)
+            game.step("" if silent else said)
+            silent = False
         else:
             yield from (*game.closing().values(), *game.facts().values())

@@ -76,7 +76,7 @@ class Endless(Chat):
 
 
 class Slow(Chat):
-    """Thinks in a thread; counts how many of its kind think at once."""
+    """Thinks in a thread, and pays one seat; counts how many of its kind think at once."""
 
     slow = True
     at_once, most = 0, 0
@@ -90,6 +90,9 @@ class Slow(Chat):
         with Slow.guard:
             Slow.at_once -= 1
         return super().step(utterance)
+
+    def money(self, seat: str) -> int | None:
+        return 2 if seat == "left" else None
 
 
 class SlowAndBroken(Slow):
@@ -253,6 +256,7 @@ def test_rewards_go_to_the_turn_that_earned_them(tiny_model):
                 assert all(turn.reward >= 1.0 for turn in turns)
         assert episode.terminated and episode.outcome == {"left": 1.0, "right": 0.0}
         assert episode.facts == {"turns left": "0"} and set(episode.closing) == {"left", "right"}
+        assert episode.money == {}, "a game that says nothing of money"
 
 
 def test_scripted_and_frozen_seats_leave_no_tokens_to_train_on(tiny_model):
@@ -362,7 +366,7 @@ def test_a_slow_game_keeps_nobody_waiting_and_plays_as_a_quick_one(tiny_model):
         assert [t.seat for t in episode.turns] == [t.seat for t in quick[number].turns]
         assert [t.observation for t in episode.turns] == [t.observation for t in quick[number].turns]
         assert [t.reward for t in episode.turns] == [t.reward for t in quick[number].turns]
-        assert episode.facts == {"turns left": "0"} and episode.terminated
+        assert episode.facts == {"turns left": "0"} and episode.terminated and episode.money == {"left": 2.0}
 
 
 def test_a_slow_game_that_fails_or_takes_too_long_is_a_named_failure(tiny_model):

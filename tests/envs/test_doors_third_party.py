@@ -91,3 +91,14 @@ def test_a_game_that_is_not_installed_is_unknown_and_the_known_ones_are_named():
 
     with pytest.raises(ValueError, match="unknown game 'hot_cold'; known: .*parrot"):
         make_game("hot_cold")
+
+
+def test_the_smallest_game_of_the_page_plays():
+    block = next(block for block in re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE))
+    names: dict = {}
+    exec(compile(block, "new_game.md", "exec"), names)
+    game = names["Echo"]()
+    game.reset(4)
+    assert game.name == "echo" and game.observe() == "say bread" and game.step("no").executable is False
+    assert game.step("bread").terminated and game.outcome() == {"speaker": 1.0}
+    assert set(game.players()) == {"mediocre", "random"} and "say cloud" in set(game.language())
