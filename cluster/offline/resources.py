@@ -16,7 +16,6 @@ from cluster.plan.machine import Machine
 from cluster.plan.of_run import plan_run
 from cluster.recipe.config import RunConfig
 from cluster.record.run_folder import RunFolder
-from cluster.run.ledger import Ledger
 from cluster.run.policy import check_model, model_to_measure
 from cluster.run.session import named_failures, ray_cluster, start_fleet
 
@@ -80,16 +79,7 @@ class Resources:
         games = {config.game.name: config.game}
         name = f"{self.folder.name}-{Path(policy).parent.name}"
         fleet = start_fleet(config, policy, None, name, self.running, games)
-
-        def seat_with_own_weights() -> None:  # the model's folder holds the weights that play
-            for worker in fleet.joining():
-                fleet.joined(worker)
-
-        seat_with_own_weights()
-        ledger = Ledger(
-            name, config.game.name, (), seed=config.seed, batch=1, max_staleness=0, max_attempts=1
-        )  # held-out tickets pass it by
-        playing = Playing(fleet, ledger, seat_with_own_weights, lambda _: None, config.rollout.batch_seconds)
+        playing = Playing(fleet, config.rollout)  # the model's folder holds the weights that play
         playing.on_poll = self.terminal.playing
         self.player = policy, playing
         return playing

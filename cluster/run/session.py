@@ -58,6 +58,7 @@ def resume(config: RunConfig, folder: RunFolder) -> dict:
 
 def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
     from actors.transport.digest import digest
+    from cluster.run.ledger import Ledger
     from cluster.run.loop import TrainingLoop
     from cluster.run.placement import shared_cards
     from cluster.run.probe_texts import ProbeTexts
@@ -99,7 +100,16 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
         fleet = start_fleet(config, str(model), transport, folder.path.name, house, games, learners, places)
         rewards = RewardService(config.reward, config.game, folder.path.name, steady=config.max_staleness == 0)
         house.callback(rewards.close)
-        ledger = _ledger(config, folder.path.name, players)
+        ledger = Ledger(
+            folder.path.name,
+            config.game.name,
+            players,
+            seed=config.seed,
+            batch=config.batch_episodes,
+            max_staleness=config.max_staleness,
+            max_attempts=config.rollout.max_attempts,
+            group=config.group_size,
+        )
         texts = ProbeTexts(config, str(model))
         sync = WeightSync(
             fleet,
@@ -166,13 +176,7 @@ def _evaluating(config: RunConfig, model: str, folder: RunFolder, games: dict[st
         show.stage("starting rollout workers")
         fleet = start_fleet(config, str(path), None, folder.path.name, house, games)
 
-        def seat_with_own_weights() -> None:  # the model's folder holds the weights that are measured
-            for worker in fleet.joining():
-                fleet.joined(worker)
-
-        seat_with_own_weights()
-        ledger = _ledger(config, folder.path.name, ())
-        playing = Playing(fleet, ledger, seat_with_own_weights, lambda _: None, config.rollout.batch_seconds)
+        playing = Playing(fleet, config.rollout)  # the model's folder holds the weights that are measured
         playing.on_poll = show.playing
         with named_failures():
             yield playing
@@ -217,21 +221,6 @@ def start_fleet(
             learners.start()
         fleet.start()
     return fleet
-
-
-def _ledger(config: RunConfig, run: str, players: tuple[tuple[str, str], ...]):
-    from cluster.run.ledger import Ledger
-
-    return Ledger(
-        run,
-        config.game.name,
-        players,
-        seed=config.seed,
-        batch=config.batch_episodes,
-        max_staleness=config.max_staleness,
-        max_attempts=config.rollout.max_attempts,
-        group=config.group_size,
-    )
 
 
 def seats_and_players(config: RunConfig) -> tuple[tuple[str, str], ...]:
