@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from envs.settings import Settings
+from envs.settings import Resource, Settings
 
 REDUCE_BUCKET = 50_000_000  # weights whose gradients DeepSpeed reduces at once; on a card it holds room for them
 Schedule = Literal["constant", "linear", "cosine"]
@@ -94,10 +94,11 @@ class LossSettings(Settings):
     """docs/learner.md has the equations. A field that the chosen loss never reads has to stay at
     its default, as with credit methods."""
 
-    kind: Literal["policy_gradient", "ppo", "decoupled"] = Field(
+    kind: Literal["policy_gradient", "ppo", "decoupled", "likelihood"] = Field(
         "policy_gradient",
         description="policy_gradient: old tokens weighted by truncated pi/pi_sampler; ppo: clipped against the "
-        "weights that sampled; decoupled: clipped against the weights at the start of the update, old tokens weighted",
+        "weights that sampled; decoupled: clipped against the weights at the start of the update, old tokens weighted; "
+        "likelihood: whoever played, for recorded games (parley offline)",
     )
     clip_low: float = Field(0.2, gt=0, lt=1, description="ppo, decoupled: the ratio counts down to 1 - clip_low")
     clip_high: float = Field(0.2, gt=0, description="ppo, decoupled: the ratio counts up to 1 + clip_high")
@@ -131,9 +132,11 @@ class LossSettings(Settings):
     @model_validator(mode="after")
     def kind_reads_what_is_set(self) -> LossSettings:
         defaults = type(self).model_fields
-        for name in ("clip_low", "clip_high", "dual_clip"):
-            if self.kind == "policy_gradient" and getattr(self, name) != defaults[name].default:
-                raise ValueError(f"kind=policy_gradient does not read {name}={getattr(self, name)}")
+        clips, of_sampler = ("clip_low", "clip_high", "dual_clip"), ("token_mask", "sequence_mask", "correct_fresh")
+        unread = {"policy_gradient": clips, "likelihood": clips + of_sampler}
+        for name in unread.get(self.kind, ()):
+            if getattr(self, name) != defaults[name].default:
+                raise ValueError(f"kind={self.kind} does not read {name}={getattr(self, name)}")
         if self.kl == 0 and self.kl_estimator != defaults["kl_estimator"].default:
             raise ValueError(f"kl=0 does not read kl_estimator={self.kl_estimator}")
         for name in ("token_mask", "sequence_mask"):
@@ -141,6 +144,10 @@ class LossSettings(Settings):
             if bounds is not None and not 0 <= bounds[0] <= 1 <= bounds[1]:
                 raise ValueError(f"{name}={list(bounds)} has to lie around 1, the ratio of fresh tokens")
         return self
+
+    @property
+    def clips(self) -> bool:
+        return self.kind in ("ppo", "decoupled")
 
 
 class ReplaySettings(Settings):
@@ -202,13 +209,15 @@ class SyncSettings(Settings):
 
 class LearnerSettings(Settings):
     ranks: int = Field(1, ge=1, description="DeepSpeed ranks, each a Ray actor")
-    cpus_per_rank: float = Field(1.0, ge=0, description="CPUs each rank reserves from Ray")
-    gpus_per_rank: float | None = Field(
+    cpus_per_rank: Resource[float] = Field(1.0, ge=0, description="CPUs each rank reserves from Ray")
+    gpus_per_rank: Resource[float | None] = Field(
         None, ge=0, le=1, description="GPUs each rank reserves from Ray; default: 1 where there are GPUs, or its share"
     )
     zero: Literal[0, 1, 2, 3] = Field(2, description="DeepSpeed ZeRO stage")
-    offload_optimizer: bool = Field(False, description="keep optimiser state in CPU memory")
-    offload_parameters: bool = Field(False, description="keep weights in CPU memory while no layer needs them; ZeRO-3")
+    offload_optimizer: Resource[bool] = Field(False, description="keep optimiser state in CPU memory")
+    offload_parameters: Resource[bool] = Field(
+        False, description="keep weights in CPU memory while no layer needs them; ZeRO-3"
+    )
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="compute type; auto: bfloat16 if learner and engine are on GPUs, else float32"
     )
@@ -226,10 +235,10 @@ class LearnerSettings(Settings):
         1, ge=1, description="optimiser steps in each epoch, every one on a share of the batch's whole games"
     )
     gradient_clip: float = Field(1.0, gt=0, description="largest gradient norm")
-    tokens_per_micro_batch: int = Field(
+    tokens_per_micro_batch: Resource[int] = Field(
         4096, ge=16, description="tokens packed into one forward pass; bounds activation memory"
     )
-    gradient_checkpointing: bool = Field(False, description="recompute activations in the backward pass")
+    gradient_checkpointing: Resource[bool] = Field(False, description="recompute activations in the backward pass")
     router_replay: bool = Field(
         False, description="models of experts: send each token to the experts that the engine sent it to"
     )
@@ -254,20 +263,21 @@ class LearnerSettings(Settings):
     max_bad_updates: int = Field(
         5, ge=1, description="updates with a non-finite loss or gradient, whose step is skipped, before the run stops"
     )
-    start_seconds: float = Field(600.0, gt=0, description="time limit for all ranks to start")
-    update_seconds: float = Field(1800.0, gt=0, description="time limit of one update")
+    start_seconds: Resource[float] = Field(600.0, gt=0, description="time limit for all ranks to start")
+    update_seconds: Resource[float] = Field(1800.0, gt=0, description="time limit of one update")
     compile: bool = Field(False, description="compile the model's layers; docs/learner.md says when it pays")
     lora: LoraSettings = Field(default_factory=LoraSettings)
     loss: LossSettings = Field(default_factory=LossSettings)
     credit: CreditSettings = Field(default_factory=CreditSettings)
     critic: CriticSettings = Field(default_factory=CriticSettings)
-    sync: SyncSettings = Field(default_factory=SyncSettings)
+    sync: Resource[SyncSettings] = Field(default_factory=SyncSettings)
     _run_updates: int | None = PrivateAttr(None)
 
     @model_validator(mode="after")
     def settings_fit_together(self) -> LearnerSettings:
-        if self.loss.kind == "ppo" and self.importance_cap != type(self).model_fields["importance_cap"].default:
-            raise ValueError(f"loss.kind=ppo does not read importance_cap={self.importance_cap}; decoupled does")
+        unread = self.importance_cap != type(self).model_fields["importance_cap"].default
+        if unread and (kind := self.loss.kind) in ("ppo", "likelihood"):
+            raise ValueError(f"loss.kind={kind} does not read importance_cap={self.importance_cap}; decoupled does")
         for name, part, first in (("", self, self.warmup_updates), ("critic.", self.critic, 0)):
             end = part.schedule_updates
             if part.schedule == "constant" and end is not None:

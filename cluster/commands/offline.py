@@ -155,12 +155,10 @@ def checked(config: RunConfig) -> RunConfig:
             f"learner.credit.method={config.learner.credit.method}: offline, turns are worth what their intentions "
             "earned (reward.intentions.aggregate); leave it at reinforce"
         )
-    loss = config.learner.loss
-    if loss.kind != "policy_gradient" or loss.token_mask or loss.sequence_mask:
-        key = "kind" if loss.kind != "policy_gradient" else "token_mask" if loss.token_mask else "sequence_mask"
+    if config.learner.loss.kind != "likelihood":
         raise ConfigError(
-            f"learner.loss.{key}={getattr(loss, key)} compares the policy with whoever played, which recorded games do "
-            "not tell"
+            f"learner.loss.kind={config.learner.loss.kind} compares the policy with whoever played, which recorded "
+            "games do not tell: give learner.loss.kind=likelihood"
         )
     if config.learner.router_replay:
         raise ConfigError(

@@ -41,6 +41,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(asked: argparse.Namespace) -> None:
     config = load_recipe(asked.recipe, asked.overrides)
+    from cluster.run import session
+
+    session.check_online(config)
     if asked.machine and not asked.dry_run:
         raise ConfigError("--machine is for --dry-run: a run takes the machine that it finds")
     if asked.dry_run:
@@ -49,8 +52,6 @@ def run(asked: argparse.Namespace) -> None:
         print("\n".join(["", *(f"# {line}".rstrip() for line in lines(plan))]))
         return
     with RunFolder.create(config) as folder, continuing(folder):
-        from cluster.run import session
-
         session.train(config, folder)
 
 

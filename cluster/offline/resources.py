@@ -93,12 +93,9 @@ class Resources:
 
         config = plan_run(self.config, self.machine, "learn", policy).config
         self.terminal.stage("starting learners")
-        # Nobody knows the probabilities with which a recorded game was played. Its tokens are given ones
-        # far below any (see `cluster.offline.train`), and with a cap of 1 each then weighs exactly 1.
-        settings = config.learner.model_copy(update={"importance_cap": 1.0})
-        settings.end_with(updates)
+        config.learner.end_with(updates)
         group = LearnerGroup(
-            settings,
+            config.learner,
             policy,
             config.rollout.temperature,
             seed=config.seed,

@@ -66,6 +66,7 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
     from learners.group import LearnerGroup
     from reward_service.remote import RewardService
 
+    check_online(config)
     players = with_policy(seats_and_players(config), "trained")
     with ExitStack() as house:
         house.enter_context(interruptible())
@@ -230,6 +231,15 @@ def seats_and_players(config: RunConfig) -> tuple[tuple[str, str], ...]:
     if unknown:
         raise ConfigError(f"game.players names seat {sorted(unknown)[0]!r}; {config.game.name} has: {', '.join(seats)}")
     return tuple((seat, config.game.players.get(seat, "policy")) for seat in seats)
+
+
+def check_online(config: RunConfig) -> None:
+    """What a run that plays its own games asks of a config."""
+    if config.learner.loss.kind == "likelihood":
+        raise ConfigError(
+            "learner.loss.kind=likelihood is for recorded games (parley offline): a run knows who played its games, "
+            "and weighs them by it with policy_gradient, ppo or decoupled"
+        )
 
 
 def with_policy(players: tuple[tuple[str, str], ...], what: str) -> tuple[tuple[str, str], ...]:

@@ -13,6 +13,7 @@ weights. Engine and trainer round differently, and an on-policy update must not 
 on such tokens `old` stands for `sampler`, so at the first step every ratio of theirs is exactly 1.
 With `loss.correct_fresh` it does not: on-policy tokens are then corrected like all others.
 
+    likelihood        - A log pi                                 whoever sampled: `sampler` need not be known
     policy_gradient   - w A log pi                               w = min(pi / sampler, cap)
     ppo               - min(r A, clip(r, 1 - low, 1 + high) A)   r = pi / sampler
     decoupled         - w min(r A, clip(r, 1 - low, 1 + high) A) r = pi / old, w = min(old / sampler, cap)
@@ -175,8 +176,8 @@ class Tokens:
     """The trained tokens of one micro-batch, in its order: constants of the gradient."""
 
     advantages: torch.Tensor
-    sampler_logprobs: torch.Tensor
-    on_policy: torch.Tensor  # bool: sampled by the very weights that the update starts from
+    sampler_logprobs: torch.Tensor | None  # None: nobody knows who sampled
+    on_policy: torch.Tensor | None  # bool: sampled by the very weights that the update starts from
     trained_lengths: torch.Tensor  # int64 [sequences]: how many of the tokens each sequence has
     old_logprobs: torch.Tensor | None  # None: the weights being trained are still those of the start
     reference: torch.Tensor | None
@@ -206,12 +207,13 @@ def token_losses(
     kept = kept_tokens(old, tokens, settings)
     found = torch.where(kept, logprobs, 0.0)  # so nothing of what is dropped reaches a gradient
     own = torch.where(kept, old, 0.0)
-    sampled = torch.where(kept, sampled_by(old, tokens, settings), 0.0)
     advantages, weights = torch.where(kept, tokens.advantages, 0.0), kept.to(old.dtype)
-    if chosen.kind != "ppo":
+    if chosen.kind != "likelihood":
+        sampled = torch.where(kept, sampled_by(old, tokens, settings), 0.0)
+    if chosen.kind in ("policy_gradient", "decoupled"):
         moved = found.detach() if chosen.kind == "policy_gradient" else own
         weights = weights * truncated(moved, sampled, settings.importance_cap)
-    if chosen.kind == "policy_gradient":
+    if not chosen.clips:
         loss = policy_loss(found, advantages, weights, scale)
         held = torch.zeros_like(kept)
     else:
@@ -236,7 +238,7 @@ def sampled_by(old: torch.Tensor, tokens: Tokens, settings: LearnerSettings) -> 
 
 def kept_tokens(old: torch.Tensor, tokens: Tokens, settings: LearnerSettings) -> torch.Tensor:
     """bool: which tokens pass the masks."""
-    kept = torch.ones_like(tokens.on_policy)
+    kept = torch.ones_like(old, dtype=torch.bool)
     if settings.loss.token_mask is None and settings.loss.sequence_mask is None:
         return kept
     moved = old - sampled_by(old, tokens, settings)

@@ -79,6 +79,7 @@ class Learning:
     def credit_of(self, trajectories: list[Trajectory], version: int | None = None) -> CreditedBatch:
         if self.replay is not None:
             check_recorded(trajectories)
+        check_sampler(trajectories, self.settings)
         mine = plan(trajectories, self.settings.ranks, self.settings.tokens_per_micro_batch)[self.rank]
         readings, states = self.reader.read(trajectories, mine)
         if self.settings.credit.anchor == "labels":
@@ -171,6 +172,16 @@ class Learning:
     def restore(self, counters: dict[str, Any]) -> None:
         self.updates, self.bad_updates = counters["updates"], counters["bad_updates"]
         self.credit_state = counters["credit_state"]
+
+
+def check_sampler(trajectories: Sequence[Trajectory], settings: LearnerSettings) -> None:
+    """A likelihood alone can do without log-probs by the weights that sampled."""
+    for each in trajectories if settings.loss.kind != "likelihood" else ():
+        if each.sequence.logprobs is None:
+            raise ValueError(
+                f"recorded game {each.number} does not tell with which log-probs it was sampled, which "
+                f"learner.loss.kind={settings.loss.kind} compares with; set it to likelihood"
+            )
 
 
 def sampled_by(

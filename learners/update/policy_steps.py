@@ -105,7 +105,7 @@ class StepResults:
         if settings.loss.kl_guard is not None:
             found["kept_kl"] = self.distances[-1] if self.distances else 0.0
             found["step_left"] = self.step_left
-        if settings.loss.kind != "policy_gradient":
+        if settings.loss.clips:
             found["clipped_share"] = float(np.mean([each["clipped"] for each in moved]))
         if settings.loss.entropy:
             found["policy_entropy"] = float(np.mean([each["entropy"] for each in moved]))

@@ -27,8 +27,8 @@ from tests.support.offline_games import QUESTIONS, ROOT, lone, offline, one_hot,
 
 SMALL = (
     "rollout.engine.kind=transformers", "rollout.cpus_per_worker=0.5", "learner.cpus_per_rank=0.5",
-    "learner.loss_aggregation=turn", "offline.iterations=2", "offline.games=24", "offline.at_once=16",
-    "offline.epochs=2", "offline.batch=24", "offline.evaluate=false", "checkpoint.every=1",
+    "learner.loss.kind=likelihood", "learner.loss_aggregation=turn", "offline.iterations=2", "offline.games=24",
+    "offline.at_once=16", "offline.epochs=2", "offline.batch=24", "offline.evaluate=false", "checkpoint.every=1",
 )  # fmt: skip
 
 
@@ -220,7 +220,7 @@ def test_a_stage_says_what_comes_before_it(work):
         (["game.name=bargaining", "offline.rival=scripted:nobody"], "no such player; there are: scripted:conceding"),
         (["game.name=parrot", "game.options={seats: 3}"], "has 3 seats"),
         (["offline.context=9000"], "does not fit into learner.tokens_per_micro_batch=4096"),
-        (["learner.loss.kind=ppo"], "compares the policy with whoever played"),
+        (["learner.loss.kind=ppo"], "which recorded games do not tell: give learner.loss.kind=likelihood"),
         (["offline.input=/nowhere/at/all"], "offline.input: no file at"),
         (["game.players.guesser=scripted:expert"], "nothing would be trained"),
     ],
@@ -228,6 +228,16 @@ def test_a_stage_says_what_comes_before_it(work):
 def test_what_cannot_be_is_refused_before_anything_starts(tmp_path, capsys, overrides, words):
     assert main(["offline", "run", str(QUESTIONS), *overrides, "--folder", str(tmp_path / "work")]) == 2
     assert words in capsys.readouterr().err and not (tmp_path / "work").exists()
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_a_run_that_plays_its_own_games_refuses_the_likelihood(tmp_path, capsys, more):
+    words = ["train", str(ROOT / "recipes" / "parrot.yaml"), "learner.loss.kind=likelihood", f"output={tmp_path}"]
+    assert main([*words, *more]) == 2
+    told = capsys.readouterr()
+    assert (
+        "likelihood is for recorded games (parley offline)" in told.err and not told.out and not [*tmp_path.iterdir()]
+    )
 
 
 # Token ids

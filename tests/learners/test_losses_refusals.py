@@ -28,6 +28,15 @@ from learners.settings import LearnerSettings
         (["learner.critic.states=base"], "critic.states=base is of a critic, and learner.credit.method=reinforce"),
         (["learner.loss.kind=ppo", "learner.importance_cap=3"], "kind=ppo does not read importance_cap=3.0; decoupled"),
         (["learner.loss.clip_low=0.1"], "kind=policy_gradient does not read clip_low=0.1"),
+        (
+            ["learner.loss={kind: likelihood, token_mask: [0.5, 2]}"],
+            "kind=likelihood does not read token_mask=(0.5, 2.0)",
+        ),
+        (["learner.loss={kind: likelihood, correct_fresh: true}"], "kind=likelihood does not read correct_fresh=True"),
+        (
+            ["learner.loss.kind=likelihood", "learner.importance_cap=3"],
+            "kind=likelihood does not read importance_cap=3",
+        ),
         (["learner.loss.dual_clip=3"], "kind=policy_gradient does not read dual_clip=3.0"),
         (["learner.loss.kl_estimator=k2"], "kl=0 does not read kl_estimator=k2"),
         (["learner.loss.token_mask=[1.5,2]"], "token_mask=[1.5, 2.0] has to lie around 1"),
