@@ -6,12 +6,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-
-class _OfResources:
-    """Marks a field."""
-
-
-RESOURCES = _OfResources()
+RESOURCES = "says where or how fast something is computed"  # marks a field
 T = TypeVar("T")
 # The type of a field that says where or how fast something is computed, or how long it may take: it changes nothing
 # that is computed. Whoever asks whether results still hold leaves these fields out (`what_is_computed`).
@@ -38,8 +33,10 @@ class Settings(BaseModel):
 def _by_dotted_key(values: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in values.items():
-        inner = _by_dotted_key(value) if isinstance(value, dict) and value else {"": value}
-        found |= {f"{name}.{key}".rstrip("."): each for key, each in inner.items()}
+        if isinstance(value, dict) and value:
+            found |= {f"{name}.{key}": each for key, each in _by_dotted_key(value).items()}
+        else:
+            found[name] = value
     return found
 
 
