@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from envs.settings import EndpointSettings, Settings
+from envs.settings import EndpointSettings, Resource, Settings
 
 
 class EngineSettings(Settings):
@@ -18,51 +18,51 @@ class EngineSettings(Settings):
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
         "auto", description="weights' type; auto: bfloat16 if learner and engine are on GPUs, else float32"
     )
-    tensor_parallel: int = Field(1, ge=1, description="GPUs that share one engine")
+    tensor_parallel: Resource[int] = Field(1, ge=1, description="GPUs that share one engine")
     max_context: int = Field(1024, ge=16, description="longest prompt plus answer of one seat, in tokens")
-    max_sequences: int = Field(64, ge=1, description="sequences the engine decodes at once")
-    max_batched_tokens: int = Field(
+    max_sequences: Resource[int] = Field(64, ge=1, description="sequences the engine decodes at once")
+    max_batched_tokens: Resource[int] = Field(
         4096, ge=64, description="tokens of one engine step; on GPU longer prompts are split over steps"
     )
-    sleep: bool | None = Field(
+    sleep: Resource[bool | None] = Field(
         None,
         description="give the card's memory back while the learners update; default: where engine and learner share "
         "a card that cannot hold both",
     )
-    gpu_memory_share: float | None = Field(
+    gpu_memory_share: Resource[float | None] = Field(
         None,
         gt=0,
         le=1,
         description="share of a GPU's memory that the engine may take; default: what the plan gives it",
     )
-    gpu_cache_gib: float | None = Field(
+    gpu_cache_gib: Resource[float | None] = Field(
         None,
         gt=0,
         description="key-value cache on a GPU, GiB; default: on a shared card what the learner leaves, else "
         "what gpu_memory_share leaves",
     )
-    cpu_cache_gib: float = Field(1.0, gt=0, description="key-value cache on CPU, GiB")
-    enforce_eager: bool | None = Field(
+    cpu_cache_gib: Resource[float] = Field(1.0, gt=0, description="key-value cache on CPU, GiB")
+    enforce_eager: Resource[bool | None] = Field(
         None, description="no CUDA graphs or compilation; default: true on CPU, false on GPU"
     )
-    prefix_caching: bool = Field(True, description="reuse the keys and values of a growing prompt")
-    start_seconds: float = Field(600.0, gt=0, description="time limit for an engine to start")
+    prefix_caching: Resource[bool] = Field(True, description="reuse the keys and values of a growing prompt")
+    start_seconds: Resource[float] = Field(600.0, gt=0, description="time limit for an engine to start")
 
 
 class RolloutSettings(Settings):
-    workers: int = Field(1, ge=1, description="rollout workers, each with an engine of its own")
-    cpus_per_worker: float = Field(1.0, ge=0, description="CPUs each worker reserves from Ray")
-    gpus_per_worker: float | None = Field(
+    workers: Resource[int] = Field(1, ge=1, description="rollout workers, each with an engine of its own")
+    cpus_per_worker: Resource[float] = Field(1.0, ge=0, description="CPUs each worker reserves from Ray")
+    gpus_per_worker: Resource[float | None] = Field(
         None,
         ge=0,
         description="GPUs each worker reserves from Ray; default: tensor_parallel of them where there are GPUs, or its "
         "share of one",
     )
-    share_cards: bool | None = Field(
+    share_cards: Resource[bool | None] = Field(
         None,
         description="worker i plays on the card of learner rank i; default: where there are too few cards for both",
     )
-    episodes_in_flight: int = Field(256, ge=1, description="episodes one worker plays at once")
+    episodes_in_flight: Resource[int] = Field(256, ge=1, description="episodes one worker plays at once")
     temperature: float = Field(1.0, gt=0, description="sampling temperature; applied in training too")
     max_utterance_tokens: int = Field(64, ge=1, description="longest utterance, in tokens")
     choose_listed: bool = Field(
@@ -73,15 +73,17 @@ class RolloutSettings(Settings):
     choice_length: Literal["words", "tokens", "none"] = Field(
         "words", description="choose_listed: what the log-prob of an action's tokens is divided by"
     )
-    episode_seconds: float = Field(
+    episode_seconds: Resource[float] = Field(
         120.0, gt=0, description="time limit of one episode; past it the ticket is issued again"
     )
-    batch_seconds: float = Field(
+    batch_seconds: Resource[float] = Field(
         1800.0, gt=0, description="longest wait for a batch before the run stops with what was missing"
     )
-    worker_silence_seconds: float = Field(120.0, gt=0, description="a worker silent for longer is replaced")
-    max_attempts: int = Field(5, ge=1, description="times a ticket is tried before it is dropped and the run stops")
-    max_worker_restarts: int = Field(10, ge=0, description="workers replaced before the run stops")
+    worker_silence_seconds: Resource[float] = Field(120.0, gt=0, description="a worker silent for longer is replaced")
+    max_attempts: Resource[int] = Field(
+        5, ge=1, description="times a ticket is tried before it is dropped and the run stops"
+    )
+    max_worker_restarts: Resource[int] = Field(10, ge=0, description="workers replaced before the run stops")
     engine: EngineSettings = Field(default_factory=EngineSettings)
     endpoints: dict[str, EndpointSettings] = Field(
         default_factory=dict, description="endpoints by name, for players 'endpoint:NAME'"
@@ -89,7 +91,7 @@ class RolloutSettings(Settings):
     frozen: dict[str, str] = Field(
         default_factory=dict, description="frozen policies by name -> model folder, for players 'frozen:NAME'"
     )
-    frozen_sequences: int = Field(
+    frozen_sequences: Resource[int] = Field(
         32, ge=1, description="sequences that a frozen policy decodes at once; its cache has a row for each"
     )
 

@@ -79,9 +79,10 @@ def evaluate(
 
 def start(config: RunConfig) -> Run:
     """A new run."""
-    with RunFolder.create(config) as folder, continuing(folder):
-        from cluster.run import session
+    from cluster.run import session
 
+    session.check_online(config)
+    with RunFolder.create(config) as folder, continuing(folder):
         session.train(config, folder)
     return Run(folder.path)
 

@@ -77,12 +77,12 @@ class SeatSequence:
     """One seat's whole game as one token sequence. `mask` is 1 on tokens the policy
     sampled, and of an utterance chosen from a list on the first alone; the float arrays are
     zero elsewhere; `turn` is the index into the seat's own turns (its observation and its
-    utterance share it)."""
+    utterance share it). `logprobs` and `versions` are None where it is not known who sampled."""
 
     ids: np.ndarray  # int32 [n]
     mask: np.ndarray  # bool [n]
-    logprobs: np.ndarray  # float32 [n]
-    versions: np.ndarray  # int32 [n], -1 where not sampled
+    logprobs: np.ndarray | None  # float32 [n]
+    versions: np.ndarray | None  # int32 [n], -1 where not sampled
     turn: np.ndarray  # int32 [n]
     choices: dict[int, Choice] = field(default_factory=dict)  # by the place of the chosen one's first token
     experts: np.ndarray | None = None  # as Episode has them

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
+
+RESOURCES = "says where or how fast something is computed"  # marks a field
+T = TypeVar("T")
+# The type of a field that says where or how fast something is computed, or how long it may take: it changes nothing
+# that is computed. Whoever asks whether results still hold leaves these fields out (`what_is_computed`).
+Resource = Annotated[T, RESOURCES]
 
 
 class Settings(BaseModel):
@@ -12,6 +18,27 @@ class Settings(BaseModel):
     too, and every number is finite."""
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True, allow_inf_nan=False)
+
+    def what_is_computed(self) -> dict[str, Any]:
+        """Every setting but those of resources, by dotted key, as JSON values."""
+        values = self.model_dump(mode="json")
+        for name, field in type(self).model_fields.items():
+            if RESOURCES in field.metadata:
+                del values[name]
+            elif isinstance(value := getattr(self, name), Settings):
+                kind = {key: each for key, each in values[name].items() if key not in type(value).model_fields}
+                values[name] = kind | value.what_is_computed()
+        return _by_dotted_key(values)
+
+
+def _by_dotted_key(values: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, dict) and value:
+            found |= {f"{name}.{key}": each for key, each in _by_dotted_key(value).items()}
+        else:
+            found[name] = value
+    return found
 
 
 class GameSettings(Settings):

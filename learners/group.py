@@ -22,6 +22,7 @@ from ray.exceptions import ActorDiedError, RayActorError, RayTaskError
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from learners.batch.trajectories import Trajectory
 from learners.settings import LearnerSettings
 from learners.transport.rendezvous import meeting_point
 from reward_service.shaper import ShapedRewards
@@ -168,6 +169,10 @@ class LearnerGroup:
         again until the ranks are done; how often they are looked at is up to it."""
         arguments = list(episodes), ray.put(list(rewards))
         return self._all("update", self.settings.update_seconds, *arguments, meanwhile=meanwhile)
+
+    def update_on(self, trajectories: Sequence[Trajectory]) -> dict[str, float]:
+        """One update on games that are given as trajectories; returns the metrics."""
+        return self._all("update_on", self.settings.update_seconds, ray.put(list(trajectories)))
 
     def send_weights(self, workers: Sequence[ActorHandle], version: int) -> dict[str, int]:
         """All workers get the weights as `version`; returns the digest of each tensor sent. After

@@ -26,7 +26,7 @@ from transformers import AutoTokenizer
 
 from envs.episode import Episode
 from learners.batch.packing import fill, pack_sequences
-from learners.batch.trajectories import collect
+from learners.batch.trajectories import Trajectory, batch_of, collect
 from learners.credit.method import CREDIT
 from learners.model.load import fingerprint, load_model, pack_logprobs, write_adapter
 from learners.model.reference import Reference, reads_base
@@ -115,10 +115,14 @@ class LearnerRank:
         began = time.monotonic()
         trajectories = collect(self._fetch(episodes), rewards)
         fetch = time.monotonic() - began
-        figures = self.learning.update(trajectories, self.version)
+        return self.update_on(trajectories) | {"fetch_seconds": fetch}
+
+    def update_on(self, trajectories: Sequence[Trajectory]) -> dict[str, float]:
+        """The same on trajectories that are given."""
+        figures = self.learning.update(batch_of(trajectories), self.version)
         if figures["applied"]:
             self.version = None
-        return figures | {"fetch_seconds": fetch}
+        return figures
 
     def _fetch(self, episodes: Sequence[Any]) -> list[Episode]:
         """Each entry is an episode, a list of them, or a reference to either."""

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from envs.settings import Settings
+from envs.settings import Resource, Settings
 from learners.credit.critics import CriticSettings, Schedule
 from learners.credit.method import CREDIT, AnyCredit
 from learners.loss.loss import LOSS, AnyLoss
@@ -51,13 +51,15 @@ class SyncSettings(Settings):
 
 class LearnerSettings(Settings):
     ranks: int = Field(1, ge=1, description="DeepSpeed ranks, each a Ray actor")
-    cpus_per_rank: float = Field(1.0, ge=0, description="CPUs each rank reserves from Ray")
-    gpus_per_rank: float | None = Field(
+    cpus_per_rank: Resource[float] = Field(1.0, ge=0, description="CPUs each rank reserves from Ray")
+    gpus_per_rank: Resource[float | None] = Field(
         None, ge=0, le=1, description="GPUs each rank reserves from Ray; default: 1 where there are GPUs, or its share"
     )
     zero: Literal[0, 1, 2, 3] = Field(2, description="DeepSpeed ZeRO stage")
-    offload_optimizer: bool = Field(False, description="keep optimiser state in CPU memory")
-    offload_parameters: bool = Field(False, description="keep weights in CPU memory while no layer needs them; ZeRO-3")
+    offload_optimizer: Resource[bool] = Field(False, description="keep optimiser state in CPU memory")
+    offload_parameters: Resource[bool] = Field(
+        False, description="keep weights in CPU memory while no layer needs them; ZeRO-3"
+    )
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="compute type; auto: bfloat16 if learner and engine are on GPUs, else float32"
     )
@@ -75,10 +77,10 @@ class LearnerSettings(Settings):
         1, ge=1, description="optimiser steps in each epoch, every one on a share of the batch's whole games"
     )
     gradient_clip: float = Field(1.0, gt=0, description="largest gradient norm")
-    tokens_per_micro_batch: int = Field(
+    tokens_per_micro_batch: Resource[int] = Field(
         4096, ge=16, description="tokens packed into one forward pass; bounds activation memory"
     )
-    gradient_checkpointing: bool = Field(False, description="recompute activations in the backward pass")
+    gradient_checkpointing: Resource[bool] = Field(False, description="recompute activations in the backward pass")
     router_replay: bool = Field(
         False, description="models of experts: send each token to the experts that the engine sent it to"
     )
@@ -102,8 +104,8 @@ class LearnerSettings(Settings):
     max_bad_updates: int = Field(
         5, ge=1, description="updates with a non-finite loss or gradient, whose step is skipped, before the run stops"
     )
-    start_seconds: float = Field(600.0, gt=0, description="time limit for all ranks to start")
-    update_seconds: float = Field(1800.0, gt=0, description="time limit of one update")
+    start_seconds: Resource[float] = Field(600.0, gt=0, description="time limit for all ranks to start")
+    update_seconds: Resource[float] = Field(1800.0, gt=0, description="time limit of one update")
     compile: bool = Field(False, description="compile the model's layers; docs/learner.md says when it pays")
     lora: LoraSettings = Field(default_factory=LoraSettings)
     loss: AnyLoss = Field(
@@ -113,7 +115,7 @@ class LearnerSettings(Settings):
         default_factory=lambda: CREDIT.make(CREDIT.default),
         description="how per-turn rewards become per-token advantages",
     )
-    sync: SyncSettings = Field(default_factory=SyncSettings)
+    sync: Resource[SyncSettings] = Field(default_factory=SyncSettings)
     _run_updates: int | None = PrivateAttr(None)
 
     @model_validator(mode="after")

@@ -165,12 +165,11 @@ def checked(config: RunConfig) -> RunConfig:
             f"learner.credit.method={method}: offline, turns are worth what their intentions "
             "earned (reward.shaper.intentions.aggregate); leave it at reinforce"
         )
-    loss = config.learner.loss
-    if (kind := LOSS.name_of(loss)) != "policy_gradient" or loss.token_mask or loss.sequence_mask:
-        key = "token_mask" if loss.token_mask else "sequence_mask"
-        given = f"kind={kind}" if kind != "policy_gradient" else f"{key}={getattr(loss, key)}"
+    kind = LOSS.name_of(config.learner.loss)
+    if config.learner.loss.asks_sampler:
         raise ConfigError(
-            f"learner.loss.{given} compares the policy with whoever played, which recorded games do not tell"
+            f"learner.loss.kind={kind} compares the policy with whoever played, which recorded games do not tell: give "
+            "learner.loss.kind=likelihood"
         )
     if config.learner.router_replay:
         raise ConfigError(

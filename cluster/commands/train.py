@@ -40,6 +40,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(asked: argparse.Namespace) -> None:
     config = load_recipe(asked.recipe, asked.overrides)
+    from cluster.run import session
+
+    session.check_online(config)
     if asked.machine and not asked.dry_run:
         raise ConfigError("--machine is for --dry-run: a run takes the machine that it finds")
     if asked.dry_run:

@@ -25,12 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from cluster.errors import ParleyError
-from envs.episode import Episode, Ticket, Turn, TurnTokens
+from envs.episode import Episode, Ticket, Turn
 
-UNSAMPLED = -1  # version of tokens that no weights of this process made
 PLAYERS = ("alice", "bob")
 EMBEDDINGS = {  # of the actions of alice, of bob, and of the only player; of what the world answers
     "alice": ("alice_action_embeddings", "alice_actions_embeddings", "alice_embeddings"),
@@ -39,6 +36,10 @@ EMBEDDINGS = {  # of the actions of alice, of bob, and of the only player; of wh
     "answers": ("obs_embeddings", "observation_embeddings", "next_observation_embeddings"),
 }
 EMBEDDING_FIELDS = frozenset(name for names in EMBEDDINGS.values() for name in names)
+
+
+# Token ids of a turn, where the file has them: what is new before the action, and the action.
+TurnIds = list[list[int]] | None
 
 
 class FileRefused(ParleyError):
@@ -64,6 +65,7 @@ class Record:
     episode: Episode
     briefings: dict[str, str]  # by seat
     embeddings: dict[str, list] | None  # text -> vector, where the record brings them
+    tokens: dict[str, list[TurnIds]]  # of each turn, by seat
     closing: str | None = None  # what a lone player heard after its last turn
 
 
@@ -140,14 +142,15 @@ class Reader:
     # two players
 
     def _two(self, raw: dict[str, Any]) -> Record:
-        placed: list[tuple[int, str, str, str | None, TurnTokens | None]] = []
+        placed: list[tuple[int, str, str, str | None]] = []
+        tokens: dict[str, list[TurnIds]] = {}
         embeddings: dict[str, list] | None = {}
         for who in PLAYERS:
             said = self._texts(raw, f"{who}_actions")
             places = self._places(raw, f"{who}_ids", len(said))
             seen = self._texts(raw, f"{who}_seen", len(said)) if f"{who}_seen" in raw else [None] * len(said)
-            tokens = self._tokens(raw, f"{who}_tokens", len(said))
-            placed += zip(places, [who] * len(said), said, seen, tokens, strict=True)
+            tokens[self.sides.seats[PLAYERS.index(who)]] = self._tokens(raw, f"{who}_tokens", len(said))
+            placed += zip(places, [who] * len(said), said, seen, strict=True)
             embeddings = self._embedded(raw, EMBEDDINGS[who], said, embeddings)
         placed.sort(key=lambda turn: turn[0])
         for (place, *_), (following, who, *_) in zip(placed, placed[1:], strict=False):
@@ -158,15 +161,15 @@ class Reader:
         seat_of = dict(zip(PLAYERS, self.sides.seats, strict=True))
         news: dict[str, list[str]] = {who: [] for who in PLAYERS}  # what the other one said since
         turns = []
-        for _, who, said, seen, tokens in placed:
+        for _, who, said, seen in placed:
             shown = "\n".join(news[who]) if seen is None else seen
-            turns.append(Turn(seat_of[who], "policy", shown, said, tokens=tokens))
+            turns.append(Turn(seat_of[who], "policy", shown, said))
             news[who] = []
             news["bob" if who == "alice" else "alice"].append(said)
         outcome = {seat_of[who]: self._share(raw, f"{who}_reward") for who in PLAYERS}
         prompts = {seat_of[who]: f"player_{n}_system_prompt" for n, who in enumerate(PLAYERS, 1)}
         briefings = {seat: self._text(raw, field).strip() for seat, field in prompts.items()}
-        return Record(self.number, raw, self._episode(raw, turns, outcome), briefings, embeddings)
+        return Record(self.number, raw, self._episode(raw, turns, outcome), briefings, embeddings, tokens)
 
     def _places(self, raw: dict[str, Any], field: str, count: int) -> list[int]:
         """Turn numbers; ARIA's tools also write them as text that ends in _N."""
@@ -196,18 +199,15 @@ class Reader:
         shown = [self.sides.opening, *answers[: len(said) - 1]]
         if "seen" in raw:
             shown = self._texts(raw, "seen", len(said))
-        tokens = self._tokens(raw, "tokens", len(said))
-        turns = [
-            Turn(seat, "policy", saw, utterance, tokens=ids)
-            for saw, utterance, ids in zip(shown, said, tokens, strict=True)
-        ]
+        tokens = {seat: self._tokens(raw, "tokens", len(said))}
+        turns = [Turn(seat, "policy", saw, utterance) for saw, utterance in zip(shown, said, strict=True)]
         embeddings = self._embedded(raw, EMBEDDINGS["actions"], said, {})
         if embeddings is not None and any(name in raw for name in EMBEDDINGS["answers"]):
             embeddings = self._embedded(raw, EMBEDDINGS["answers"], answers, embeddings)
         briefing = self._text(raw, "system_prompt").strip() if "system_prompt" in raw else self.sides.briefing
         episode = self._episode(raw, turns, {seat: self._result(raw)})
         closing = answers[-1] if len(answers) == len(said) else None
-        return Record(self.number, raw, episode, {seat: briefing}, embeddings, closing)
+        return Record(self.number, raw, episode, {seat: briefing}, embeddings, tokens, closing)
 
     def _result(self, raw: dict[str, Any]) -> float:
         """The outcome in [0, 1]."""
@@ -257,19 +257,14 @@ class Reader:
             raise self.wrong(field, f"should be from 0 (lost) to 1 (won), not {value:g}")
         return value
 
-    def _tokens(self, raw: dict[str, Any], field: str, count: int) -> list[TurnTokens | None]:
-        """[[what is new before the action], [the action]], in token ids, for each action."""
+    def _tokens(self, raw: dict[str, Any], field: str, count: int) -> list[TurnIds]:
         if field not in raw:
             return [None] * count
-        found = []
-        for index, entry in enumerate(self._list(raw, field, count)):
-            if entry is None:
-                found.append(None)
-                continue
-            if not isinstance(entry, list) or len(entry) != 2 or not all(_token_ids(part) for part in entry):
+        found = self._list(raw, field, count)
+        for index, entry in enumerate(found):
+            whole = isinstance(entry, list) and len(entry) == 2 and all(_token_ids(part) for part in entry)
+            if entry is not None and not whole:
                 raise self.wrong(f"{field}[{index}]", "should be two lists of token ids")
-            seen, said = (np.array(part, np.int32) for part in entry)
-            found.append(TurnTokens(seen, said, np.zeros(len(said), np.float32), np.full(len(said), UNSAMPLED)))
         return found
 
     def _embedded(
@@ -289,4 +284,4 @@ class Reader:
 
 
 def _token_ids(part: Any) -> bool:
-    return isinstance(part, list) and all(type(token) is int and token >= 0 for token in part)
+    return isinstance(part, list) and all(type(token) is int and 0 <= token < 2**31 for token in part)

@@ -115,10 +115,10 @@ class Manifest:
         done = self.stages.get(stage)
         if done is None:
             return NOT_YET
-        for key in sorted({*settings, *done["settings"]}):
-            before, now = done["settings"].get(key), json.loads(json.dumps(settings.get(key)))
-            if before != now:
-                return f"{key} was {_short(before)}, is {_short(now)}"
+        before, now = done["settings"], json.loads(json.dumps(settings))
+        for key in sorted({*before, *now}):
+            if before.get(key, {}) != now.get(key, {}):  # with nothing in it a setting may be left out
+                return f"{key} was {_short(before, key)}, is {_short(now, key)}"
         for name, path in reads.items():
             if name not in done["reads"] or not same_content(path, done["reads"][name]):
                 return f"{name} is not the one that was read"
@@ -128,6 +128,6 @@ class Manifest:
         return None
 
 
-def _short(value: Any) -> str:
-    text = json.dumps(value)
+def _short(settings: Mapping[str, Any], key: str) -> str:
+    text = json.dumps(settings[key]) if key in settings else "not set"
     return text if len(text) <= 60 else text[:57] + "..."

@@ -13,16 +13,13 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 
-import ray
-
 from cluster.offline.recording import record_of, tokenizer_name
 from cluster.offline.work import Work
 from cluster.record.run_folder import to_json, write_whole
-from cluster.run.evaluate import measure
+from cluster.run.evaluate import HELD_OUT_NUMBERS, measure, play_held_out
 from cluster.run.ledger import training_seed
-from cluster.run.playing import HELD_OUT_NUMBERS, Playing
 from cluster.run.session import named_failures
-from envs.episode import Episode, Ticket
+from envs.episode import Ticket
 
 Seats = tuple[tuple[str, str], ...]
 
@@ -39,7 +36,9 @@ def collect(work: Work, scratch: Path) -> dict:
             Ticket(work.folder.name, config.game.name, HELD_OUT_NUMBERS + n, training_seed(seed, n), work.players)
             for n in numbers
         ]
-        episodes = _played(work, playing, tickets, numbers[0], config.offline.games)
+        work.terminal.played, work.terminal.wanted = numbers[0], config.offline.games
+        with named_failures():
+            episodes = playing.play(tickets)
         with open(path, "a", encoding="utf-8") as file:
             for episode in episodes:
                 file.write(json.dumps(record_of(episode, work.game, tokenizer)) + "\n")
@@ -75,27 +74,16 @@ def _tokenizer(work: Work, policy: str) -> str:
     return tokenizer_name(AutoTokenizer.from_pretrained(policy, trust_remote_code=work.config.model.trust_remote_code))
 
 
-def _played(
-    work: Work, playing: Playing, tickets: list[Ticket], before: int, wanted: int, temperature: float | None = None
-) -> list[Episode]:
-    work.terminal.played, work.terminal.wanted = before, wanted
-    rollout = work.config.rollout
-    with named_failures():
-        results = playing.play_held_out(tickets, rollout.max_attempts, temperature)
-        return ray.get([result.ref for result in results], timeout=rollout.batch_seconds)
-
-
 def evaluate(work: Work, scratch: Path) -> dict:
     """Held-out games with the policy that this iteration made."""
     config, made = work.config, str(work.file("policy")) if work.number else work.beginning()
     playing = work.resources.playing(made)
-    evaluation, episodes = config.evaluation, []
-    for place, (games, players) in enumerate(_sittings(work, evaluation.episodes)):
-        first = HELD_OUT_NUMBERS + place * evaluation.episodes
-        tickets = [
-            Ticket(work.folder.name, config.game.name, first + n, evaluation.seed + n, players) for n in range(games)
-        ]
-        episodes += _played(work, playing, tickets, len(episodes), evaluation.episodes, evaluation.temperature)
+    wanted, episodes = config.evaluation.episodes, []
+    for place, (games, players) in enumerate(_sittings(work, wanted)):
+        work.terminal.played, work.terminal.wanted = len(episodes), wanted
+        with named_failures():
+            seating = config.game.name, players, games, place * wanted
+            episodes += play_held_out(playing, config, work.folder.name, *seating)
     found = asdict(measure(episodes, work.number, config.learner.credit.gamma))
     write_whole(scratch / "evaluation.json", to_json(found))
     work.folder.write_transcripts(work.number, episodes)

@@ -125,8 +125,8 @@ def training_rows(record: Record, worth: dict[str, Sequence[float]]) -> Iterator
             row |= {"game": record.number, "seat": seat, "turn": number, "seen": turn.observation}
             if not number:
                 row["briefing"] = record.briefings[seat]
-            if turn.tokens is not None and tokenizer:
-                row |= {"tokens": _token_ids(turn), "tokenizer": tokenizer}
+            if (ids := record.tokens[seat][number]) is not None and tokenizer:
+                row |= {"tokens": ids, "tokenizer": tokenizer}
             yield row
 
 

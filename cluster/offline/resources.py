@@ -16,7 +16,6 @@ from cluster.plan.machine import Machine
 from cluster.plan.of_run import plan_run
 from cluster.recipe.config import RunConfig
 from cluster.record.run_folder import RunFolder
-from cluster.run.ledger import Ledger
 from cluster.run.policy import check_model, model_to_measure
 from cluster.run.session import named_failures, ray_cluster, start_fleet
 
@@ -80,16 +79,7 @@ class Resources:
         games = {config.game.name: config.game}
         name = f"{self.folder.name}-{Path(policy).parent.name}"
         fleet = start_fleet(config, policy, None, name, self.running, games)
-
-        def seat_with_own_weights() -> None:  # the model's folder holds the weights that play
-            for worker in fleet.joining():
-                fleet.joined(worker)
-
-        seat_with_own_weights()
-        ledger = Ledger(
-            name, config.game.name, (), seed=config.seed, batch=1, max_staleness=0, max_attempts=1
-        )  # held-out tickets pass it by
-        playing = Playing(fleet, ledger, seat_with_own_weights, lambda _: None, config.rollout.batch_seconds)
+        playing = Playing(fleet, config.rollout)  # the model's folder holds the weights that play
         playing.on_poll = self.terminal.playing
         self.player = policy, playing
         return playing
@@ -103,13 +93,9 @@ class Resources:
 
         config = plan_run(self.config, self.machine, "learn", policy).config
         self.terminal.stage("starting learners")
-        # Nobody knows the probabilities with which a recorded game was played. Its tokens are given ones
-        # far below any (see `cluster.offline.train`), and with a cap of 1 each then weighs exactly 1.
-        loss = config.learner.loss.model_copy(update={"importance_cap": 1.0})
-        settings = config.learner.model_copy(update={"loss": loss})
-        settings.end_with(updates)
+        config.learner.end_with(updates)
         group = LearnerGroup(
-            settings,
+            config.learner,
             policy,
             config.rollout.temperature,
             seed=config.seed,

@@ -24,47 +24,7 @@ from cluster.errors import RunError
 from cluster.offline import intentions, play
 from cluster.offline.manifest import NOT_YET, content
 from cluster.offline.work import Work
-from cluster.recipe.config import RunConfig
 from cluster.record.run_folder import write_whole
-
-# Where and how fast something is computed changes nothing that it computes.
-RESOURCES = {
-    "rollout": {
-        "workers", "cpus_per_worker", "gpus_per_worker", "share_cards", "episodes_in_flight", "episode_seconds",
-        "batch_seconds", "frozen_sequences", "worker_silence_seconds", "max_attempts", "max_worker_restarts",
-    },
-    "rollout.engine": {
-        "max_sequences", "max_batched_tokens", "gpu_memory_share", "gpu_cache_gib", "cpu_cache_gib", "sleep",
-        "enforce_eager", "prefix_caching", "start_seconds", "tensor_parallel",
-    },
-    "learner": {
-        "cpus_per_rank", "gpus_per_rank", "tokens_per_micro_batch", "gradient_checkpointing", "start_seconds",
-        "update_seconds", "sync", "credit", "offload_optimizer", "offload_parameters",
-    },
-}  # fmt: skip
-
-
-def chosen(config: RunConfig, *keys: str) -> dict[str, Any]:
-    """Settings by dotted key; a section stands for all that is in it, resources left out."""
-    found: dict[str, Any] = {}
-    for key in keys:
-        value: Any = config.model_dump(mode="json")
-        for part in key.split("."):
-            value = value[part]
-        _flatten(key, value, found)
-    return found
-
-
-def _flatten(key: str, value: Any, found: dict[str, Any]) -> None:
-    if isinstance(value, dict) and value:
-        for name, each in value.items():
-            if name not in RESOURCES.get(key, ()):
-                _flatten(f"{key}.{name}", each, found)
-    else:
-        found[key] = value
-
-
-SPACE = "reward.shaper.intentions.space"
 
 
 @dataclass(frozen=True)
@@ -72,7 +32,7 @@ class Stage:
     name: str
     reads: tuple[str, ...]
     writes: tuple[str, ...]
-    settings: tuple[str, ...]
+    sections: tuple[str, ...]  # of the settings: it depends on all that they say of what is computed
     do: Callable[[Work, Path], Mapping[str, Any]]
 
 
@@ -103,6 +63,7 @@ def train(work: Work, scratch: Path) -> dict:
     return found
 
 
+INTENTIONS = "reward.shaper.intentions"
 STAGES = (
     Stage(
         "collect",
@@ -116,57 +77,29 @@ STAGES = (
         ("msgs",),
         ("utterances", "embeddings", "coded"),
         (
-            "game.name",
-            "reward.shaper.intentions.model",
-            "reward.shaper.intentions.embedding.endpoint",
-            "reward.shaper.intentions.observations",
+            "game",
+            f"{INTENTIONS}.model",
+            f"{INTENTIONS}.embedding.endpoint",
+            f"{INTENTIONS}.observations",
             "offline.reward_scale",
             "offline.recorded_embeddings",
         ),
         intentions.embed,
     ),
-    Stage(
-        "cluster",
-        ("utterances", "embeddings"),
-        ("space", "labels"),
-        tuple(
-            f"{SPACE}.{name}"
-            for name in (
-                "method",
-                "prototypes",
-                "dimensions",
-                "rounds",
-                "min_cluster",
-                "max_k",
-                "amount_weight",
-                "seed",
-            )
-        ),
-        intentions.cluster,
-    ),
+    Stage("cluster", ("utterances", "embeddings"), ("space", "labels"), (f"{INTENTIONS}.space",), intentions.cluster),
     Stage(
         "choose",
         ("coded", "space", "labels"),
         ("scores",),
-        (
-            *(f"{SPACE}.{name}" for name in ("granularity", "k", "epsilon", "patience", "seed")),
-            "reward.shaper.intentions.aggregate.gamma",
-            "game.players",
-        ),
+        ("game", f"{INTENTIONS}.space", f"{INTENTIONS}.aggregate"),
         intentions.choose,
     ),
-    Stage("label", ("msgs", "coded", "labels", "scores"), ("labelled",), (), intentions.label),
+    Stage("label", ("msgs", "coded", "labels", "scores"), ("labelled",), ("game",), intentions.label),
     Stage(
         "aggregate",
         ("labelled", "coded", "labels", "scores"),
         ("training",),
-        (
-            *(
-                f"reward.shaper.intentions.aggregate.{name}"
-                for name in ("gamma", "pooling", "histories", "smallest", "coarser", "strength", "own", "baseline")
-            ),
-            "game.players",
-        ),
+        ("game", f"{INTENTIONS}.aggregate"),
         intentions.aggregate,
     ),
     Stage("tokenize", ("beginning", "training"), ("tokens",), ("model", "offline.context"), tokenize),
@@ -174,14 +107,14 @@ STAGES = (
         "train",
         ("beginning", "tokens"),
         ("policy", "log"),
-        ("seed", "model", "rollout.temperature", "learner", "learner.credit.whiten", "offline.epochs", "offline.batch"),
+        ("seed", "game", "model", "rollout.temperature", "learner", "offline.epochs", "offline.batch"),
         train,
     ),
     Stage(
         "evaluate",
         ("policy",),
         ("evaluation",),
-        ("evaluation", "game", "model", "rollout", "offline.rival"),
+        ("evaluation", "game", "model", "rollout", "learner.credit", "offline.rival"),
         play.evaluate,
     ),
 )
@@ -208,7 +141,9 @@ def _from_settings(work: Work, name: str) -> bool:
 
 
 def settings_of(work: Work, stage: Stage) -> dict[str, Any]:
-    found = chosen(work.config, *stage.settings)
+    """What its sections say of what is computed, by dotted key."""
+    every = work.config.what_is_computed()
+    found = {key: every[key] for key in every if any(f"{key}.".startswith(f"{each}.") for each in stage.sections)}
     if work.number > 1:  # the model of the recipe is what only the first iteration begins with
         found = {key: value for key, value in found.items() if not key.startswith("model.")}
     return found

@@ -1,11 +1,9 @@
 """Training on a recorded data set: maximise the sum of  log pi(a_t | h_t) * A(h_t, a_t).
 
     sequences -> shuffled anew in every epoch -> batches of whole games, at least `batch` turns each
-              -> LearnerGroup.update -> checkpoints -> policy
+              -> LearnerGroup.update_on -> checkpoints -> policy
 
-The objective has no importance weights: it does not matter who played, and for files of others nobody knows.
-The learner weighs tokens of older weights by min(pi / pi_sampler, cap); with a cap of 1 and a pi_sampler
-far below anything a policy says, that is 1 for every token.
+This is `learner.loss.kind=likelihood`: it does not matter who played, and for files of others nobody knows.
 
 The order of the batches follows from the seed alone, so training that was stopped goes on from its last
 checkpoint with the very batches that were left.
@@ -22,20 +20,16 @@ import numpy as np
 
 from cluster.errors import RunError
 from cluster.offline.examples import Sequences
-from cluster.offline.files import UNSAMPLED
 from cluster.offline.resources import Resources
 from cluster.offline.terminal import Terminal
 from cluster.recipe.config import RunConfig
 from cluster.recipe.offline import PUBLISHED_BATCH
 from cluster.record.checkpoints import CheckpointStore
 from cluster.record.run_folder import to_json
-from envs.episode import Episode, Ticket, Turn, TurnTokens
 from envs.registry import make_game
+from learners.batch.trajectories import Trajectory, recorded
 from learners.group import LearnerGroup
-from reward_service.shaper import ShapedRewards
 
-FAR_BELOW = -1e4  # log-prob of a token's behaviour: no policy's is as low
-SEAT = "seat"
 SHOWN = ("loss", "entropy", "grad_norm", "advantage_mean", "trained_tokens", "applied")
 
 
@@ -59,22 +53,10 @@ def batches(turns: np.ndarray, least: int, epochs: int, seed: int) -> Iterator[n
         yield np.array(batch)
 
 
-def as_episodes(sequences: Sequences, games: np.ndarray) -> tuple[list[Episode], list[ShapedRewards]]:
-    """What the learner takes: every turn with its tokens, and its worth as an advantage."""
-    episodes, rewards = [], []
-    for game in map(int, games):
-        spoken = sequences.game(game)
-        turns = [Turn(SEAT, "policy", "", "", tokens=_tokens(each.seen, each.said)) for each in spoken]
-        ticket = Ticket("offline", "", game, game, ((SEAT, "policy"),))
-        episodes.append(Episode(ticket, turns, {SEAT: 0.0}, terminated=True))
-        worth = np.array([each.worth for each in spoken], np.float32)
-        rewards.append(ShapedRewards(game, SEAT, worth, version=0, kind="advantage"))
-    return episodes, rewards
-
-
-def _tokens(seen: np.ndarray, said: np.ndarray) -> TurnTokens:
-    behaviour = np.full(len(said), FAR_BELOW, np.float32)
-    return TurnTokens(seen, said, behaviour, np.full(len(said), UNSAMPLED, np.int32))
+def trajectory(sequences: Sequences, game: int) -> Trajectory:
+    """What the learner takes: the tokens of every turn, and its worth as an advantage."""
+    spoken = sequences.game(game)
+    return recorded(game, [(turn.seen, turn.said) for turn in spoken], [turn.worth for turn in spoken])
 
 
 def train(
@@ -90,7 +72,7 @@ def train(
             terminal.line(f"  training goes on after update {done}")
         with open(metrics, "a", encoding="utf-8") as log:
             for update in range(done, len(plan)):
-                learned = learners.update(*as_episodes(sequences, plan[update]))
+                learned = learners.update_on([trajectory(sequences, game) for game in plan[update].tolist()])
                 log.write(to_json({"update": update + 1} | {name: learned[name] for name in SHOWN}, indent=None))
                 log.flush()
                 terminal.at(update + 1, len(plan), f"updates, loss {learned['loss']:.4f}")

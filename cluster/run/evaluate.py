@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
 
-import ray
-
 from cluster.recipe.config import RunConfig
 from cluster.record.statistics import mean_interval, wilson_interval
-from cluster.run.playing import HELD_OUT_NUMBERS, Playing
+from cluster.run.playing import Playing
 from envs.episode import Episode, Ticket
+
+HELD_OUT_NUMBERS = 10**9  # ticket numbers of held-out games start here, far above any training ticket
 
 
 @dataclass(slots=True)
@@ -76,8 +76,7 @@ def play_held_out(
     tickets = [
         Ticket(run, game, HELD_OUT_NUMBERS + first + i, config.evaluation.seed + i, players) for i in range(episodes)
     ]
-    results = playing.play_held_out(tickets, config.rollout.max_attempts, config.evaluation.temperature)
-    return ray.get([result.ref for result in results], timeout=config.rollout.batch_seconds)
+    return playing.play(tickets, config.evaluation.temperature)
 
 
 def evaluate(

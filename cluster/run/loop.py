@@ -58,6 +58,7 @@ from cluster.record.metrics import Metrics
 from cluster.record.run_folder import RunFolder
 from cluster.record.samples import Samples
 from cluster.record.stages import StageClock
+from cluster.run.collecting import Collector
 from cluster.run.evaluate import Evaluation, evaluate
 from cluster.run.ledger import Ledger
 from cluster.run.playing import Playing
@@ -88,7 +89,8 @@ class TrainingLoop:
         self.config, self.folder, self.fleet, self.learners = config, folder, fleet, learners
         self.ledger, self.rewards, self.sync = ledger, rewards, sync
         self.metrics, self.checkpoints, self.texts = metrics, checkpoints, texts
-        self.playing = Playing(fleet, ledger, self.welcome, rewards.receive, config.rollout.batch_seconds)
+        self.playing = Playing(fleet, config.rollout, self.welcome)
+        self.collector = Collector(self.playing, ledger, config.updates, rewards.receive)
         self.update = 0  # also the version of the weights
         self.evaluations: list[Evaluation] = []
         self.clock = StageClock()
@@ -102,7 +104,7 @@ class TrainingLoop:
         self.clock.lap()
         while self.update < self.config.updates:
             with self.stage("collect"):
-                results = self.playing.collect_batch(until_batch=self.config.updates)
+                results = self.collector.batch()
             episodes = [result.ref for result in results]
             with self.stage("shape"):
                 names = [(result.ticket.number, result.ticket.attempt) for result in results]

@@ -1,125 +1,107 @@
-"""One stream of results from the fleet, sorted to whoever asked for the episodes.
+"""Games on the fleet, for whoever asks: tickets in, results out. It knows no ledger.
 
-Training tickets go to the ledger; held-out tickets to the evaluation that is waiting for
-them. While either waits, results of the other are filed, never lost.
+    play(tickets)           their episodes; a game that fails is played again
+    start(tickets, take)    the fleet plays them, and `take` is given what becomes of each
+    wait, listen            in which results arrive
+
+Several may ask at once: while one of them waits, results of the others are handed to those, so none is lost.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from ray import ObjectRef
+import ray
 
 from actors.fleet import Finished, Fleet
+from actors.settings import RolloutSettings
 from cluster.errors import RunError
 from cluster.record.progress import Progress
-from cluster.run.ledger import Ledger
-from envs.episode import Ticket
-
-HELD_OUT_NUMBERS = 10**9  # ticket numbers of held-out games start here, far above any training ticket
+from envs.episode import Episode, Ticket
 
 POLL_SECONDS = 1.0
 
+Take = Callable[[list[Finished]], None]
+
 
 class Playing:
-    def __init__(
-        self,
-        fleet: Fleet,
-        ledger: Ledger,
-        welcome: Callable[[], None],
-        deliver: Callable[[list[ObjectRef]], None],
-        batch_seconds: float,
-    ):
-        """`welcome` is called while there are workers that joined and have not played yet; it
-        gives them their weights. `deliver` is given the training episodes as they arrive."""
-        self.fleet, self.ledger, self.welcome, self.deliver = fleet, ledger, welcome, deliver
-        self.batch_seconds = batch_seconds
-        self.held_out: dict[int, Finished | Ticket] = {}
+    def __init__(self, fleet: Fleet, settings: RolloutSettings, welcome: Callable[[], None] | None = None):
+        """`welcome` is called while there are workers that joined and have not played yet; it gives them
+        their weights. Without it they play with those that they were started with."""
+        self.fleet, self.settings = fleet, settings
+        self.welcome = welcome or self._as_started
+        self.takers: dict[Ticket, Take] = {}  # of the tickets that are being played
         self.failures: Counter[str] = Counter()
-        self.on_poll: Callable[[Progress], None] | None = None  # called after each poll
+        self.on_poll: Callable[[Progress], None] | None = None  # called after each look at the fleet
 
-    def collect_batch(self, until_batch: int) -> list[Finished]:
-        """Results of the ledger's next batch, issuing tickets as the ledger admits them."""
-        deadline = time.monotonic() + self.batch_seconds
-        self.fleet.assign(self.ledger.admit(until_batch))
-        while self.ledger.missing():
-            self._poll(deadline, f"batch {self.ledger.next_batch}", len(self.ledger.missing()))
-            self.fleet.assign(self.ledger.admit(until_batch))
-        results = self.ledger.next_results()
-        if not results:
-            reasons = ", ".join(f"{reason}: {n}" for reason, n in self.ledger.counts.dropped.items())
-            raise RunError(f"every episode of batch {self.ledger.next_batch} was dropped ({reasons})")
-        return results
+    def _as_started(self) -> None:
+        for worker in self.fleet.joining():
+            self.fleet.joined(worker)
 
-    def play_held_out(
-        self, tickets: list[Ticket], max_attempts: int, temperature: float | None = None
-    ) -> list[Finished]:
-        """Play held-out tickets to the end, in ticket order. One that keeps failing stops
-        the run: an evaluation with holes would not be comparable."""
-        deadline = time.monotonic() + self.batch_seconds
-        self.held_out = {ticket.number: ticket for ticket in tickets}
-        self.fleet.assign(tickets, temperature)
-        while open_ := [item for item in self.held_out.values() if isinstance(item, Ticket)]:
-            self._poll(deadline, "the evaluation", len(open_))
-            again = [self._again(n, item, max_attempts) for n, item in self.held_out.items() if self._failed(item)]
-            self.fleet.assign(again, temperature)
-        finished, self.held_out = [self.held_out[n] for n in sorted(self.held_out)], {}
-        return finished
+    def play(self, tickets: Sequence[Ticket], temperature: float | None = None) -> list[Episode]:
+        """The episodes, in the order of their tickets (temperature: other than the settings'). A game that
+        fails is played again; one that keeps failing stops the run: with holes nothing could be compared."""
+        finished: dict[int, Finished] = {}
+        to_start = list(tickets)
 
-    @staticmethod
-    def _failed(item: Finished | Ticket) -> bool:
-        return isinstance(item, Finished) and item.reason is not None
+        def take(results: list[Finished]) -> None:
+            for result in results:
+                if result.reason is None:
+                    finished[result.ticket.number] = result
+                else:
+                    to_start.append(self._again(result))
 
-    def _again(self, number: int, failed: Finished, max_attempts: int) -> Ticket:
-        old = failed.ticket
-        if old.attempt + 1 >= max_attempts:
-            raise RunError(f"held-out game with seed {old.seed} failed {max_attempts} times, last: {failed.reason}")
-        ticket = Ticket(old.run, old.game, old.number, old.seed, old.players, old.attempt + 1)
-        self.held_out[number] = ticket
-        return ticket
+        def admit() -> None:
+            self.start(to_start, take, temperature)
+            to_start.clear()
 
-    def _poll(self, deadline: float, what: str, missing: int) -> None:
-        self.listen(POLL_SECONDS)
-        if self.fleet.joining():
-            self.welcome()
-        if self.on_poll is not None:
-            self.on_poll(self.progress())
-        if missing and time.monotonic() > deadline:
-            reasons = ", ".join(f"{reason}: {n}" for reason, n in self.failures.items()) or "none"
-            raise RunError(
-                f"{what} still misses {missing} episodes after rollout.batch_seconds={self.batch_seconds:.0f}; "
-                f"failures so far: {reasons}"
-            )
+        self.wait("the games that were asked for", lambda: self.progress(None, len(finished), len(tickets)), admit)
+        references = [finished[ticket.number].ref for ticket in tickets]
+        return ray.get(references, timeout=self.settings.batch_seconds)
 
-    def progress(self) -> Progress:
-        failures = sum(self.failures.values())
-        if self.held_out:
-            missing = sum(isinstance(item, Ticket) for item in self.held_out.values())
-            return Progress(None, len(self.held_out) - missing, len(self.held_out), failures)
-        missing = len(self.ledger.missing())
-        return Progress(self.ledger.next_batch, self.ledger.batch - missing, self.ledger.batch, failures)
+    def _again(self, failed: Finished) -> Ticket:
+        ticket, attempts = failed.ticket, self.settings.max_attempts
+        if ticket.attempt + 1 >= attempts:
+            raise RunError(f"the game with seed {ticket.seed} failed {attempts} times, last: {failed.reason}")
+        return replace(ticket, attempt=ticket.attempt + 1)
+
+    def start(self, tickets: Sequence[Ticket], take: Take, temperature: float | None = None) -> None:
+        """Each result goes to `take`, once."""
+        self.takers |= dict.fromkeys(tickets, take)
+        self.fleet.assign(list(tickets), temperature)
+
+    def wait(self, what: str, progress: Callable[[], Progress], admit: Callable[[], None]) -> None:
+        """Until all games of `progress` are played; `admit` starts those that may be started now."""
+        seconds = self.settings.batch_seconds
+        deadline = time.monotonic() + seconds
+        admit()
+        while (now := progress()).played < now.games:
+            if time.monotonic() > deadline:
+                reasons = ", ".join(f"{reason}: {n}" for reason, n in self.failures.items()) or "none"
+                raise RunError(
+                    f"{now.games - now.played} episodes of {what} are still missing after rollout.batch_seconds="
+                    f"{seconds:.0f}; failures so far: {reasons}"
+                )
+            if self.fleet.joining():
+                self.welcome()
+            self.listen(POLL_SECONDS)
+            if self.on_poll is not None:
+                self.on_poll(progress())
+            admit()
 
     def listen(self, seconds: float) -> None:
-        """File what finishes within so many seconds. Whoever waits for something else calls this
+        """Hand out what finishes within so many seconds. Whoever waits for something else calls this
         meanwhile: workers are kept busy, and rewards are prepared before they are asked for."""
-        arrived = [reference for each in self.fleet.poll(seconds) if (reference := self._file(each))]
-        if arrived:
-            self.deliver(arrived)
+        arrived: dict[Take, list[Finished]] = {}
+        for finished in self.fleet.poll(seconds):
+            if finished.reason is not None:
+                self.failures[finished.reason] += 1
+            arrived.setdefault(self.takers.pop(finished.ticket), []).append(finished)
+        for take, results in arrived.items():
+            take(results)
 
-    def _file(self, finished: Finished) -> ObjectRef | None:
-        """The episode, if it is one to train on."""
-        ticket = finished.ticket
-        if finished.reason is not None:
-            self.failures[finished.reason] += 1
-        if ticket.number >= HELD_OUT_NUMBERS:
-            if self.held_out.get(ticket.number) == ticket:  # else: late answer of an issue given up
-                self.held_out[ticket.number] = finished
-        elif finished.reason is None:
-            live = self.ledger.is_live(ticket)
-            self.ledger.finish(ticket, finished)
-            return finished.ref if live else None
-        else:
-            self.ledger.fail(ticket, finished.reason)
-        return None
+    def progress(self, batch: int | None, played: int, games: int) -> Progress:
+        return Progress(batch, played, games, sum(self.failures.values()))

@@ -34,6 +34,7 @@ from cluster.record.terminal import Show
 from cluster.run.policy import check_model, model_to_measure, policy_folder
 from envs.registry import make_game
 from envs.settings import GameSettings
+from learners.loss.loss import LOSS
 from parley.names import ray_options
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def resume(config: RunConfig, folder: RunFolder) -> dict:
 
 def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
     from actors.transport.digest import digest
+    from cluster.run.ledger import Ledger
     from cluster.run.loop import TrainingLoop
     from cluster.run.placement import shared_cards
     from cluster.run.probe_texts import ProbeTexts
@@ -67,6 +69,7 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
     from learners.group import LearnerGroup
     from reward_service.remote import RewardService
 
+    check_online(config)
     players = with_policy(seats_and_players(config), "trained")
     with ExitStack() as house:
         house.enter_context(interruptible())
@@ -101,7 +104,16 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
         fleet = start_fleet(config, str(model), transport, folder.path.name, house, games, learners, places)
         rewards = RewardService(config.reward, config.game, folder.path.name, steady=config.max_staleness == 0)
         house.callback(rewards.close)
-        ledger = _ledger(config, folder.path.name, players)
+        ledger = Ledger(
+            folder.path.name,
+            config.game.name,
+            players,
+            seed=config.seed,
+            batch=config.batch_episodes,
+            max_staleness=config.max_staleness,
+            max_attempts=config.rollout.max_attempts,
+            group=config.group_size,
+        )
         texts = ProbeTexts(config, str(model))
         sync = WeightSync(
             fleet,
@@ -168,13 +180,7 @@ def _evaluating(config: RunConfig, model: str, folder: RunFolder, games: dict[st
         show.stage("starting rollout workers")
         fleet = start_fleet(config, str(path), None, folder.path.name, house, games)
 
-        def seat_with_own_weights() -> None:  # the model's folder holds the weights that are measured
-            for worker in fleet.joining():
-                fleet.joined(worker)
-
-        seat_with_own_weights()
-        ledger = _ledger(config, folder.path.name, ())
-        playing = Playing(fleet, ledger, seat_with_own_weights, lambda _: None, config.rollout.batch_seconds)
+        playing = Playing(fleet, config.rollout)  # the model's folder holds the weights that are measured
         playing.on_poll = show.playing
         with named_failures():
             yield playing
@@ -221,21 +227,6 @@ def start_fleet(
     return fleet
 
 
-def _ledger(config: RunConfig, run: str, players: tuple[tuple[str, str], ...]):
-    from cluster.run.ledger import Ledger
-
-    return Ledger(
-        run,
-        config.game.name,
-        players,
-        seed=config.seed,
-        batch=config.batch_episodes,
-        max_staleness=config.max_staleness,
-        max_attempts=config.rollout.max_attempts,
-        group=config.group_size,
-    )
-
-
 def seats_and_players(config: RunConfig) -> tuple[tuple[str, str], ...]:
     """Who sits where: the config's choice for each seat of the game, else the policy."""
     seats = make_game(config.game.name, config.game.options).seats
@@ -243,6 +234,15 @@ def seats_and_players(config: RunConfig) -> tuple[tuple[str, str], ...]:
     if unknown:
         raise ConfigError(f"game.players names seat {sorted(unknown)[0]!r}; {config.game.name} has: {', '.join(seats)}")
     return tuple((seat, config.game.players.get(seat, "policy")) for seat in seats)
+
+
+def check_online(config: RunConfig) -> None:
+    """What a run that plays its own games asks of a config."""
+    if LOSS.name_of(config.learner.loss) == "likelihood":
+        raise ConfigError(
+            "learner.loss.kind=likelihood is for recorded games (parley offline): a run knows who played its games, "
+            "and weighs them by it with policy_gradient, ppo or decoupled"
+        )
 
 
 def with_policy(players: tuple[tuple[str, str], ...], what: str) -> tuple[tuple[str, str], ...]:

@@ -75,8 +75,8 @@ class Pack:
     keep: np.ndarray  # int64 [predicted]
     targets: np.ndarray  # int64 [predicted]
     advantages: np.ndarray  # float32 [predicted]
-    sampler_logprobs: np.ndarray  # float32 [predicted]: log-prob when it was sampled
-    on_policy: np.ndarray  # bool [predicted]: sampled by the very weights being updated
+    sampler_logprobs: np.ndarray | None  # float32 [predicted]: log-prob when it was sampled; None: nobody knows
+    on_policy: np.ndarray | None  # bool [predicted]: sampled by the very weights being updated
     old_logprobs: np.ndarray | None = None  # float32 [predicted]: by the weights at the start of the update
     reference: np.ndarray | None = None  # float32 [predicted]: log-prob by the weights the run started from
     trained_lengths: np.ndarray | None = None  # int64 [sequences]: predicted tokens of each
@@ -131,9 +131,11 @@ def pack_trajectories(
         [trajectory.sequence.choices for trajectory in trajectories],
     )
     pack.advantages = np.concatenate(advantages).astype(np.float32)
-    pack.sampler_logprobs = np.concatenate([t.sequence.logprobs[t.sequence.mask] for t in trajectories])
-    versions = np.concatenate([t.sequence.versions[t.sequence.mask] for t in trajectories])
-    pack.on_policy = np.zeros(len(versions), bool) if version is None else versions == version
+    pack.sampler_logprobs = pack.on_policy = None
+    if all(trajectory.sequence.logprobs is not None for trajectory in trajectories):
+        pack.sampler_logprobs = np.concatenate([t.sequence.logprobs[t.sequence.mask] for t in trajectories])
+        versions = np.concatenate([t.sequence.versions[t.sequence.mask] for t in trajectories])
+        pack.on_policy = np.zeros(len(versions), bool) if version is None else versions == version
     pack.experts = recorded_experts(trajectories, pack.lengths)
     pack.trained_lengths = np.array([int(trajectory.turn_tokens.sum()) for trajectory in trajectories], np.int64)
     if old_logprobs is not None:

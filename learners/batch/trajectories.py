@@ -1,9 +1,11 @@
-"""Episodes and their shaped rewards -> trajectories, the learner's unit of work.
+"""Trajectories, the learner's unit of work: each is one policy seat's whole game.
 
-One trajectory is one policy seat's whole game. Trajectories are put in the order of
-(ticket number, seat), so a batch gives the same update whatever order its episodes
-arrived in. Every reward finds its seat and every policy seat finds its reward; what
-does not match is an error that names the episode.
+    collect     of episodes and their shaped rewards
+    recorded    of a recorded game: its tokens, and the advantage of each turn
+
+Trajectories of a batch are put in the order of (ticket number, seat), so a batch gives the
+same update whatever order its episodes arrived in. Every reward finds its seat and every
+policy seat finds its reward; what does not match is an error that names the episode.
 """
 
 from __future__ import annotations
@@ -64,8 +66,15 @@ def collect(episodes: Iterable[Episode], rewards: Iterable[ShapedRewards]) -> li
     if shaped:
         number, seat = min(shaped)
         raise ValueError(f"a reward names episode {number}, seat {seat!r}, which the batch does not hold")
+    return batch_of(trajectories)
+
+
+def batch_of(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
+    """In the learner's order; raises ValueError if they cannot be learned from together."""
     if not trajectories:
         raise ValueError("the batch holds no turn of the policy, so there is nothing to learn from")
+    if len({(trajectory.number, trajectory.seat) for trajectory in trajectories}) < len(trajectories):
+        raise ValueError("a seat's game is in the batch twice")
     kinds = sorted({trajectory.kind for trajectory in trajectories})
     if len(kinds) > 1 or kinds[0] not in ("reward", "advantage"):
         raise ValueError(f"rewards of one batch must all be 'reward' or all 'advantage', not {kinds}")
@@ -80,16 +89,10 @@ def _trajectory(episode: Episode, seat: str, shaped: ShapedRewards) -> Trajector
     turns = episode.turns_of(seat)
     if any(turn.tokens is None for turn in turns):
         raise ValueError(f"{where} has a turn without token ids, though the policy played it")
-    if len(shaped.rewards) != len(turns):
-        raise ValueError(f"{where} has {len(turns)} turns but {len(shaped.rewards)} rewards")
-    values = np.asarray(shaped.rewards, np.float64)
-    if not np.isfinite(values).all():
-        raise ValueError(f"{where} has a reward that is not finite: {values.tolist()}")
     sequence = episode.sequence(seat)
     if not {len(sequence.mask), len(sequence.logprobs), len(sequence.versions)} == {len(sequence.ids)}:
         raise ValueError(f"{where} has token ids, log-probs and versions of different lengths")
-    if sequence.mask[0]:
-        raise ValueError(f"{where} starts with a sampled token: there is no prompt to predict it from")
+    values = _checked(where, sequence, shaped.rewards, len(turns))
     if sequence.experts is not None and len(sequence.experts) != len(sequence.ids) - 1:
         raise ValueError(f"{where} has {len(sequence.ids)} tokens, but experts of {len(sequence.experts)}")
     turn_tokens = np.bincount(sequence.turn[sequence.mask], minlength=len(turns))
@@ -104,6 +107,31 @@ def _trajectory(episode: Episode, seat: str, shaped: ShapedRewards) -> Trajector
     return Trajectory(
         number, seat, task, sequence, values, turn_tokens, shaped.kind, ended, closing, shaped.anchors, shaped.foreseen
     )
+
+
+def recorded(number: int, turns: Sequence[tuple[np.ndarray, np.ndarray]], advantages: Sequence[float]) -> Trajectory:
+    """Of one seat's game, whoever played it: of each turn the tokens that are new before the utterance, and the
+    utterance's. It is number `number` of the games that are learned from."""
+    sizes = [len(part) for turn in turns for part in turn]
+    part = np.repeat(np.arange(len(sizes)), sizes)
+    mask = part % 2 == 1
+    ids = np.concatenate([part for turn in turns for part in turn]).astype(np.int32)
+    sequence = SeatSequence(ids, mask, logprobs=None, versions=None, turn=part // 2)
+    values = _checked(f"recorded game {number}", sequence, advantages, len(turns))
+    turn_tokens, closing = np.bincount(sequence.turn[mask], minlength=len(turns)), np.empty(0, np.int32)
+    return Trajectory(number, "", number, sequence, values, turn_tokens, "advantage", True, closing)
+
+
+def _checked(where: str, sequence: SeatSequence, rewards: Sequence[float], turns: int) -> np.ndarray:
+    """float64 [turns]: the rewards, if the sequence can be trained on with them."""
+    if len(rewards) != turns:
+        raise ValueError(f"{where} has {turns} turns but {len(rewards)} rewards")
+    values = np.asarray(rewards, np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError(f"{where} has a reward that is not finite: {values.tolist()}")
+    if sequence.mask[0]:
+        raise ValueError(f"{where} starts with a sampled token: there is no prompt to predict it from")
+    return values
 
 
 def label_anchors(trajectories: Sequence[Trajectory]) -> np.ndarray:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from learners.loss.loss import Loss
+from learners.loss.loss import SamplerLoss
 from learners.loss.ratios import log_ratios
 
 if TYPE_CHECKING:
     import torch
 
 
-class ClippedLoss(Loss):
+class ClippedLoss(SamplerLoss):
     clip_low: float = Field(0.2, gt=0, lt=1, description="the ratio counts down to 1 - clip_low")
     clip_high: float = Field(0.2, gt=0, description="the ratio counts up to 1 + clip_high")
     dual_clip: float | None = Field(

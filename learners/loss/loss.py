@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -39,8 +39,8 @@ class Tokens:
     """The trained tokens of one micro-batch, in its order: constants of the gradient."""
 
     advantages: torch.Tensor
-    sampler_logprobs: torch.Tensor
-    on_policy: torch.Tensor  # bool: sampled by the very weights that the update starts from
+    sampler_logprobs: torch.Tensor | None  # None: nobody knows who sampled
+    on_policy: torch.Tensor | None  # bool: sampled by the very weights that the update starts from
     trained_lengths: torch.Tensor  # int64 [sequences]: how many of the tokens each sequence has
     old_logprobs: torch.Tensor | None  # None: the weights being trained are still those of the start
     reference: torch.Tensor | None
@@ -63,25 +63,16 @@ class PolicyTokens:
 
     logprobs: torch.Tensor  # with their gradient
     old: torch.Tensor
-    sampled: torch.Tensor  # by the weights that sampled, or `old` where these are the same
+    sampled: torch.Tensor | None  # by the weights that sampled, or `old` where these are the same
     advantages: torch.Tensor
     kept: torch.Tensor  # 1, or 0 where a mask dropped the token
 
 
 class Loss(Settings, ABC):
-    """A loss of your own derives from it and defines `policy_term`."""
+    """A loss of your own derives from it, or from SamplerLoss, and defines `policy_term`."""
 
-    token_mask: Bounds | None = Field(
-        None, description="[low, high]: tokens of older weights whose pi/pi_sampler lies outside are dropped"
-    )
-    sequence_mask: Bounds | None = Field(
-        None, description="[low, high]: so are games of one seat by the geometric mean of that ratio over their tokens"
-    )
-    correct_fresh: bool = Field(
-        False,
-        description="tokens of the present weights are weighted and masked too, by the log-probs that the engine "
-        "stored: corrects for an engine that rounds differently from the trainer",
-    )
+    asks_sampler: ClassVar[bool] = False  # whether it compares with the weights that sampled
+
     kl: float = Field(0.0, ge=0, description="coefficient of the distance to the policy that the run started from")
     kl_estimator: Literal["k1", "k2", "k3"] = Field("k3", description="how that distance is estimated at a token")
     entropy: float = Field(0.0, ge=0, description="coefficient of the entropy bonus")
@@ -96,13 +87,9 @@ class Loss(Settings, ABC):
     )
 
     @model_validator(mode="after")
-    def everything_is_read(self) -> Loss:
+    def estimator_is_read(self) -> Loss:
         if self.kl == 0 and self.kl_estimator != type(self).model_fields["kl_estimator"].default:
             raise ValueError(f"kl=0 does not read kl_estimator={self.kl_estimator}")
-        for name in ("token_mask", "sequence_mask"):
-            bounds = getattr(self, name)
-            if bounds is not None and not 0 <= bounds[0] <= 1 <= bounds[1]:
-                raise ValueError(f"{name}={list(bounds)} has to lie around 1, the ratio of fresh tokens")
         return self
 
     @abstractmethod
@@ -112,13 +99,13 @@ class Loss(Settings, ABC):
     def of_pack(self, logprobs: torch.Tensor, entropy: torch.Tensor | None, tokens: Tokens, scale: float) -> PackLoss:
         """The whole loss of one micro-batch; `entropy` only where it has a coefficient."""
         old = logprobs.detach() if tokens.old_logprobs is None else tokens.old_logprobs
-        kept = self.kept_tokens(old, tokens)
+        kept, sampled = self.kept_tokens(old, tokens), self.sampled_by(old, tokens)
         found = logprobs.where(kept, 0.0)  # so nothing of what is dropped reaches a gradient
         term, clipped = self.policy_term(
             PolicyTokens(
                 logprobs=found,
                 old=old.where(kept, 0.0),
-                sampled=self.sampled_by(old, tokens).where(kept, 0.0),
+                sampled=None if sampled is None else sampled.where(kept, 0.0),
                 advantages=tokens.advantages.where(kept, 0.0),
                 kept=kept.to(old.dtype),
             ),
@@ -132,6 +119,47 @@ class Loss(Settings, ABC):
             loss = loss - self.entropy * scale * entropy.where(kept, 0.0).sum()
         return PackLoss(loss, logprobs.detach(), old, clipped, entropy)
 
+    def sampled_by(self, old: torch.Tensor, tokens: Tokens) -> torch.Tensor | None:
+        return None
+
+    def kept_tokens(self, old: torch.Tensor, tokens: Tokens) -> torch.Tensor:
+        """bool: which tokens pass the masks."""
+        return old.new_ones(old.shape).bool()
+
+    @property
+    def masks(self) -> bool:
+        return False
+
+
+class SamplerLoss(Loss):
+    """A loss that compares with the weights that sampled: it can weigh and drop tokens of older ones."""
+
+    asks_sampler = True
+
+    token_mask: Bounds | None = Field(
+        None, description="[low, high]: tokens of older weights whose pi/pi_sampler lies outside are dropped"
+    )
+    sequence_mask: Bounds | None = Field(
+        None, description="[low, high]: so are games of one seat by the geometric mean of that ratio over their tokens"
+    )
+    correct_fresh: bool = Field(
+        False,
+        description="tokens of the present weights are weighted and masked too, by the log-probs that the engine "
+        "stored: corrects for an engine that rounds differently from the trainer",
+    )
+
+    @model_validator(mode="after")
+    def bounds_lie_around_1(self) -> SamplerLoss:
+        for name in ("token_mask", "sequence_mask"):
+            bounds = getattr(self, name)
+            if bounds is not None and not 0 <= bounds[0] <= 1 <= bounds[1]:
+                raise ValueError(f"{name}={list(bounds)} has to lie around 1, the ratio of fresh tokens")
+        return self
+
+    @property
+    def masks(self) -> bool:
+        return self.token_mask is not None or self.sequence_mask is not None
+
     def sampled_by(self, old: torch.Tensor, tokens: Tokens) -> torch.Tensor:
         """`sampled_at`, or what the engine told of every token, where on-policy ones are corrected too."""
         if self.correct_fresh:
@@ -139,9 +167,8 @@ class Loss(Settings, ABC):
         return sampled_at(old, tokens.sampler_logprobs, tokens.on_policy)
 
     def kept_tokens(self, old: torch.Tensor, tokens: Tokens) -> torch.Tensor:
-        """bool: which tokens pass the masks."""
-        kept = tokens.on_policy.new_ones(tokens.on_policy.shape)
-        if self.token_mask is None and self.sequence_mask is None:
+        kept = super().kept_tokens(old, tokens)
+        if not self.masks:
             return kept
         moved = old - self.sampled_by(old, tokens)
         if self.token_mask is not None:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from learners.loss.loss import Loss, PolicyTokens
+from learners.loss.loss import PolicyTokens, SamplerLoss
 from learners.loss.ratios import truncated
 
 if TYPE_CHECKING:
     import torch
 
 
-class PolicyGradient(Loss):
+class PolicyGradient(SamplerLoss):
     importance_cap: float = Field(2.0, ge=1, description="cap of the weight pi/pi_sampler on tokens from older weights")
 
     def policy_term(self, tokens: PolicyTokens, scale: float) -> tuple[torch.Tensor, torch.Tensor]:

@@ -25,6 +25,7 @@ from learners.credit.turns import Credit
 from learners.critic.tokens import Critic, States, explained
 from learners.critic.transitions import Played
 from learners.critic.turns import AnyCritic, TurnCritics
+from learners.loss.loss import LOSS
 from learners.model.reference import Reference
 from learners.model.router_replay import RouterReplay, check_recorded
 from learners.optimiser import GuardedAdamW
@@ -81,6 +82,7 @@ class Learning:
     def credit_of(self, trajectories: list[Trajectory], version: int | None = None) -> CreditedBatch:
         if self.replay is not None:
             check_recorded(trajectories)
+        check_sampler(trajectories, self.settings)
         mine = plan(trajectories, self.settings.ranks, self.settings.tokens_per_micro_batch)[self.rank]
         readings, states = self.reader.read(trajectories, mine)
         if self.settings.credit.by_labels:
@@ -175,6 +177,16 @@ class Learning:
         self.credit_state = counters["credit_state"]
 
 
+def check_sampler(trajectories: Sequence[Trajectory], settings: LearnerSettings) -> None:
+    """A likelihood alone can do without log-probs by the weights that sampled."""
+    for each in trajectories if settings.loss.asks_sampler else ():
+        if each.sequence.logprobs is None:
+            raise ValueError(
+                f"recorded game {each.number} does not tell with which log-probs it was sampled, which "
+                f"learner.loss.kind={LOSS.name_of(settings.loss)} compares with; set it to likelihood"
+            )
+
+
 def sampled_by(
     trajectories: Sequence[Trajectory], old_logprobs: np.ndarray, version: int | None, settings: LearnerSettings
 ) -> np.ndarray:
@@ -186,7 +198,7 @@ def sampled_by(
     )
     return (
         stored
-        if version is None or settings.loss.correct_fresh
+        if version is None or getattr(settings.loss, "correct_fresh", False)
         else np.where(versions == version, old_logprobs, stored)
     )
 

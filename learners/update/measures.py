@@ -10,6 +10,8 @@ weights: there both are the same function, and what is left is how engine and tr
     masked_share                        tokens that a mask dropped
     reference_kl                        distance to the reference, estimated by k3
 
+Of a likelihood, which does not ask who sampled, there are only `entropy` and `reference_kl`.
+
 Progress is of the tokens of one optimiser step, by the weights that it starts from.
 
     update_kl                           mean of r - 1 - log r, r = pi / old
@@ -54,33 +56,34 @@ class Sums:
 class Consistency:
     def __init__(self, device: torch.device):
         self.sums = Sums(
-            device, "tokens", "logprob", "on_policy", "gap", "kl", "importance", "stale", "dropped", "reference"
+            device, "tokens", "logprob", "reference", "on_policy", "gap", "kl", "importance", "stale", "dropped"
         )
         self.largest = torch.zeros(1, dtype=torch.float64, device=device)
 
     def add(self, old: torch.Tensor, tokens: Tokens, settings: LearnerSettings) -> None:
+        exact, nothing = old.double(), torch.zeros((), device=old.device)
+        distance = nothing
+        if tokens.reference is not None:
+            distance = kl_estimates(exact, tokens.reference.double(), "k3").sum()
+        of_sampler = self._of_sampler(old, tokens, settings) if settings.loss.asks_sampler else [nothing] * 6
+        self.sums.add(torch.tensor(float(len(old)), device=old.device), exact.sum(), distance, *of_sampler)
+
+    def _of_sampler(self, old: torch.Tensor, tokens: Tokens, settings: LearnerSettings) -> list[torch.Tensor]:
         cap = getattr(settings.loss, "importance_cap", CAP)
         kept, stale = settings.loss.kept_tokens(old, tokens), ~tokens.on_policy
         importance = importance_weights(old, tokens.sampler_logprobs, tokens.on_policy, cap)
-        old = old.double()
-        difference = (old - tokens.sampler_logprobs)[tokens.on_policy]
+        difference = (old.double() - tokens.sampler_logprobs)[tokens.on_policy]
         gap = difference.abs()
-        distance = torch.zeros_like(old)
-        if tokens.reference is not None:
-            distance = kl_estimates(old, tokens.reference.double(), "k3")
-        self.sums.add(
-            torch.tensor(float(len(old)), device=old.device),
-            old.sum(),
+        if len(gap):
+            self.largest = torch.maximum(self.largest, gap.max())
+        return [
             tokens.on_policy.sum(),
             gap.sum(),
             kl_estimates(-difference, torch.zeros_like(difference), "k3").sum(),
             importance[stale].double().sum(),
             stale.sum(),
             (~kept).sum(),
-            distance.sum(),
-        )
-        if len(gap):
-            self.largest = torch.maximum(self.largest, gap.max())
+        ]
 
     def over_ranks(self, settings: LearnerSettings) -> dict[str, float]:
         """The batch's figures; a collective."""
@@ -88,15 +91,16 @@ class Consistency:
         largest = self.largest.clone()
         dist.all_reduce(largest, op=dist.ReduceOp.MAX)
         tokens, on_policy, stale = max(sums["tokens"], 1.0), max(sums["on_policy"], 1.0), max(sums["stale"], 1.0)
-        figures = {
-            "entropy": -sums["logprob"] / tokens,
-            "logprob_gap_mean": sums["gap"] / on_policy,
-            "logprob_gap_max": float(largest),
-            "mismatch_kl": sums["kl"] / on_policy,
-            "stale_share": sums["stale"] / tokens,
-            "importance_mean": sums["importance"] / stale if sums["stale"] else 1.0,
-        }
-        if settings.loss.token_mask is not None or settings.loss.sequence_mask is not None:
+        figures = {"entropy": -sums["logprob"] / tokens}
+        if settings.loss.asks_sampler:
+            figures |= {
+                "logprob_gap_mean": sums["gap"] / on_policy,
+                "logprob_gap_max": float(largest),
+                "mismatch_kl": sums["kl"] / on_policy,
+                "stale_share": sums["stale"] / tokens,
+                "importance_mean": sums["importance"] / stale if sums["stale"] else 1.0,
+            }
+        if settings.loss.masks:
             figures["masked_share"] = sums["dropped"] / tokens
         if settings.loss.kl or settings.credit.penalty:
             figures["reference_kl"] = sums["reference"] / tokens
@@ -106,6 +110,8 @@ class Consistency:
 def watch_gap(figures: dict[str, float], settings: LearnerSettings) -> dict[str, float]:
     """Whether the gap is to be warned of; LogprobGapError where it is too large to train on. A gap
     that is not a number is the business of the guard of the step."""
+    if "logprob_gap_mean" not in figures:
+        return {}
     half = half_precision(settings)
     warn, stop = settings.logprob_gap_warn or GAP_WARN[half], settings.logprob_gap_stop or GAP_STOP[half]
     mean, largest = figures["logprob_gap_mean"], figures["logprob_gap_max"]

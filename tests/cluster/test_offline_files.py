@@ -187,8 +187,11 @@ def test_games_played_here_are_read_back_turn_by_turn(tmp_path, game):
         assert record.episode.outcome == episode.outcome
         for one, other in zip(episode.turns, record.episode.turns, strict=True):
             assert (one.seat, one.observation, one.utterance) == (other.seat, other.observation, other.utterance)
-            assert one.tokens.observation_ids.tolist() == other.tokens.observation_ids.tolist()
-            assert one.tokens.utterance_ids.tolist() == other.tokens.utterance_ids.tolist()
+        for seat in made.seats:
+            tokens = [turn.tokens for turn in episode.turns_of(seat)]
+            assert record.tokens[seat] == [
+                [each.observation_ids.tolist(), each.utterance_ids.tolist()] for each in tokens
+            ]
     raw = json.loads(file.read_text().splitlines()[0])
     if len(made.seats) == 2:
         published = pair([], [], 0.0)

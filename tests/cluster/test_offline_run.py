@@ -20,15 +20,15 @@ from cluster.offline.terminal import Terminal
 from cluster.offline.train import batches
 from cluster.recipe.reading import load_recipe
 from cluster.record.run_folder import RunFolder
-from envs.settings import GameSettings
+from envs.settings import GameSettings, Settings
 from learners.embedded.cloning import ScriptedGames
 from tests.support.engines import model_logprobs, model_of
 from tests.support.offline_games import QUESTIONS, ROOT, lone, offline, one_hot, rows, work_of, write
 
 SMALL = (
     "rollout.engine.kind=transformers", "rollout.cpus_per_worker=0.5", "learner.cpus_per_rank=0.5",
-    "learner.loss_aggregation=turn", "offline.iterations=2", "offline.games=24", "offline.at_once=16",
-    "offline.epochs=2", "offline.batch=24", "offline.evaluate=false", "checkpoint.every=1",
+    "learner.loss.kind=likelihood", "learner.loss_aggregation=turn", "offline.iterations=2", "offline.games=24",
+    "offline.at_once=16", "offline.epochs=2", "offline.batch=24", "offline.evaluate=false", "checkpoint.every=1",
 )  # fmt: skip
 
 
@@ -169,14 +169,73 @@ def test_a_setting_makes_stale_what_depends_on_it_and_says_which(work):
     found = state(work, "reward.shaper.intentions.space.method=average")
     assert found["embed"] == "done"
     assert found["cluster"] == 'to be done again: reward.shaper.intentions.space.method was "ward", is "average"'
-    assert found["choose"] == "done, and again if cluster comes out different"
-    assert state(work, "reward.shaper.intentions.aggregate.baseline=history")["label"] == "done"
+    assert found["label"] == "done, and again if cluster comes out different"
     again = state(work, "reward.shaper.intentions.aggregate.gamma=0.5")
+    assert again["cluster"] == "done"
     assert again["choose"].endswith("reward.shaper.intentions.aggregate.gamma was 0.95, is 0.5")
+    assert state(work, "game.options={turns: 9}")["embed"].endswith("game.options.turns was not set, is 9")
+
+
+def test_a_whole_section_is_looked_at_again_but_what_comes_out_the_same_spreads_no_further(work):
+    assert main(["offline", "cluster", str(work), "reward.shaper.intentions.space.keep=0.4"]) == 0
+    found = state(work)
+    assert found["cluster"] == "done" and found["choose"].endswith("space.keep was 0.3, is 0.4")
+    assert main(["offline", "choose", str(work)]) == 0
+    assert {*state(work).values()} == {"done", "not done yet"}
+
+
+class Watched:
+    """Settings that note what is read of them."""
+
+    def __init__(self, settings: Settings, read: set[str], section: str = ""):
+        self._settings, self._read, self._section = settings, read, section
+
+    def __getattr__(self, name: str):
+        value, key = getattr(self._settings, name), f"{self._section}{name}"
+        if isinstance(value, Settings):
+            return Watched(value, self._read, f"{key}.")
+        self._read.add(key)
+        return value
+
+
+@pytest.mark.parametrize("number", range(1, 6))
+def test_a_stage_reads_no_setting_that_it_does_not_depend_on(work, tmp_path, number):
+    """One that it read unnoticed would leave a stage done with another value of it."""
+    watched, stage = work_of(work), STAGES[number]
+    depends, read, scratch = settings_of(watched, stage), set(), tmp_path / "scratch"
+    watched.config = Watched(watched.config, read)
+    scratch.mkdir()
+    stage.do(watched, scratch)
+    elsewhere = {"offline.input", "model.path"}  # which file it reads, and what the files are called
+    assert read - elsewhere and {key for key in read - elsewhere if not key.startswith(tuple(depends))} == set()
+
+
+def test_a_folder_that_was_made_with_fewer_settings_is_gone_on_with(work):
+    """As its stages were recorded before they depended on whole sections."""
+    path = work / "iteration-1" / "manifest.json"
+    stages = json.loads(path.read_text())
+    del stages["embed"]["settings"]["game.options"]
+    del stages["choose"]["settings"]["reward.shaper.intentions.aggregate.strength"]
+    path.write_text(json.dumps(stages))
+    found = state(work)
+    assert found["embed"] == found["cluster"] == "done", "nothing is set in game.options"
+    assert found["choose"] == "to be done again: reward.shaper.intentions.aggregate.strength was not set, is 4.0"
+    assert main(["offline", "run", str(work), "--until", "aggregate"]) == 0
+    assert {*state(work).values()} == {"done", "not done yet"}
+
+
+def test_a_folder_whose_loss_asks_who_played_says_what_to_give(work, capsys):
+    config = work / "config.yaml"
+    config.write_text(config.read_text().replace("kind: likelihood", "kind: policy_gradient"))
+    assert main(["offline", "run", str(work), "--until", "aggregate"]) == 2
+    assert "give learner.loss.kind=likelihood" in capsys.readouterr().err
+    assert main(["offline", "run", str(work), "--until", "aggregate", "learner.loss.kind=likelihood"]) == 0
+    assert "is done" in capsys.readouterr().out
 
 
 def test_where_and_how_fast_changes_no_stage(work):
-    fast = ("learner.cpus_per_rank=2", "rollout.workers=3", "rollout.engine.max_sequences=7")
+    fast = ("learner.cpus_per_rank=2", "rollout.workers=3", "rollout.engine.max_sequences=7", "rollout.batch_seconds=9")
+    fast += ("learner.update_seconds=9", "learner.sync.bucket_mib=9", "learner.tokens_per_micro_batch=8192")
     assert all(settings_of(work_of(work), stage) == settings_of(work_of(work, 1, fast), stage) for stage in STAGES)
     other = ("learner.learning_rate=0.5", "rollout.temperature=0.7", "offline.context=99")
     changed = [s.name for s in STAGES if settings_of(work_of(work), s) != settings_of(work_of(work, 1, other), s)]
@@ -220,7 +279,7 @@ def test_a_stage_says_what_comes_before_it(work):
         (["game.name=bargaining", "offline.rival=scripted:nobody"], "no such player; there are: scripted:conceding"),
         (["game.name=parrot", "game.options={seats: 3}"], "has 3 seats"),
         (["offline.context=9000"], "does not fit into learner.tokens_per_micro_batch=4096"),
-        (["learner.loss.kind=ppo"], "compares the policy with whoever played"),
+        (["learner.loss.kind=ppo"], "which recorded games do not tell: give learner.loss.kind=likelihood"),
         (["offline.input=/nowhere/at/all"], "offline.input: no file at"),
         (["game.players.guesser=scripted:expert"], "nothing would be trained"),
     ],
@@ -228,6 +287,16 @@ def test_a_stage_says_what_comes_before_it(work):
 def test_what_cannot_be_is_refused_before_anything_starts(tmp_path, capsys, overrides, words):
     assert main(["offline", "run", str(QUESTIONS), *overrides, "--folder", str(tmp_path / "work")]) == 2
     assert words in capsys.readouterr().err and not (tmp_path / "work").exists()
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_a_run_that_plays_its_own_games_refuses_the_likelihood(tmp_path, capsys, more):
+    words = ["train", str(ROOT / "recipes" / "parrot.yaml"), "learner.loss.kind=likelihood", f"output={tmp_path}"]
+    assert main([*words, *more]) == 2
+    told = capsys.readouterr()
+    assert (
+        "likelihood is for recorded games (parley offline)" in told.err and not told.out and not [*tmp_path.iterdir()]
+    )
 
 
 # Token ids

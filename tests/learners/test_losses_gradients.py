@@ -20,6 +20,7 @@ CPU = torch.device("cpu")
 CLIPPED = {"clip_low": 0.1, "clip_high": 0.05, "dual_clip": 1.2}
 LOSSES = {
     "policy_gradient": {},
+    "likelihood": {"kind": "likelihood"},
     "ppo": {"kind": "ppo"} | CLIPPED,
     "decoupled": {"kind": "decoupled"} | CLIPPED,
     "masks": {"token_mask": [0.8, 1.25], "sequence_mask": [0.95, 1.1]},

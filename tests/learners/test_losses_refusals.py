@@ -29,7 +29,15 @@ from learners.settings import LearnerSettings
             "loss.importance_cap: unknown key: kind=ppo has no such setting; decoupled, policy_gradient have it",
         ),
         (["learner.loss.clip_low=0.1"], "kind=policy_gradient has no such setting; decoupled, ppo have it"),
-        (["learner.loss=ppoo"], "learner.loss.kind: 'ppoo' is not one of 'decoupled', 'policy_gradient', 'ppo'"),
+        (
+            ["learner.loss=ppoo"],
+            "learner.loss.kind: 'ppoo' is not one of 'decoupled', 'likelihood', 'policy",
+        ),
+        (
+            ["learner.loss={kind: likelihood, token_mask: [0.5, 2]}"],
+            "kind=likelihood has no such setting; decoupled, policy_gradient, ppo have it",
+        ),
+        (["learner.loss={kind: likelihood, correct_fresh: true}"], "loss.correct_fresh: unknown key: kind=likelihood"),
         (["learner.loss.kl_estimator=k2"], "kl=0 does not read kl_estimator=k2"),
         (["learner.loss.token_mask=[1.5,2]"], "token_mask=[1.5, 2.0] has to lie around 1"),
         (

@@ -1,0 +1,97 @@
+"""Games on a real fleet, for several who ask at once; and the batches that a run trains on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from actors.fleet import Fleet
+from actors.settings import RolloutSettings
+from actors.worker import WorkerSpec
+from cluster.errors import RunError
+from cluster.run.collecting import Collector
+from cluster.run.ledger import Ledger
+from cluster.run.playing import Playing
+from envs.episode import Ticket
+from envs.settings import GameSettings
+from tests.support.engines import engine_settings
+
+SEATS = (("parrot0", "policy"),)
+
+
+def tickets(count: int, first: int) -> list[Ticket]:
+    return [Ticket("run", "parrot", first + n, 7 + n, SEATS) for n in range(count)]
+
+
+def ledger(**changes) -> Ledger:
+    return Ledger("run", "parrot", SEATS, **{"seed": 3, "batch": 8, "max_staleness": 1, "max_attempts": 2} | changes)
+
+
+def started(path: str, run: str, **changes) -> Iterator[Playing]:
+    settings = RolloutSettings(
+        cpus_per_worker=0.5,
+        max_utterance_tokens=8,
+        max_attempts=3,
+        batch_seconds=60.0,
+        engine=engine_settings("transformers"),
+        **changes,
+    )
+    fleet = Fleet(settings, WorkerSpec(run, path, {"parrot": GameSettings(name="parrot")}, settings, transport=None))
+    fleet.start()
+    yield Playing(fleet, settings)
+    fleet.close()
+
+
+@pytest.fixture(scope="module")
+def playing(ray_cluster, parrot_model):
+    yield from started(str(parrot_model), "plays")
+
+
+@pytest.fixture(scope="module")
+def failing(ray_cluster, parrot_model):
+    """No game ends within its time limit."""
+    yield from started(str(parrot_model), "fails", episode_seconds=1e-6)
+
+
+def test_whoever_asks_is_given_its_own_games(ray_cluster, playing):
+    """A run's evaluation while the next batch is in play, and an evaluation that needs no ledger."""
+    delivered, counts = [], ledger()
+    collector = Collector(playing, counts, 2, delivered.extend)
+    first = collector.batch()
+    assert [result.ticket.number for result in first] == list(range(8)) and counts.next_number == 16
+    held_out = tickets(20, first=1_000)
+    assert [episode.ticket for episode in playing.play(held_out)] == held_out
+    counts.consume()
+    second = collector.batch()
+    counts.consume()
+    counts.check()
+    assert [result.ticket.number for result in second] == list(range(8, 16))
+    assert {*delivered} == {result.ref for result in first + second} and len(delivered) == 16
+    assert not playing.takers and not playing.failures and counts.counts.issued == 16
+
+
+def test_what_is_not_waited_for_is_handed_over_while_something_else_is(playing):
+    given, wanted = [], tickets(6, first=0)
+    playing.start(wanted, given.extend)
+    playing.play(tickets(6, first=100))
+    playing.wait("the rest", lambda: playing.progress(None, len(given), 6), lambda: None)
+    assert sorted(result.ticket.number for result in given) == [ticket.number for ticket in wanted]
+
+
+def test_a_game_that_keeps_failing_stops_whoever_wants_it_and_is_dropped_from_a_batch(failing):
+    shown = []
+    failing.on_poll = shown.append
+    with pytest.raises(RunError, match="the game with seed 7 failed 3 times, last: "):
+        failing.play(tickets(1, first=0))
+    assert sum(failing.failures.values()) == shown[-1].failures + 1 == 3, "each failure is counted"
+    counts = ledger(max_staleness=0)
+    with pytest.raises(RunError, match=r"every episode of batch 0 was dropped \(\w+: 8\)"):
+        Collector(failing, counts, 1, lambda _: None).batch()
+    assert counts.counts.reissued == 8 and not counts.missing()
+
+
+def test_a_wait_ends_at_its_time_limit_and_says_what_is_missing(failing):
+    patient = failing.settings.model_copy(update={"max_attempts": 10**9, "batch_seconds": 0.5})
+    with pytest.raises(RunError, match=r"2 episodes of the games .* still missing after rollout.batch_seconds=0; .*\d"):
+        Playing(failing.fleet, patient).play(tickets(2, first=0))
