@@ -39,7 +39,7 @@ format: $(READY) ## let ruff fix and format what it can
 
 docs: $(READY) ## build the site from docs/ into site/; a warning is an error
 	@python -m docs.reference
-	@mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet
 	@python -m docs.words
 
 bench: $(READY) ## measure rollout, learner and weight sync against their bare loops

@@ -21,7 +21,7 @@ class LoraSettings(Settings):
 
 
 class CreditSettings(Settings):
-    """docs/credit.md says what each method computes. A field that the chosen method never reads
+    """docs/concepts/credit.md says what each method computes. A field that the chosen method never reads
     has to stay at its default, so that nobody tunes a number that changes nothing."""
 
     method: Literal["reinforce", "rloo", "grpo", "gigpo", "gae", "twosome", "poad", "ntpo", "vtrace", "archer"] = Field(
@@ -91,7 +91,7 @@ class CreditSettings(Settings):
 
 
 class LossSettings(Settings):
-    """docs/learner.md has the equations. A field that the chosen loss never reads has to stay at
+    """docs/concepts/learner.md has the equations. A field that the chosen loss never reads has to stay at
     its default, as with credit methods."""
 
     kind: Literal["policy_gradient", "ppo", "decoupled"] = Field(
@@ -256,7 +256,7 @@ class LearnerSettings(Settings):
     )
     start_seconds: float = Field(600.0, gt=0, description="time limit for all ranks to start")
     update_seconds: float = Field(1800.0, gt=0, description="time limit of one update")
-    compile: bool = Field(False, description="compile the model's layers; docs/learner.md says when it pays")
+    compile: bool = Field(False, description="compile the model's layers; docs/concepts/learner.md says when it pays")
     lora: LoraSettings = Field(default_factory=LoraSettings)
     loss: LossSettings = Field(default_factory=LossSettings)
     credit: CreditSettings = Field(default_factory=CreditSettings)

@@ -89,7 +89,7 @@ def test_the_gpu_set_up_keeps_deepspeed_from_asking_for_the_cuda_toolkit():
     lines = (ROOT / "deploy" / "setup.sh").read_text().splitlines()
     builds = next(number for number, line in enumerate(lines) if "pip_install --no-build-isolation" in line)
     assert f"export {said}" in lines[:builds]
-    assert f"{said} pip install '.[gpu]'" in (ROOT / "docs" / "installing.md").read_text()
+    assert f"{said} pip install '.[gpu]'" in (ROOT / "docs" / "how-to" / "installing.md").read_text()
     site = str(Path(importlib.metadata.distribution("deepspeed").locate_file("deepspeed")))
     found = []
     for more in ({}, dict([said.split("=")])):
