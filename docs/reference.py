@@ -47,11 +47,17 @@ def settings_page() -> str:
 def shown(default: str) -> str:
     if default in ("''", "null", "[]", "{}"):
         return {"''": "empty", "null": "none", "[]": "empty list", "{}": "empty"}[default]
-    return f"`{' '.join(default.split())}`".replace("|", r"\|")
+    return code(default)
+
+
+def code(text: str) -> str:
+    """In a cell of a table, which a bare `|` would end."""
+    text = " ".join(text.split())
+    return f"<code>{cell(text)}</code>" if "|" in text else f"`{text}`"
 
 
 def cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", r"\|").replace("<", "&lt;")
+    return " ".join(text.split()).replace("|", "&#124;").replace("<", "&lt;")
 
 
 def commands_page() -> str:
@@ -92,7 +98,7 @@ def word(action: argparse.Action) -> str:
 
 def row(action: argparse.Action) -> str:
     name = word(action).strip("[]") if action.option_strings else metavar(action)
-    return f"| `{cell(name)}` | {cell(action.help or '')} |"
+    return f"| {code(name)} | {cell(action.help or '')} |"
 
 
 def metavar(action: argparse.Action) -> str:
