@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from cluster.recipe.reading import dotted_fields
 from docs.reference import FOLDER, PAGES
 from docs.words import DOCS, LIMIT, LONGEST_README, counted
 
@@ -93,6 +94,18 @@ def test_pages_that_the_repository_names_exist():
     made = {"docs/results/gpu_report.md", "docs/how-to/NAME.md"}  # by `make gpu-check`; by whoever adds a page
     assert [each for each in sorted(named) if each[1] not in made and not (ROOT / each[1]).is_file()] == []
     assert len(named) > 20
+
+
+def test_settings_that_the_pages_name_exist():
+    known = [f"{key}." for key, _, _ in dotted_fields()]
+    sections = "|".join({key.partition(".")[0] for key in known if key.count(".") > 1})
+    named = {
+        (page.name, key)
+        for page in [ROOT / "README.md", *DOCS.rglob("*.md")]
+        for key in re.findall(rf"`((?:{sections})\.[a-z_.]+?)\.?(?:=[^`]*)?`", page.read_text(encoding="utf-8"))
+    }
+    assert [each for each in sorted(named) if not any(key.startswith(f"{each[1]}.") for key in known)] == []
+    assert len(named) > 50
 
 
 def tasks() -> list[tuple[str, list[str]]]:
