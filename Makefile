@@ -4,7 +4,7 @@
 
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench gpu-check lock clean
+.PHONY: help setup demo test lint format docs bench gpu-check lock clean
 
 DEVICE ?= $(if $(wildcard .venv/.ready-gpu),gpu,cpu)
 $(if $(wildcard requirements/$(DEVICE).lock),,$(error DEVICE is cpu or gpu, not '$(DEVICE)'))
@@ -37,11 +37,16 @@ format: $(READY) ## let ruff fix and format what it can
 	@ruff check --fix --quiet .
 	@ruff format .
 
+docs: $(READY) ## build the site from docs/ into site/; a warning is an error
+	@python -m docs.reference
+	@NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet
+	@python -m docs.words
+
 bench: $(READY) ## measure rollout, learner and weight sync against their bare loops
 	@python -m benchmarks $(ARGS)
 
 # Sets nothing up: where .venv is not made, with PYTHON or python3 and what that has.
-gpu-check: ## prove the GPU path on a card, in under 8 minutes; the report goes to docs/
+gpu-check: ## prove the GPU path on a card, in under 8 minutes; the report goes to docs/results/
 	@$(if $(wildcard $(READY)),python,$(or $(PYTHON),python3)) -m benchmarks.gpu $(ARGS)
 
 lock: $(READY) ## write requirements/cpu.lock from what .venv holds
@@ -51,5 +56,5 @@ lock: $(READY) ## write requirements/cpu.lock from what .venv holds
 	@mv .venv/cpu.lock requirements/cpu.lock
 
 clean: ## remove .venv and caches; runs/ stays
-	@rm -rf .venv .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist *.egg-info
+	@rm -rf .venv .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist site *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -19,7 +19,7 @@ from benchmarks.gpu.page import counts, report, write
 from benchmarks.gpu.runner import PATIENCE, ROOT, run
 
 MINUTES = 8.0
-REPORTS = {"cuda": ROOT / "docs" / "gpu_report.md", "cpu": ROOT / "runs" / "gpu_check_on_cpu.md"}
+REPORTS = {"cuda": ROOT / "docs" / "results" / "gpu_report.md", "cpu": ROOT / "runs" / "gpu_check_on_cpu.md"}
 COLOURS = {OK: "32", FAIL: "31;1", FIGURE: "36", NOT_CHECKED: "33"}
 
 
@@ -53,7 +53,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--device", choices=tuple(REPORTS), default="cuda", help="cpu: try the checks themselves, small"
     )
-    parser.add_argument("--report", type=Path, help="where the report goes (default: docs/gpu_report.md)")
+    parser.add_argument("--report", type=Path, help="where the report goes (default: docs/results/gpu_report.md)")
     parser.add_argument(
         "--minutes", type=float, default=MINUTES, help="longest time in all, on a card (default: %(default)g)"
     )

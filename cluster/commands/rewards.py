@@ -25,7 +25,7 @@ EXAMPLES = f"""\
 examples:
   export {KEY_VARIABLE}=$(openssl rand -hex 24)
   parley rewards serve reward.shaper=aria reward.http.host=0.0.0.0
-  parley rewards serve recipes/rewards.yaml reward.http.port=9000 reward.http.shards=4
+  parley rewards serve recipes/shapers/aria.yaml reward.http.port=9000 reward.http.shards=4
   parley rewards serve reward.shaper=aria 'reward.http.games={{gsm8k: {{judge: contains}}}}'
   parley rewards serve --no-key                       on this machine only
 """

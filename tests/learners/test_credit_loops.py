@@ -1,5 +1,5 @@
 """Every method against a slow, obviously right one, on random ragged batches; and the exact
-figures of docs/credit.md."""
+figures of docs/concepts/credit.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the methods converge to, on language games that are solved exactly (docs/credit.md)."""
+"""What the methods converge to, on language games that are solved exactly (docs/concepts/credit.md)."""
 
 from __future__ import annotations
 

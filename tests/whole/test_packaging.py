@@ -89,7 +89,7 @@ def test_the_gpu_set_up_keeps_deepspeed_from_asking_for_the_cuda_toolkit():
     lines = (ROOT / "deploy" / "setup.sh").read_text().splitlines()
     builds = next(number for number, line in enumerate(lines) if "pip_install --no-build-isolation" in line)
     assert f"export {said}" in lines[:builds]
-    assert f"{said} pip install '.[gpu]'" in (ROOT / "docs" / "installing.md").read_text()
+    assert f"{said} pip install '.[gpu]'" in (ROOT / "docs" / "how-to" / "installing.md").read_text()
     site = str(Path(importlib.metadata.distribution("deepspeed").locate_file("deepspeed")))
     found = []
     for more in ({}, dict([said.split("=")])):
@@ -211,9 +211,9 @@ TRAIN = re.compile(r"\btrain (?:/opt/parley/)?(recipes/\S+?\.yaml)((?: +(?:[\w.]
 
 
 def training_commands() -> list[tuple[str, str, tuple[str, ...]]]:
-    """(file, recipe, overrides) of every `train` command that a deployment file or a page shows."""
+    """(file, recipe, overrides) of every `train` command of a deployment file; pages: test_shown_commands.py."""
     found = set()
-    for path in [*DEPLOY, ROOT / "Makefile", *ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+    for path in [*DEPLOY, ROOT / "Makefile"]:
         text = re.sub(r"\\\n[#\s]*", " ", path.read_text())
         for recipe, overrides in TRAIN.findall(text):
             words = (word.strip("`'\"") for word in overrides.split())
@@ -222,7 +222,7 @@ def training_commands() -> list[tuple[str, str, tuple[str, ...]]]:
 
 
 @pytest.mark.parametrize(("file", "recipe", "overrides"), training_commands())
-def test_commands_that_the_pages_show_are_accepted(file, recipe, overrides):
+def test_commands_that_deployment_files_show_are_accepted(file, recipe, overrides):
     layers = [str(ROOT / word) if word.endswith(".yaml") else word for word in overrides]
     assert isinstance(load_recipe(ROOT / recipe, layers), RunConfig)
 

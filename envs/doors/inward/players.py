@@ -7,7 +7,7 @@
 What a player could say is the listed actions. Where speech is free it is what the newest
 observation has in square brackets, as games for language models show their moves; else its
 numbers, put in brackets; else any brackets read before. What each player is worth depends
-on the game: docs/doors.md has measured figures.
+on the game: docs/results/players.md has measured figures.
 """
 
 from __future__ import annotations
