@@ -106,7 +106,7 @@ class LearnerSettings(Settings):
     )
     start_seconds: Resource[float] = Field(600.0, gt=0, description="time limit for all ranks to start")
     update_seconds: Resource[float] = Field(1800.0, gt=0, description="time limit of one update")
-    compile: bool = Field(False, description="compile the model's layers; docs/learner.md says when it pays")
+    compile: bool = Field(False, description="compile the model's layers; docs/concepts/learner.md says when it pays")
     lora: LoraSettings = Field(default_factory=LoraSettings)
     loss: AnyLoss = Field(
         default_factory=lambda: LOSS.make(LOSS.default), description="what an optimiser step minimises"

@@ -7,7 +7,7 @@
     pandas.DataFrame(run.metrics)              # one row an update
     parley.evaluate(run.folder, evaluation={"episodes": 1000}).summary
 
-    class HotCold(parley.Game): ...            # docs/new_game.md
+    class HotCold(parley.Game): ...            # docs/how-to/new_game.md
     class Mine(parley.CreditMethod): ...       # a recipe names it: learner.credit: my_module:Mine
 
 Importing it loads none of Parley's packages; each name is loaded when it is first used, and what needs torch, vllm or

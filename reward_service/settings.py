@@ -64,7 +64,7 @@ class HttpSettings(Settings):
 class RewardSettings(Settings):
     shaper: AnyShaper = Field(
         default_factory=lambda: SHAPERS.make(SHAPERS.default),
-        description="how finished episodes become per-turn rewards (docs/reward_service.md)",
+        description="how finished episodes become per-turn rewards (docs/concepts/shapers.md)",
     )
     cpus: float = Field(0.0, ge=0, description="CPUs that the reward service reserves from Ray")
     batch_seconds: float = Field(300.0, gt=0, description="longest wait for the rewards of a batch")

@@ -59,7 +59,7 @@ def _log(bound: float) -> float:
 def kl_estimates(logprobs: torch.Tensor, reference: torch.Tensor, estimator: str) -> torch.Tensor:
     """Of KL(pi | reference) at tokens sampled by pi. All three have its mean (k2 nearly so), but
     as losses not its gradient: that of k2 is the KL's, that of k3 is KL(reference | pi)'s, and
-    that of k1 is 0 on average (docs/learner.md). k3 is at most that of a ratio of e^FAR."""
+    that of k1 is 0 on average (docs/concepts/learner.md). k3 is at most that of a ratio of e^FAR."""
     if estimator == "k3":
         gap = log_ratios(logprobs, reference)
         return (-gap).expm1() + gap
