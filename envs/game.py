@@ -20,16 +20,16 @@ A game class takes its options as keyword arguments, and refuses bad ones with o
 
 from __future__ import annotations
 
-import random
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import wraps
 from inspect import signature
 from typing import Any, Protocol
 
-PRACTICE_GAMES = 40  # scripted games, seeds below zero, from which the default `language` learns the words
+from envs.text.practice import AnyAction, texts_of_practice
+
 OVER = "the game is over (or was never reset): no seat may act"
 
 
@@ -62,19 +62,6 @@ class Player(Protocol):
     def reset(self, seed: int) -> None: ...
 
     def reply(self, observation: str, actions: tuple[str, ...]) -> str: ...
-
-
-class AnyAction:
-    """Says any of the listed actions, and nothing where none is listed."""
-
-    def __init__(self, **options: Any):
-        """Players are given the game's options; this one needs none."""
-
-    def reset(self, seed: int) -> None:
-        self._random = random.Random(f"any action {seed}")
-
-    def reply(self, observation: str, actions: tuple[str, ...]) -> str:
-        return self._random.choice(actions) if actions else ""
 
 
 @dataclass(slots=True)
@@ -191,7 +178,8 @@ class Game(ABC):
     @property
     def seat(self) -> str | None:
         """Who acts now; None once the game is over. By default the seats take turns until a Step is terminated or
-        truncated, and the turn that reaches the horizon is truncated."""
+        truncated, and the turn that reaches the horizon is truncated. A game that keeps it as an attribute of its own
+        declares `seat = None` in its class."""
         record = self.__record
         return None if record.seed is None or record.over else self.seats[len(record.said) % len(self.seats)]
 
@@ -243,10 +231,7 @@ class Game(ABC):
         tokenizer of them. By default what is seen and said in scripted games, whose seeds are below zero."""
         given, named = self.__made_with
         options = {**dict(zip(signature(type(self)).parameters, given, strict=False)), **named}
-        key = type(self), repr(sorted(options.items()))
-        if key not in _languages:
-            _languages[key] = tuple(dict.fromkeys(_practice(type(self), options)))
-        return _languages[key]
+        return texts_of_practice(type(self), options)
 
     # optional hooks
 
@@ -294,32 +279,3 @@ def money_of(game: Any) -> dict[str, float]:
     """What each seat of a game that is over earned; nothing where it is not about money."""
     found = {seat: hook(game, "money")(seat) for seat in game.seats}
     return {seat: float(amount) for seat, amount in found.items() if amount is not None}
-
-
-_languages: dict[tuple[type, str], tuple[str, ...]] = {}
-
-
-def _practice(made_by: type[Game], options: dict[str, Any]) -> Iterator[str]:
-    """All texts of practice games by the scripted players in turns; only openings where there is no player. Every
-    fourth game begins with an utterance of no words, so that the answer to nonsense is met too."""
-    game, players = made_by(**options), made_by.players()
-    for number in range(PRACTICE_GAMES):
-        seated = {}
-        if players:
-            name = sorted(players)[number % len(players)]
-            seated = {seat: players[name](**options) for seat in game.seats}
-        for place, player in enumerate(seated.values()):
-            player.reset(-1 - number * len(seated) - place)
-        game.reset(-1 - number)
-        silent = number % 4 == 3
-        while (seat := game.seat) is not None:
-            seen, listed = game.observe(), tuple(game.actions())
-            yield from (seen, *listed)
-            if seat not in seated:
-                break
-            said = seated[seat].reply(seen, listed)
-            yield said
-            game.step("" if silent else said)
-            silent = False
-        else:
-            yield from (*game.closing().values(), *game.facts().values())

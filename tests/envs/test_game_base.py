@@ -8,8 +8,9 @@ import pickle
 
 import pytest
 
-from envs.game import AnyAction, Game, Step, Trial, hook, money_of
+from envs.game import Game, Step, Trial, hook, money_of
 from envs.registry import GAMES, game_class
+from envs.text.practice import AnyAction
 
 
 class CountTo(Game):
@@ -114,6 +115,27 @@ def test_a_call_of_super_counts_a_turn_once():
     game.reset(0)
     say(game, "1!", "2!")
     assert game.save() == {"seed": 0, "said": ["1!", "2!"]} and game.observe() == "say 3" and game.seat == "odd"
+
+
+def test_a_seat_of_its_own_decides_who_acts_and_when_it_is_over():
+    class Twice(CountTo):
+        seat = None
+        horizon = 1
+
+        def reset(self, seed):
+            super().reset(seed)
+            self.seat = "even"
+
+        def step(self, utterance):
+            self.seat = None if utterance == "2" else "even"
+            return Step({"even": 0.5})
+
+    game = Twice()
+    game.reset(0)
+    assert [step.truncated for step in say(game, "1", "2")] == [False, False] and game.seat is None
+    assert game.outcome() == {"odd": 0.0, "even": 1.0}
+    with pytest.raises(RuntimeError, match="over"):
+        game.step("3")
 
 
 def test_a_step_of_a_mixin_is_counted_too():

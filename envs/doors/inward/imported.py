@@ -21,8 +21,9 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 from envs.doors.inward.players import Curious, Mediocre, Random
-from envs.game import OVER, PRACTICE_GAMES, Game, Player, Step
+from envs.game import OVER, Game, Player, Step
 from envs.options import whole_number
+from envs.text.practice import PRACTICE_GAMES
 
 
 def library(module: str, game: str) -> ModuleType:
