@@ -194,11 +194,11 @@ class Fleet:
 
     def workers(self) -> list[ActorHandle]:
         """Every worker that can take weights: the live ones and those about to join."""
-        return [self.handles[index] for index in self.health.those(State.LIVE, State.JOINING)]
+        return [self.handles[index] for index in self.health.in_state(State.LIVE, State.JOINING)]
 
     def joining(self) -> list[ActorHandle]:
         """Workers that are up but hold the weights they were started with."""
-        return [self.handles[index] for index in self.health.those(State.JOINING)]
+        return [self.handles[index] for index in self.health.in_state(State.JOINING)]
 
     def joined(self, worker: ActorHandle) -> None:
         """The caller has given this worker the current weights."""
@@ -226,7 +226,7 @@ class Fleet:
         self._hand_out()
 
     def _hand_out(self) -> None:
-        live = self.health.those(State.LIVE)
+        live = self.health.in_state(State.LIVE)
         if not live or not self.waiting:
             return
         parcels: dict[tuple[int, float | None], list[Ticket]] = {}
@@ -257,7 +257,7 @@ class Fleet:
                 self._lose(index, reason)
 
     def _listen(self, timeout: float) -> None:
-        for index in self.health.those(State.LIVE, State.JOINING):
+        for index in self.health.in_state(State.LIVE, State.JOINING):
             if index not in self.listening:
                 call = self.handles[index].finished.options(num_returns="streaming")
                 self.listening[index] = call.remote(min(LISTEN_SECONDS, self.settings.worker_silence_seconds / 4))
@@ -319,7 +319,7 @@ class Fleet:
 
     def _everyone(self, method: str, timeout: float, *arguments: Any) -> list[Any]:
         """Answers of all workers in order; those that cannot answer are lost, not waited for."""
-        everyone = self.health.those(State.LIVE, State.JOINING)
+        everyone = self.health.in_state(State.LIVE, State.JOINING)
         calls = {index: getattr(self.handles[index], method).remote(*arguments) for index in everyone}
         deadline, answers = time.monotonic() + timeout, []
         for index, call in calls.items():

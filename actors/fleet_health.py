@@ -45,7 +45,7 @@ class FleetHealth:
         self.members = [Member(State.STARTING, now) for _ in range(workers)]
         self.restarts = 0
 
-    def those(self, *states: State) -> list[int]:
+    def in_state(self, *states: State) -> list[int]:
         return [index for index, member in enumerate(self.members) if member.state in states]
 
     def ready(self, index: int) -> None:

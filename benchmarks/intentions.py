@@ -33,7 +33,7 @@ from reward_service.intentions.gist import NOTHING, Gist
 from reward_service.intentions.matching import compare
 from reward_service.intentions.pooling import resolutions
 from reward_service.intentions.settings import IntentionSettings, PoolingSettings, SpaceSettings
-from reward_service.intentions.trajectory import Trajectory
+from reward_service.intentions.trajectory import CodedGame
 from reward_service.intentions.window import Window
 from reward_service.shapers.aria import AriaShaper
 
@@ -166,7 +166,7 @@ def aggregating(options: dict[str, Any]) -> int:
     settings = PoolingSettings(window=WINDOW, **options)
     stream = [
         (
-            Trajectory(
+            CodedGame(
                 ("game", "seat"),
                 tuple(chance.randrange(20) for _ in range(LENGTH)),
                 (NOTHING, *(chance.randrange(20) for _ in range(LENGTH - 1))),

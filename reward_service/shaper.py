@@ -30,7 +30,7 @@ class ShapedRewards:
     kind: str = "reward"  # "reward": credit makes advantages of it; "advantage": it is one
     anchors: np.ndarray | None = None  # int64 [turns]: turns of one answer in the same state share a number
     # float32 [turns]: what turns like these gained in the past; goes on top of the advantages credit makes of rewards
-    foreseen: np.ndarray | None = None
+    expected_advantages: np.ndarray | None = None
 
 
 class Shaper(Protocol):

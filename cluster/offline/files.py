@@ -108,7 +108,7 @@ def reward_scale_of(path: Path) -> str:
     )
 
 
-class Reader:
+class GameFileReader:
     """Reads one file; all its records have the same shape. `scale` of a lone player's reward:
     "minus_one" or "outcome"."""
 

@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from cluster.errors import RunError
-from cluster.offline.files import FileRefused, Reader, Record, reward_scale_of
-from cluster.offline.recording import Labels, labelled, training_rows
+from cluster.offline.files import FileRefused, GameFileReader, Record, reward_scale_of
+from cluster.offline.recording import SeatLabels, labelled, training_rows
 from cluster.offline.work import Work
 from cluster.recipe.offline import PUBLISHED_K
 from cluster.record.run_folder import to_json, write_whole
@@ -107,7 +107,7 @@ def _closing(record: Record, mode: str) -> Gist | int:
 class Recorded:
     """Embeddings that come with the games: unit rows, one for each utterance, from where it first occurs."""
 
-    def __init__(self, path: Path, reader: Reader):
+    def __init__(self, path: Path, reader: GameFileReader):
         self.path, self.reader = path, reader
         self.column: Column | None = None
 
@@ -253,11 +253,11 @@ def label(work: Work, scratch: Path) -> dict:
     row = 0
     with open(scratch / work.file("labelled").name, "w", encoding="utf-8") as file:
         for record in _records(work, path):
-            found: dict[str, Labels] = {}
+            found: dict[str, SeatLabels] = {}
             while row < len(ends) and columns["games"][row] == record.number:
                 part = slice(columns["starts"][row], ends[row])
                 said, heard = intentions(columns["said"][part]), intentions(columns["heard"][part])
-                found[work.game.seats[columns["seats"][row]]] = Labels(
+                found[work.game.seats[columns["seats"][row]]] = SeatLabels(
                     said, heard, *intentions(columns["closings"][row : row + 1])
                 )
                 row += 1

@@ -93,7 +93,7 @@ def _token_ids(turn: Turn) -> list[list[int]] | None:
     return [turn.tokens.observation_ids.tolist(), turn.tokens.utterance_ids.tolist()]
 
 
-class Labels(NamedTuple):
+class SeatLabels(NamedTuple):
     """Intentions of one seat's game."""
 
     said: Sequence[int]
@@ -101,7 +101,7 @@ class Labels(NamedTuple):
     closing: int  # heard after the last one; NOTHING if the file does not say
 
 
-def labelled(record: Record, labels: dict[str, Labels]) -> dict[str, Any]:
+def labelled(record: Record, labels: dict[str, SeatLabels]) -> dict[str, Any]:
     """The record with the intentions of what each seat said and heard, and without embeddings."""
     kept = {name: value for name, value in record.raw.items() if name not in EMBEDDING_FIELDS}
     seats = list(dict(record.episode.ticket.players))

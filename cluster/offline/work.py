@@ -21,7 +21,7 @@ from __future__ import annotations
 from functools import cached_property
 from pathlib import Path
 
-from cluster.offline.files import Reader, Sides
+from cluster.offline.files import GameFileReader, Sides
 from cluster.offline.manifest import Manifest
 from cluster.offline.resources import Resources
 from cluster.offline.terminal import Terminal
@@ -95,9 +95,9 @@ class Work:
         """Places of the seats that the policy has."""
         return [place for place, (_, player) in enumerate(self.players) if player == "policy"]
 
-    def reader(self, path: Path, scale: str) -> Reader:
+    def reader(self, path: Path, scale: str) -> GameFileReader:
         game = self.game
         game.reset(0)
         lone = len(game.seats) == 1
         briefing, opening = (game.briefing(game.seats[0]).strip(), game.observe()) if lone else ("", "")
-        return Reader(path, Sides(game.name, game.seats, briefing, opening), scale)
+        return GameFileReader(path, Sides(game.name, game.seats, briefing, opening), scale)

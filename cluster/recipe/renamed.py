@@ -13,6 +13,7 @@ RENAMED = {
     "reward.spa": "reward.shaper",
     "reward.shaper.model.embedding": "reward.shaper.model",
     "reward.shaper.model.transformer": "reward.shaper.model",
+    "learner.loss.correct_fresh": "learner.loss.correct_on_policy",
     "learner.importance_cap": "learner.loss.importance_cap",
 }
 

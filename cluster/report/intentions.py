@@ -22,7 +22,7 @@ from reward_service.intentions.corpus import Embed
 from reward_service.intentions.gist import Gist, gist_of
 from reward_service.intentions.space import IntentionSpace
 from reward_service.intentions.stored import unpacked
-from reward_service.intentions.trajectory import Trajectory, Turns
+from reward_service.intentions.trajectory import CodedGame, TurnsByDepth
 
 MOST_POINTS = 5_000  # on the maps of a page
 EXEMPLARS = 4  # utterances shown of an intention
@@ -41,7 +41,7 @@ class Meanings:
     gists: list[Gist]
     features: np.ndarray  # float32 [gists, dimension]
     labels: np.ndarray  # int32 [gists]
-    games: list[Trajectory]  # one for each seat of the policy
+    games: list[CodedGame]  # one for each seat of the policy
     episodes: int
 
     @classmethod
@@ -53,7 +53,7 @@ class Meanings:
         gists = [Gist(text, tuple((name, amount) for name, amount in amounts)) for text, amounts in state["gists"]]
         features = space.features(unpacked(state["embeddings"]).astype(np.float32), gists)
         games = [
-            Trajectory((game, seat), tuple(said), tuple(heard), outcome)
+            CodedGame((game, seat), tuple(said), tuple(heard), outcome)
             for _, saved in state["window"]
             for game, seat, said, heard, outcome in saved
         ]
@@ -73,9 +73,9 @@ class Meanings:
         return known
 
 
-def worth_of_turns(games: Sequence[Trajectory], labels: np.ndarray, gamma: float) -> tuple[np.ndarray, np.ndarray]:
+def worth_of_turns(games: Sequence[CodedGame], labels: np.ndarray, gamma: float) -> tuple[np.ndarray, np.ndarray]:
     """Of each turn: the code of its utterance, and its aggregated reward."""
-    turns = Turns(games, gamma)
+    turns = TurnsByDepth(games, gamma)
     return np.concatenate([codes for _, _, _, codes in turns.steps]), turns.group_means(labels)
 
 

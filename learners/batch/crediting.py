@@ -35,8 +35,8 @@ def assign_credit(
     state: dict[str, float],
     **readings: np.ndarray | None,
 ) -> Credit:
-    """Credit by the configured method, from what it needs, and on top of it what the shaper
-    foresaw. Rewards that already are advantages are only spread over their turns' tokens."""
+    """Credit by the configured method, from what it needs, and on top of it the advantages that the
+    shaper expected. Rewards that already are advantages are only spread over their turns' tokens."""
     if trajectories[0].kind == "advantage":
         turns = turns_of(trajectories)
         advantages = np.repeat(turns.rewards, turns.tokens).astype(np.float32)
@@ -56,9 +56,9 @@ def assign_credit(
     if method.penalty:
         turns.token_rewards = token_penalties(turns.logprobs, turns.reference, method.penalty)
     credit = method.credit(turns, state)
-    if trajectories[0].foreseen is not None:
-        foreseen = np.concatenate([trajectory.foreseen for trajectory in trajectories])
-        credit.advantages = (credit.advantages + np.repeat(foreseen, turns.tokens)).astype(np.float32)
+    if trajectories[0].expected_advantages is not None:
+        expected = np.concatenate([trajectory.expected_advantages for trajectory in trajectories])
+        credit.advantages = (credit.advantages + np.repeat(expected, turns.tokens)).astype(np.float32)
     credit = whitened(credit, method)
     if "group" in needed:
         credit.alone = int((np.unique(turns.group, return_counts=True)[1] == 1).sum())

@@ -36,7 +36,8 @@ class Trajectory:
     terminated: bool
     closing_ids: np.ndarray  # int32: what the seat would have been shown next, where it was cut off
     anchors: np.ndarray | None = None  # int64 [turns]: turns of equal label histories share a number
-    foreseen: np.ndarray | None = None  # float32 [turns]: added to the advantages that credit makes of the rewards
+    # float32 [turns]: on top of those that credit makes of the rewards
+    expected_advantages: np.ndarray | None = None
 
     def __len__(self) -> int:
         """Tokens of its forward pass."""
@@ -78,9 +79,11 @@ def batch_of(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
     kinds = sorted({trajectory.kind for trajectory in trajectories})
     if len(kinds) > 1 or kinds[0] not in ("reward", "advantage"):
         raise ValueError(f"rewards of one batch must all be 'reward' or all 'advantage', not {kinds}")
-    foreseen = {trajectory.foreseen is not None for trajectory in trajectories}
-    if len(foreseen) > 1 or (foreseen == {True} and kinds == ["advantage"]):
-        raise ValueError("what is foreseen goes on top of what credit makes of rewards, for all of a batch or for none")
+    expected = {trajectory.expected_advantages is not None for trajectory in trajectories}
+    if len(expected) > 1 or (expected == {True} and kinds == ["advantage"]):
+        raise ValueError(
+            "expected advantages go on top of those that credit makes of rewards, for all of a batch or for none"
+        )
     return sorted(trajectories, key=lambda trajectory: (trajectory.number, trajectory.seat))
 
 
@@ -97,15 +100,25 @@ def _trajectory(episode: Episode, seat: str, shaped: ShapedRewards) -> Trajector
         raise ValueError(f"{where} has {len(sequence.ids)} tokens, but experts of {len(sequence.experts)}")
     turn_tokens = np.bincount(sequence.turn[sequence.mask], minlength=len(turns))
     closing = np.empty(0, np.int32) if episode.terminated else episode.closing_ids.get(seat, np.empty(0, np.int32))
-    for name in ("anchors", "foreseen"):
+    for name in ("anchors", "expected_advantages"):
         given = getattr(shaped, name)
         if given is not None and len(given) != len(turns):
             raise ValueError(f"{where} has {len(turns)} turns but {len(given)} {name}")
-    if shaped.foreseen is not None and not np.isfinite(shaped.foreseen).all():
-        raise ValueError(f"{where} has a foreseen advantage that is not finite: {shaped.foreseen.tolist()}")
+    if shaped.expected_advantages is not None and not np.isfinite(shaped.expected_advantages).all():
+        raise ValueError(f"{where} has an expected advantage that is not finite: {shaped.expected_advantages.tolist()}")
     number, task, ended = episode.ticket.number, episode.ticket.seed, episode.terminated
     return Trajectory(
-        number, seat, task, sequence, values, turn_tokens, shaped.kind, ended, closing, shaped.anchors, shaped.foreseen
+        number,
+        seat,
+        task,
+        sequence,
+        values,
+        turn_tokens,
+        shaped.kind,
+        ended,
+        closing,
+        shaped.anchors,
+        shaped.expected_advantages,
     )
 
 

@@ -44,7 +44,7 @@ class Transitions:
 
 
 @dataclass(slots=True)
-class Played:
+class UtteranceBatch:
     """The spoken turns of a whole batch, in its order."""
 
     turns: np.ndarray  # int64 [n]: which turns of the batch they are
@@ -77,9 +77,9 @@ def features(states: States, trajectories: Sequence[Trajectory]) -> list[dict[st
     return [{name: of_games[i] for name, of_games in cut.items()} for i in range(len(trajectories))]
 
 
-def played(
+def utterance_batch(
     trajectories: Sequence[Trajectory], observed: np.ndarray, said: np.ndarray, closing: np.ndarray, gamma: float
-) -> Played:
+) -> UtteranceBatch:
     """`features` of the whole batch, game after game, with what was paid."""
     turns = turns_of(trajectories)
     spoken = spoken_turns(turns, turns.paid, gamma)
@@ -92,4 +92,4 @@ def played(
     after[last[cut_off]] = closing[place[game[cut_off]]]
     ended = spoken.final & turns.terminated[spoken.trajectory]
     transitions = Transitions(said, after, spoken.rewards, spoken.discounts, ended)
-    return Played(spoken.turn, spoken.final, observed, transitions)
+    return UtteranceBatch(spoken.turn, spoken.final, observed, transitions)

@@ -37,7 +37,7 @@ from learners.credit.archer import action_value_targets, followed
 from learners.credit.critics import UtteranceCriticSettings
 from learners.critic.replay import Replay
 from learners.critic.tokens import Critic, States, explained, value_net
-from learners.critic.transitions import Played, Transitions, features
+from learners.critic.transitions import Transitions, UtteranceBatch, features
 
 
 class Twins(nn.Module):
@@ -64,21 +64,21 @@ class TurnCritics:
     def of_games(self, states: States, trajectories: list[Trajectory]) -> list[dict[str, np.ndarray]]:
         return features(states, trajectories)
 
-    def read(self, batch: Played, turns: int) -> dict[str, np.ndarray]:
+    def read(self, batch: UtteranceBatch, turns: int) -> dict[str, np.ndarray]:
         """float64 [turns]: the smaller of each pair; 0 where nobody spoke."""
         found = {"turn_values": np.zeros(turns), "action_values": np.zeros(turns)}
         found["turn_values"][batch.turns] = self._smaller("v", batch.observed)
         found["action_values"][batch.turns] = self._smaller("q", batch.transitions.said)
         return found
 
-    def learn(self, batch: Played, rate: float | None = None) -> dict[str, float]:
+    def learn(self, batch: UtteranceBatch, rate: float | None = None) -> dict[str, float]:
         """Errors are means over the critic steps; the rest is of the critics before them.
         `rate` is this update's step size."""
         if not len(batch):
             return {}
         for group in self.optimiser.param_groups:
             group["lr"] = self.settings.learning_rate if rate is None else rate
-        figures = self._foretold(batch)
+        figures = self._predicted(batch)
         self.replay.add(batch.transitions)
         rng, draws = np.random.default_rng((self.seed, self.learned)), self.settings.replay.draws
         self.learned += 1
@@ -90,8 +90,8 @@ class TurnCritics:
         q, v = np.mean(errors, axis=0).tolist()
         return figures | {"critic_loss_q": q, "critic_loss_v": v, "replay_turns": float(len(self.replay))}
 
-    def _foretold(self, batch: Played) -> dict[str, float]:
-        """How much of what came had been foreseen. Targets are the critics' own estimates, so
+    def _predicted(self, batch: UtteranceBatch) -> dict[str, float]:
+        """How much of what came the critics had predicted. Targets are the critics' own estimates, so
         they are measured by the returns."""
         values, actions = self._smaller("v", batch.observed), self._smaller("q", batch.transitions.said)
         returns = batch.returns(self._smaller("v", batch.transitions.after))

@@ -11,7 +11,7 @@ one with a gradient; `old` by the weights at the start of the update; `sampler` 
 that sampled it, as the engine computed it. A token is `on_policy` if the last two are the same
 weights. Engine and trainer round differently, and an on-policy update must not depend on that:
 on such tokens `old` stands for `sampler`, so at the first step every ratio of theirs is exactly 1.
-With `correct_fresh` it does not: on-policy tokens are then corrected like all others.
+With `correct_on_policy` it does not: on-policy tokens are then corrected like all others.
 
 What a mask drops is 0 in value and gradient, whatever its numbers are; `scale` does not change with it.
 """
@@ -142,7 +142,7 @@ class SamplerLoss(Loss):
     sequence_mask: Bounds | None = Field(
         None, description="[low, high]: so are games of one seat by the geometric mean of that ratio over their tokens"
     )
-    correct_fresh: bool = Field(
+    correct_on_policy: bool = Field(
         False,
         description="tokens of the present weights are weighted and masked too, by the log-probs that the engine "
         "stored: corrects for an engine that rounds differently from the trainer",
@@ -162,7 +162,7 @@ class SamplerLoss(Loss):
 
     def sampled_by(self, old: torch.Tensor, tokens: Tokens) -> torch.Tensor:
         """`sampled_at`, or what the engine told of every token, where on-policy ones are corrected too."""
-        if self.correct_fresh:
+        if self.correct_on_policy:
             return tokens.sampler_logprobs
         return sampled_at(old, tokens.sampler_logprobs, tokens.on_policy)
 

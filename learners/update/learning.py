@@ -23,7 +23,7 @@ from learners.batch.trajectories import Trajectory, label_anchors
 from learners.credit.critics import UtteranceCriticSettings
 from learners.credit.turns import Credit
 from learners.critic.tokens import Critic, States, explained
-from learners.critic.transitions import Played
+from learners.critic.transitions import UtteranceBatch
 from learners.critic.turns import AnyCritic, TurnCritics
 from learners.loss.loss import LOSS
 from learners.model.reference import Reference
@@ -32,7 +32,7 @@ from learners.optimiser import GuardedAdamW
 from learners.settings import LearnerSettings
 from learners.update.clock import device_time
 from learners.update.policy_steps import Batch, PolicySteps
-from learners.update.reading import Reader
+from learners.update.reading import BatchReader
 from learners.update.schedule import critic_learning_rate, learning_rate
 
 EQUAL = 1e-6  # apart, returns are the same: rewards come in float32
@@ -45,7 +45,7 @@ class CreditedBatch:
     trajectories: list[Trajectory]
     mine: list[list[int]]  # micro-batches of this rank's share
     readings: dict[str, np.ndarray]
-    states: list[States] | Played  # what the critic learns from
+    states: list[States] | UtteranceBatch  # what the critic learns from
     credit: Credit
 
 
@@ -73,7 +73,7 @@ class Learning:
         self.settings, self.seed, self.rank, self.critic, self.device = settings, seed, rank, critic, device
         asked = engine, settings, temperature, device
         self.replay = RouterReplay(engine.module, device) if settings.router_replay else None
-        self.reader = Reader(*asked, critic, reference, self.replay)
+        self.reader = BatchReader(*asked, critic, reference, self.replay)
         self.steps = PolicySteps(*asked, optimiser, rank, self.replay)
         self.updates = 0  # applied
         self.bad_updates = 0  # skipped
@@ -198,7 +198,7 @@ def sampled_by(
     )
     return (
         stored
-        if version is None or getattr(settings.loss, "correct_fresh", False)
+        if version is None or getattr(settings.loss, "correct_on_policy", False)
         else np.where(versions == version, old_logprobs, stored)
     )
 
@@ -209,7 +209,7 @@ def nothing_to_learn(credited: CreditedBatch, settings: LearnerSettings) -> bool
     if settings.loss.kl or settings.loss.entropy or settings.credit.penalty:
         return False  # they move the policy however games go
     trajectories = credited.trajectories
-    if trajectories[0].kind == "reward" and trajectories[0].foreseen is None and len(trajectories) > 1:
+    if trajectories[0].kind == "reward" and trajectories[0].expected_advantages is None and len(trajectories) > 1:
         first = np.cumsum([0, *(len(trajectory.rewards) for trajectory in trajectories)])[:-1]
         if np.ptp(credited.credit.returns[first]) <= EQUAL:
             return True

@@ -21,7 +21,7 @@ import torch.distributed as dist
 from learners.batch.packing import by_trajectory, pack_to_read
 from learners.batch.trajectories import Trajectory
 from learners.critic.tokens import States, head_inputs
-from learners.critic.transitions import Played, played
+from learners.critic.transitions import UtteranceBatch, utterance_batch
 from learners.critic.turns import AnyCritic, TurnCritics
 from learners.model.load import pack_logprobs
 from learners.model.reference import Reference, reads_reference
@@ -31,7 +31,7 @@ from learners.settings import LearnerSettings
 Share = dict[int, dict[str, np.ndarray]]  # trajectory -> what was read of it
 
 
-class Reader:
+class BatchReader:
     def __init__(
         self,
         engine: Any,
@@ -52,7 +52,7 @@ class Reader:
 
     def read(
         self, trajectories: list[Trajectory], mine: list[list[int]]
-    ) -> tuple[dict[str, np.ndarray], list[States] | Played]:
+    ) -> tuple[dict[str, np.ndarray], list[States] | UtteranceBatch]:
         """Of the whole batch, by the names that credit knows them by; and what the critic learns
         from: its states of this rank's share, or of the whole batch's turns."""
         share: Share = {index: {} for indices in mine for index in indices}
@@ -72,7 +72,7 @@ class Reader:
         if not self.by_turn:
             return whole, states
         read = (whole.pop(name) for name in ("observed", "said", "closing"))
-        batch = played(trajectories, *read, self.settings.credit.gamma)
+        batch = utterance_batch(trajectories, *read, self.settings.credit.gamma)
         turns = sum(len(trajectory.rewards) for trajectory in trajectories)
         return whole | self.critic.read(batch, turns), batch
 

@@ -108,7 +108,7 @@ class Columns(NamedTuple):
     returns: np.ndarray  # float64
 
 
-class Labels(NamedTuple):
+class TurnLabels(NamedTuple):
     """int64 [turns], from OTHER to below MOST_LABELS."""
 
     said: np.ndarray
@@ -149,7 +149,7 @@ class Aggregates:
     def player(self, player: Player) -> int:
         return self.players.setdefault(player, len(self.players))
 
-    def add(self, turns: Columns, labels: Callable[[int], Labels]) -> Entry:
+    def add(self, turns: Columns, labels: Callable[[int], TurnLabels]) -> Entry:
         """`labels`: those of a level."""
         found = np.empty((self.rows, len(turns.index)), np.int64)
         root = _root(turns)
@@ -160,12 +160,12 @@ class Aggregates:
             if max(said.max(initial=0), heard.max(initial=0)) >= MOST_LABELS:
                 raise ValueError(f"a labelling has {MOST_LABELS} intentions or more")
             for length in lengths:
-                self._fill(found, (level, length), root, turns.index, Labels(said, heard))
+                self._fill(found, (level, length), root, turns.index, TurnLabels(said, heard))
         self.groups.add(found, turns.returns)
         return Entry(self, found, turns.returns)
 
     def _fill(
-        self, found: np.ndarray, table: tuple[int, int | None], root: np.ndarray, index: np.ndarray, labels: Labels
+        self, found: np.ndarray, table: tuple[int, int | None], root: np.ndarray, index: np.ndarray, labels: TurnLabels
     ) -> None:
         """The rows of one length: its A, and its H if that is wanted."""
         level, length = table

@@ -15,12 +15,12 @@ from scipy.spatial.distance import cdist
 
 from reward_service.intentions.settings import SpaceSettings
 from reward_service.intentions.space import IntentionSpace
-from reward_service.intentions.trajectory import Turns
+from reward_service.intentions.trajectory import TurnsByDepth
 
 SILHOUETTE_SAMPLE = 2000  # prototypes
 
 
-def split_scores(turns: Turns, levels: Sequence[int], labels: np.ndarray) -> dict[int, float]:
+def split_scores(turns: TurnsByDepth, levels: Sequence[int], labels: np.ndarray) -> dict[int, float]:
     """k -> SplitScore(k), for each pair of neighbouring levels; labels: int [levels, codes]."""
     if len(turns.values) == 0:
         raise ValueError("no turns to choose a granularity by")
@@ -76,7 +76,7 @@ def _silhouette(distance: np.ndarray, weights: np.ndarray, cut: np.ndarray) -> f
 
 
 def with_level(
-    space: IntentionSpace, settings: SpaceSettings, turns: Turns | None, prototype: np.ndarray
+    space: IntentionSpace, settings: SpaceSettings, turns: TurnsByDepth | None, prototype: np.ndarray
 ) -> IntentionSpace:
     """The space with the level in use chosen; `prototype[code]` says which one a code of the
     turns belongs to."""

@@ -21,9 +21,9 @@ from reward_service.intentions.granularity import with_level
 from reward_service.intentions.matching import UNCHANGED, Change, compare, keep_ids
 from reward_service.intentions.settings import IntentionSettings, SpaceSettings
 from reward_service.intentions.space import IntentionSpace
-from reward_service.intentions.trajectory import Trajectory, Turns
+from reward_service.intentions.trajectory import CodedGame, TurnsByDepth
 from reward_service.intentions.version import Version
-from reward_service.intentions.window import Played
+from reward_service.intentions.window import WindowEpisode
 
 EPISODES = 256  # entered at once
 
@@ -31,7 +31,7 @@ EPISODES = 256  # entered at once
 class Snapshot(NamedTuple):
     space: IntentionSpace | None  # in use
     utterances: list[tuple[int, Utterance]]  # by code
-    episodes: list[Played]
+    episodes: list[WindowEpisode]
     first: int  # number of the oldest one
 
 
@@ -40,10 +40,12 @@ class Fitted(NamedTuple):
     change: Change  # since the space before
 
 
-Fit = Callable[[IntentionSpace | None, Utterances, Turns | None, SpaceSettings], Fitted]
+Fit = Callable[[IntentionSpace | None, Utterances, TurnsByDepth | None, SpaceSettings], Fitted]
 
 
-def fit(old: IntentionSpace | None, utterances: Utterances, turns: Turns | None, settings: SpaceSettings) -> Fitted:
+def fit(
+    old: IntentionSpace | None, utterances: Utterances, turns: TurnsByDepth | None, settings: SpaceSettings
+) -> Fitted:
     """`turns`: what granularity=split chooses by."""
     new = fit_space(utterances, settings, version=old.version + 1 if old else 1)
     prototype, _ = new.nearest(new.features(utterances.embeddings, utterances.gists))
@@ -60,7 +62,7 @@ def next_version(snapshot: Snapshot, settings: IntentionSettings, fit: Fit = fit
     codes, utterances = _counted(snapshot.utterances, trajectories)
     turns = None
     if settings.space.granularity == "split":
-        turns = Turns(_renumbered(trajectories, codes), settings.aggregate.gamma)
+        turns = TurnsByDepth(_renumbered(trajectories, codes), settings.aggregate.gamma)
     space, change = fit(snapshot.space, utterances, turns, settings.space)
     version = Version(settings.aggregate, space, snapshot.first)
     version.change = change
@@ -70,9 +72,7 @@ def next_version(snapshot: Snapshot, settings: IntentionSettings, fit: Fit = fit
     return version
 
 
-def _counted(
-    found: Sequence[tuple[int, Utterance]], trajectories: Sequence[Trajectory]
-) -> tuple[list[int], Utterances]:
+def _counted(found: Sequence[tuple[int, Utterance]], trajectories: Sequence[CodedGame]) -> tuple[list[int], Utterances]:
     """What was said in them, with codes, in an order that does not depend on who came first."""
     said = chain.from_iterable((*each.actions, *each.observations) for each in trajectories)
     codes, counts = np.unique(np.fromiter((code for code in said if code >= 0), np.int64), return_counts=True)
@@ -85,7 +85,7 @@ def _counted(
     )
 
 
-def _renumbered(trajectories: Sequence[Trajectory], codes: Sequence[int]) -> list[Trajectory]:
+def _renumbered(trajectories: Sequence[CodedGame], codes: Sequence[int]) -> list[CodedGame]:
     """With places in `codes` instead of codes; fixed labels stay."""
     place = {code: number for number, code in enumerate(codes)}
     return [

@@ -18,7 +18,7 @@ from reward_service.intentions.gist import NOTHING, OTHER
 Player = tuple[str, str]  # (game, seat): their histories never mix
 
 
-class Trajectory(NamedTuple):
+class CodedGame(NamedTuple):
     """Codes of gists, or, below 0, the fixed labels of `gist`."""
 
     player: Player
@@ -31,10 +31,10 @@ def turn_returns(outcome: float, turns: int, gamma: float) -> list[float]:
     return [gamma ** (turns - t) * outcome for t in range(1, turns + 1)]
 
 
-class Turns:
+class TurnsByDepth:
     """The turns of many trajectories side by side, depth by depth, to be grouped at any labelling."""
 
-    def __init__(self, trajectories: Sequence[Trajectory], gamma: float):
+    def __init__(self, trajectories: Sequence[CodedGame], gamma: float):
         lengths = np.array([len(each.actions) for each in trajectories], np.int64)
         self.players = sorted({each.player for each in trajectories})
         self.player = np.array([self.players.index(each.player) for each in trajectories], np.int64)

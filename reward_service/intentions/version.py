@@ -18,7 +18,7 @@ from reward_service.intentions.matching import UNCHANGED
 from reward_service.intentions.pooling import resolutions
 from reward_service.intentions.settings import PoolingSettings
 from reward_service.intentions.space import IntentionSpace
-from reward_service.intentions.window import Game, Window
+from reward_service.intentions.window import CodedEpisode, Window
 
 ROUNDING = 1e-3  # equal points may seem so far apart, in 32-bit floats
 FIXED = range(OTHER, NOTHING + 1)  # labels that are not clusters: each is its own code
@@ -28,7 +28,7 @@ class Since(NamedTuple):
     """What a version has not seen of the window and its utterances."""
 
     utterances: list[tuple[int, Utterance]]  # by code
-    games: list[Game]
+    games: list[CodedEpisode]
     first: int  # number of the window's oldest episode now
     end: int  # and of the next one
 

@@ -13,19 +13,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reward_service.intentions.aggregation import Columns, Entry, Labels
+from reward_service.intentions.aggregation import Columns, Entry, TurnLabels
 from reward_service.intentions.pooling import aggregates_for, values_of
 from reward_service.intentions.settings import PoolingSettings
-from reward_service.intentions.trajectory import Trajectory
+from reward_service.intentions.trajectory import CodedGame
 
 Identity = tuple[str, int, int]  # run, number of the ticket, attempt
 Label = Callable[[int, Sequence[int]], np.ndarray]  # (level, codes) -> int64 labels; codes below 0 stay
-Game = tuple[Identity, tuple[Trajectory, ...]]
+CodedEpisode = tuple[Identity, tuple[CodedGame, ...]]
 
 
-class Played(NamedTuple):
+class WindowEpisode(NamedTuple):
     identity: Identity
-    trajectories: tuple[Trajectory, ...]
+    trajectories: tuple[CodedGame, ...]
     entries: list[Entry]  # one for each trajectory
 
 
@@ -42,7 +42,7 @@ class Window:
         self.settings, self.label, self.first = settings, label, first
         self.level = tables[0][0] if tables else None  # the finest
         self.aggregates = aggregates_for(settings, tables)
-        self.episodes: deque[Played] = deque()
+        self.episodes: deque[WindowEpisode] = deque()
 
     def __len__(self) -> int:
         return len(self.episodes)
@@ -52,23 +52,24 @@ class Window:
         """The number that the next episode will have."""
         return self.first + len(self)
 
-    def add(self, games: Sequence[Game]) -> list[Played]:
+    def add(self, games: Sequence[CodedEpisode]) -> list[WindowEpisode]:
         seats = [trajectory for _, trajectories in games for trajectory in trajectories]
         turns = self._columns(seats)
         said = list(chain.from_iterable(seat.actions for seat in seats))
         heard = list(chain.from_iterable(seat.observations for seat in seats))
-        whole = self.aggregates.add(turns, lambda level: Labels(self.label(level, said), self.label(level, heard)))
+        whole = self.aggregates.add(turns, lambda level: TurnLabels(self.label(level, said), self.label(level, heard)))
         entries = iter(
             Entry(self.aggregates, whole.groups[:, start:end], whole.returns[start:end])
             for start, end in _spans([len(seat.actions) for seat in seats])
         )
         played = [
-            Played(identity, trajectories, [next(entries) for _ in trajectories]) for identity, trajectories in games
+            WindowEpisode(identity, trajectories, [next(entries) for _ in trajectories])
+            for identity, trajectories in games
         ]
         self.episodes.extend(played)
         return played
 
-    def _columns(self, seats: Sequence[Trajectory]) -> Columns:
+    def _columns(self, seats: Sequence[CodedGame]) -> Columns:
         lengths = np.array([len(seat.actions) for seat in seats], np.int64)
         index = _places(lengths)
         powers = np.array([self.settings.gamma**turns for turns in range(max(lengths, default=0))])
@@ -79,7 +80,7 @@ class Window:
             returns=powers[np.repeat(lengths, lengths) - 1 - index] * np.repeat(outcomes, lengths),
         )
 
-    def expire(self, count: int) -> list[Played]:
+    def expire(self, count: int) -> list[WindowEpisode]:
         """The oldest episodes, taken out."""
         oldest = [self.episodes.popleft() for _ in range(count)]
         if oldest:
@@ -87,12 +88,12 @@ class Window:
         self.first += count
         return oldest
 
-    def since(self, number: int) -> list[Game]:
+    def since(self, number: int) -> list[CodedEpisode]:
         """Episodes from this number on, those that are still there."""
         start = max(number - self.first, 0)
         return [(played.identity, played.trajectories) for played in islice(self.episodes, start, None)]
 
-    def follow(self, games: Sequence[Game], first: int, end: int) -> None:
+    def follow(self, games: Sequence[CodedEpisode], first: int, end: int) -> None:
         """Make it hold the episodes numbered from `first` to before `end`; `games`: those of them
         that it has not seen."""
         self.expire(min(first - self.first, len(self)))
@@ -101,20 +102,20 @@ class Window:
         if self.end != end:
             raise ValueError(f"the window ends at episode {self.end}, not {end}")
 
-    def latest(self, count: int) -> list[Played]:
+    def latest(self, count: int) -> list[WindowEpisode]:
         return list(islice(self.episodes, len(self) - count, None))
 
-    def values(self, played: Sequence[Played]) -> list[list[np.ndarray]]:
+    def values(self, played: Sequence[WindowEpisode]) -> list[list[np.ndarray]]:
         """What the turns of each episode's trajectories are worth."""
         return _by_trajectory(played, values_of(self._joined(played), self.settings))
 
-    def paid(self, played: Sequence[Played]) -> list[list[np.ndarray]]:
+    def paid(self, played: Sequence[WindowEpisode]) -> list[list[np.ndarray]]:
         """Their outcomes, at the last turn of each trajectory."""
         return [
             [np.append(np.zeros(len(seat.actions) - 1), seat.outcome) for seat in each.trajectories] for each in played
         ]
 
-    def anchors(self, played: Sequence[Played]) -> list[list[np.ndarray]]:
+    def anchors(self, played: Sequence[WindowEpisode]) -> list[list[np.ndarray]]:
         """int64: turns of equal label histories share a number, counted from 0 in order of appearance.
         Without labels nothing is equal."""
         seats = [seat for each in played for seat in each.trajectories]
@@ -126,10 +127,10 @@ class Window:
         _, place, found = np.unique(situations, return_index=True, return_inverse=True)
         return _by_trajectory(played, np.argsort(np.argsort(place))[found])
 
-    def _joined(self, played: Sequence[Played]) -> Entry:
+    def _joined(self, played: Sequence[WindowEpisode]) -> Entry:
         return self.aggregates.joined([entry for each in played for entry in each.entries])
 
-    def trajectories(self) -> list[Trajectory]:
+    def trajectories(self) -> list[CodedGame]:
         return [trajectory for played in self.episodes for trajectory in played.trajectories]
 
     def metrics(self) -> dict[str, float]:
@@ -166,6 +167,6 @@ def _spans(sizes: Sequence[int]) -> list[tuple[int, int]]:
     return list(pairwise([0, *np.cumsum(sizes, dtype=np.int64).tolist()]))
 
 
-def _by_trajectory(played: Sequence[Played], flat: np.ndarray) -> list[list[np.ndarray]]:
+def _by_trajectory(played: Sequence[WindowEpisode], flat: np.ndarray) -> list[list[np.ndarray]]:
     spans = iter(_spans([len(trajectory.actions) for each in played for trajectory in each.trajectories]))
     return [[flat[slice(*next(spans))] for _ in each.trajectories] for each in played]

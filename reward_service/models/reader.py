@@ -46,7 +46,7 @@ class Passages:
     of_turn: np.ndarray  # number of the passage that each turn is read off
 
 
-class Reader:
+class TransformerReader:
     def __init__(self, settings: Transformer, reads: Reads, seed: int = 0, weights: bool = True):
         self.settings, self.whole_games = settings, reads == "game"
         generator = torch.Generator().manual_seed(seed)
@@ -118,7 +118,7 @@ class Reader:
         }
 
     @classmethod
-    def of_state(cls, settings: Transformer, reads: Reads, state: dict[str, Any]) -> Reader:
+    def of_state(cls, settings: Transformer, reads: Reads, state: dict[str, Any]) -> TransformerReader:
         made = cls(settings, reads, weights=False)
         for name, module in made._modules().items():
             module.load_state_dict({key: torch.from_numpy(weight.copy()) for key, weight in state[name].items()})

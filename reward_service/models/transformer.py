@@ -11,7 +11,7 @@ from reward_service.models.memory import Texts
 from reward_service.models.settings import Reads, RewardModelSettings
 
 if TYPE_CHECKING:
-    from reward_service.models.reader import Reader
+    from reward_service.models.reader import TransformerReader
 
 
 class Transformer(RewardModelSettings):
@@ -21,15 +21,15 @@ class Transformer(RewardModelSettings):
     epochs: int = Field(3, ge=1, description="passes over the examples, at most")
     tokens_at_once: int = Field(8192, ge=1, description="most tokens, padding too, in a pass over several texts")
 
-    def fresh(self, reads: Reads, texts: Texts) -> Reader:
-        from reward_service.models.reader import Reader
+    def fresh(self, reads: Reads, texts: Texts) -> TransformerReader:
+        from reward_service.models.reader import TransformerReader
 
-        return Reader(self, reads, self.seed)
+        return TransformerReader(self, reads, self.seed)
 
-    def of_state(self, reads: Reads, state: dict[str, Any]) -> Reader:
-        from reward_service.models.reader import Reader
+    def of_state(self, reads: Reads, state: dict[str, Any]) -> TransformerReader:
+        from reward_service.models.reader import TransformerReader
 
-        return Reader.of_state(self, reads, state)
+        return TransformerReader.of_state(self, reads, state)
 
     def check(self, reads: Reads) -> None:
         self.fresh(reads, Texts([], {}, np.empty((0, 0), np.float32)))

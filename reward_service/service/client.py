@@ -72,7 +72,8 @@ class SeatValues:
     version: int  # of the state that made them
     kind: str  # "advantage", or "reward": advantages are yours to make
     anchors: np.ndarray | None = None  # int64 [turns of the seat]: turns of one answer in the same state share a number
-    foreseen: np.ndarray | None = None  # float32 [turns of the seat]: on top of the advantages that are made of rewards
+    # float32 [turns of the seat]: on top of those that are made of rewards
+    expected_advantages: np.ndarray | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,5 +178,5 @@ def _seat(plain: dict[str, Any]) -> SeatValues:
         return None if plain.get(name) is None else np.array(plain[name], kind)
 
     values = np.array(plain["values"], np.float32)
-    more = array("anchors", np.int64), array("foreseen", np.float32)
+    more = array("anchors", np.int64), array("expected_advantages", np.float32)
     return SeatValues(values, int(plain["version"]), str(plain["kind"]), *more)

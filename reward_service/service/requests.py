@@ -107,7 +107,7 @@ def kept(request: Request, values: Sequence[ShapedRewards]) -> str:
             each.rewards.tolist(),
             each.version,
             each.kind,
-            *map(listed, (each.anchors, each.foreseen)),
+            *map(listed, (each.anchors, each.expected_advantages)),
         ]
         for each in values
     ]
@@ -128,10 +128,10 @@ def _read_back(
     version: int,
     kind: str,
     anchors: list[int] | None = None,  # not in journals of before they were kept
-    foreseen: list[float] | None = None,
+    expected_advantages: list[float] | None = None,
 ) -> ShapedRewards:
     anchored = None if anchors is None else np.array(anchors, np.int64)
-    told = None if foreseen is None else np.array(foreseen, np.float32)
+    told = None if expected_advantages is None else np.array(expected_advantages, np.float32)
     return ShapedRewards(number, seat, np.array(rewards, np.float32), version, kind, anchored, told)
 
 

@@ -46,9 +46,9 @@ from reward_service.intentions.refit import Snapshot, fit, next_version
 from reward_service.intentions.settings import IntentionSettings
 from reward_service.intentions.space import IntentionSpace
 from reward_service.intentions.stored import packed, unpacked
-from reward_service.intentions.trajectory import Trajectory
+from reward_service.intentions.trajectory import CodedGame
 from reward_service.intentions.version import Since, Version
-from reward_service.intentions.window import Game, Identity, Played, Window
+from reward_service.intentions.window import CodedEpisode, Identity, Window, WindowEpisode
 from reward_service.shaper import ShapedRewards, ShaperSettings
 from reward_service.threads import short_switch_interval
 
@@ -176,17 +176,17 @@ class AriaShaper:
             del self._known[next(iter(self._known))]
         self.window.add(games)
 
-    def _coded(self, reading: Reading) -> Trajectory:
+    def _coded(self, reading: Reading) -> CodedGame:
         codes = self.corpus.codes
         heard = tuple(codes[each] if isinstance(each, Gist) else each for each in reading.heard)
-        return Trajectory(reading.player, tuple(codes[gist] for gist in reading.said), heard, reading.outcome)
+        return CodedGame(reading.player, tuple(codes[gist] for gist in reading.said), heard, reading.outcome)
 
     def _expire(self, kept: int) -> None:
         """All but the latest so many episodes, and what only they said."""
         expired = self.window.expire(max(len(self.window) - kept, 0))
         self.now.forget(self.corpus.forget(_codes(played[:2] for played in expired)))
 
-    def _shaped(self, latest: Sequence[Played]) -> list[ShapedRewards]:
+    def _shaped(self, latest: Sequence[WindowEpisode]) -> list[ShapedRewards]:
         outcome = self.gives == "outcome"
         values = self.window.paid(latest) if outcome else self.window.values(latest)
         return [
@@ -308,7 +308,7 @@ class AriaShaper:
                 (
                     tuple(identity),
                     tuple(
-                        Trajectory((game, seat), *map(tuple, codes), outcome) for game, seat, *codes, outcome in saved
+                        CodedGame((game, seat), *map(tuple, codes), outcome) for game, seat, *codes, outcome in saved
                     ),
                 )
                 for identity, saved in state["window"]
@@ -328,7 +328,7 @@ class AriaShaper:
 def _plain(
     space: IntentionSpace | None,
     utterances: Sequence[tuple[int, Utterance]],
-    episodes: Sequence[Played],
+    episodes: Sequence[WindowEpisode],
     known: Sequence[Identity],
     counted: Mapping[str, Any],
 ) -> dict[str, Any]:
@@ -347,12 +347,12 @@ def _identity(episode: Episode) -> Identity:
     return episode.ticket.run, episode.ticket.number, episode.ticket.attempt
 
 
-def _codes(games: Iterable[Game]) -> list[int]:
+def _codes(games: Iterable[CodedEpisode]) -> list[int]:
     """Of every clustered utterance, as often as it occurs."""
     return [code for _, seats in games for seat in seats for code in (*seat.actions, *seat.observations) if code >= 0]
 
 
-def _saved(trajectory: Trajectory, row: Mapping[int, int]) -> list:
+def _saved(trajectory: CodedGame, row: Mapping[int, int]) -> list:
     """With rows in place of codes; fixed labels stay."""
     said = [row[code] for code in trajectory.actions]
     return [*trajectory.player, said, [row.get(code, code) for code in trajectory.observations], trajectory.outcome]

@@ -6,7 +6,7 @@ from envs.episode import Episode
 from reward_service.shaper import RewardFunction
 
 
-class Game(RewardFunction):
+class GameReward(RewardFunction):
     """reward[t] = what the game paid the seat for its turn t, up to its next turn."""
 
     def rewards(self, episode: Episode, seat: str) -> list[float]:

@@ -227,9 +227,9 @@ def test_a_worker_must_join_before_it_is_live():
     with pytest.raises(ValueError, match="rollout worker 0 is starting, not joining"):
         fleet.joined(0)
     fleet.ready(0)
-    assert fleet.those(State.JOINING) == [0] and fleet.those(State.LIVE) == []
+    assert fleet.in_state(State.JOINING) == [0] and fleet.in_state(State.LIVE) == []
     fleet.joined(0)
-    assert fleet.those(State.LIVE) == [0] and fleet.those(State.STARTING) == [1]
+    assert fleet.in_state(State.LIVE) == [0] and fleet.in_state(State.STARTING) == [1]
     with pytest.raises(ValueError, match="is live, not starting"):
         fleet.ready(0)
 
@@ -263,7 +263,7 @@ def test_the_lost_are_replaced_while_restarts_last():
     fleet.ready(0)
     fleet.joined(0)
     fleet.asked(0, now=150)
-    assert fleet.lost(0, "worker_died", now=160) == 2 and fleet.those(State.STARTING) == [0, 1]
+    assert fleet.lost(0, "worker_died", now=160) == 2 and fleet.in_state(State.STARTING) == [0, 1]
     assert fleet.overdue(now=190) == [(1, "worker_start_timeout")]  # the old question is forgotten
     with pytest.raises(FleetExhausted, match=r"worker 1 was lost \(worker_died\) after 2 replacements"):
         fleet.lost(1, "worker_died", now=200)

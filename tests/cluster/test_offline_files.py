@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cluster.commands.cli import main
 from cluster.offline.examples import games_of, rows_of
-from cluster.offline.files import FileRefused, Reader, Record, Sides, reward_scale_of
+from cluster.offline.files import FileRefused, GameFileReader, Record, Sides, reward_scale_of
 from cluster.offline.recording import record_of, training_rows
 from envs.episode import Episode, Ticket, Turn, TurnTokens
 from envs.game import money_of
@@ -23,7 +23,7 @@ ONE = Sides("twenty_questions", ("guesser",), "the rules", "what is it?")
 
 
 def read(path, sides=TWO, scale="outcome") -> list[Record]:
-    return list(Reader(path, sides, scale).records())
+    return list(GameFileReader(path, sides, scale).records())
 
 
 def refusal(path, sides=TWO, scale="outcome") -> str:

@@ -25,7 +25,7 @@ from cluster.report.intentions import Meanings, intention_map, layout, share_of_
 from cluster.report.page import page, write_report
 from cluster.report.reading import read_run
 from reward_service.intentions.gist import NOTHING
-from reward_service.intentions.trajectory import Trajectory
+from reward_service.intentions.trajectory import CodedGame
 from tests.support.report_runs import ARIA, BATCH, HOSTILE, batch, embed, made_run
 from tests.support.runs import config_for, metrics_of, run
 
@@ -99,9 +99,9 @@ def test_aggregated_rewards_of_three_games_by_hand():
     """Utterances 1 to 4 are codes 0 to 3, what is heard between them, a and b, codes 4 and 5."""
     game = ("twenty_questions", "guesser")
     played = [
-        Trajectory(game, (0, 1, 2), (NOTHING, 4, 5), 1.0),
-        Trajectory(game, (0, 1), (NOTHING, 4), 0.0),
-        Trajectory(game, (0, 1, 2, 3), (NOTHING, 4, 5, 4), 1.0),
+        CodedGame(game, (0, 1, 2), (NOTHING, 4, 5), 1.0),
+        CodedGame(game, (0, 1), (NOTHING, 4), 0.0),
+        CodedGame(game, (0, 1, 2, 3), (NOTHING, 4, 5, 4), 1.0),
     ]
     said, worth = worth_of_turns(played, np.arange(6), 0.95)
     for code, expected in enumerate([0.586625, 0.6175, 0.975, 1.0]):

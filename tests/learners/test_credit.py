@@ -83,35 +83,37 @@ def test_ready_made_advantages_are_only_spread_over_tokens():
 
 
 @pytest.mark.parametrize("settings", [CREDIT.make("reinforce", baseline="none"), CREDIT.make("gae", gamma=0.9)])
-def test_what_is_foreseen_goes_on_top_of_every_token_of_its_turn(settings):
+def test_expected_advantages_go_on_top_of_every_token_of_its_turn(settings):
     episodes, rewards = make_batch(4, seed=5, seats=("a", "b"))
     plain = collect(episodes, rewards)
     readings = readings_of(plain) if settings.needs else {}
     chance = np.random.default_rng(0)
     for reward in rewards:
-        reward.foreseen = chance.normal(size=len(reward.rewards)).astype(np.float32)
+        reward.expected_advantages = chance.normal(size=len(reward.rewards)).astype(np.float32)
     trajectories = collect(episodes, rewards)
     before, after = (assign_credit(each, settings, {}, **readings) for each in (plain, trajectories))
-    expected = np.concatenate([np.repeat(t.foreseen, t.turn_tokens) for t in trajectories])
+    expected = np.concatenate([np.repeat(t.expected_advantages, t.turn_tokens) for t in trajectories])
     np.testing.assert_allclose(after.advantages - before.advantages, expected, atol=1e-5)
-    if settings.needs:  # a critic learns of rewards, not of what was foreseen
+    if settings.needs:  # a critic learns of rewards, not of what was expected
         np.testing.assert_array_equal(after.targets, before.targets)
 
 
-def test_what_is_foreseen_for_some_or_beside_advantages_is_refused():
+def test_advantages_expected_for_some_or_beside_advantages_is_refused():
     episodes, rewards = make_batch(3, seed=5)
-    rewards[1].foreseen = np.zeros(len(rewards[1].rewards))
-    with pytest.raises(ValueError, match="on top of what credit makes of rewards, for all of a batch or for none"):
+    rewards[1].expected_advantages = np.zeros(len(rewards[1].rewards))
+    with pytest.raises(
+        ValueError, match="on top of those that credit makes of rewards, for all of a batch or for none"
+    ):
         collect(episodes, rewards)
     for reward in rewards:
-        reward.kind, reward.foreseen = "advantage", np.zeros(len(reward.rewards))
+        reward.kind, reward.expected_advantages = "advantage", np.zeros(len(reward.rewards))
     with pytest.raises(ValueError, match="on top of what credit makes of rewards"):
         collect(episodes, rewards)
-    rewards[0].foreseen = np.zeros(1 + len(rewards[0].rewards))
-    with pytest.raises(ValueError, match=r"episode 0: seat 'guesser' has \d turns but \d foreseen"):
+    rewards[0].expected_advantages = np.zeros(1 + len(rewards[0].rewards))
+    with pytest.raises(ValueError, match=r"episode 0: seat 'guesser' has \d turns but \d expected_advantages"):
         collect(episodes, rewards)
-    rewards[0].foreseen = np.full(len(rewards[0].rewards), np.inf)
-    with pytest.raises(ValueError, match="episode 0.* has a foreseen advantage that is not finite"):
+    rewards[0].expected_advantages = np.full(len(rewards[0].rewards), np.inf)
+    with pytest.raises(ValueError, match="episode 0.* has an expected advantage that is not finite"):
         collect(episodes, rewards)
 
 

@@ -137,7 +137,7 @@ def test_credit_knows_fresh_tokens_by_the_trainers_own_log_probs():
     assert np.array_equal(found[versions == 1], start[versions == 1]) and 0 < (versions == 1).sum() < len(versions)
     assert np.array_equal(found[versions == 0], stored[versions == 0])
     assert np.array_equal(sampled_by(trajectories, start, None, LearnerSettings()), stored)
-    assert np.array_equal(sampled_by(trajectories, start, 1, LearnerSettings(loss={"correct_fresh": True})), stored)
+    assert np.array_equal(sampled_by(trajectories, start, 1, LearnerSettings(loss={"correct_on_policy": True})), stored)
 
 
 def test_temperature_is_in_the_distribution():

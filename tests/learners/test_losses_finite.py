@@ -128,7 +128,7 @@ def test_fresh_tokens_are_corrected_where_that_is_asked_for(kind):
         logprobs = torch.tensor([-1.0], requires_grad=True)
         stored = torch.tensor([-1.0 + math.log(0.6)])
         tokens = Tokens(-torch.ones(1), stored, torch.tensor([True]), torch.tensor([1]), None, None)
-        loss = {"kind": kind, "correct_fresh": correct}
+        loss = {"kind": kind, "correct_on_policy": correct}
         LearnerSettings(loss=loss).loss.of_pack(logprobs, None, tokens, 1.0).loss.backward()
         found.append(logprobs.grad.item())
     assert found == pytest.approx([1.0, 1 / 0.6])
@@ -139,7 +139,7 @@ def test_masks_see_fresh_tokens_where_they_are_corrected():
     tokens = Tokens(torch.ones(2), stored, torch.tensor([True, True]), torch.tensor([2]), start, None)
     for correct, gradients in ((False, [-1.0, -1.0]), (True, [-1.0, 0.0])):
         logprobs = start.clone().requires_grad_()
-        settings = LearnerSettings(loss={"correct_fresh": correct, "token_mask": [0.5, 2.0]})
+        settings = LearnerSettings(loss={"correct_on_policy": correct, "token_mask": [0.5, 2.0]})
         settings.loss.of_pack(logprobs, None, tokens, 1.0).loss.backward()
         assert logprobs.grad.tolist() == gradients
 

@@ -37,7 +37,11 @@ from learners.settings import LearnerSettings
             ["learner.loss={kind: likelihood, token_mask: [0.5, 2]}"],
             "kind=likelihood has no such setting; decoupled, policy_gradient, ppo have it",
         ),
-        (["learner.loss={kind: likelihood, correct_fresh: true}"], "loss.correct_fresh: unknown key: kind=likelihood"),
+        (
+            ["learner.loss={kind: likelihood, correct_on_policy: true}"],
+            "loss.correct_on_policy: unknown key: kind=likelihood",
+        ),
+        (["learner.loss.correct_fresh=true"], "is called learner.loss.correct_on_policy now"),
         (["learner.loss.kl_estimator=k2"], "kl=0 does not read kl_estimator=k2"),
         (["learner.loss.token_mask=[1.5,2]"], "token_mask=[1.5, 2.0] has to lie around 1"),
         (

@@ -13,7 +13,7 @@ from learners.batch.trajectories import Trajectory, collect
 from learners.credit.critics import UtteranceCriticSettings
 from learners.critic.replay import Replay
 from learners.critic.tokens import States, head_inputs
-from learners.critic.transitions import Played, Transitions, features, played
+from learners.critic.transitions import Transitions, UtteranceBatch, features, utterance_batch
 from learners.critic.turns import TurnCritics
 from learners.model.load import load_model, pack_logprobs
 from learners.settings import LearnerSettings
@@ -91,7 +91,7 @@ def test_transitions_of_games_that_end_and_of_games_that_are_cut_off():
         [True, False, True, False],
         [[1.0, 2.0], [3.0, 4.0, 5.0], [6.0, 7.0, 8.0], [9.0, 9.0]],
     )
-    batch = played(trajectories, numbered(10, 5), numbered(20, 5), numbered(30, 2), gamma=0.5)
+    batch = utterance_batch(trajectories, numbered(10, 5), numbered(20, 5), numbered(30, 2), gamma=0.5)
     assert batch.turns.tolist() == [0, 1, 2, 4, 5]
     assert batch.final.tolist() == [False, True, False, True, True]
     steps = batch.transitions
@@ -124,11 +124,11 @@ def test_targets_by_hand():
     assert of_turns.tolist() == [[-7, -8], [70, 80]]
 
 
-def batch_of(rows: int, width: int = 4, seed: int = 0) -> Played:
+def batch_of(rows: int, width: int = 4, seed: int = 0) -> UtteranceBatch:
     rng = np.random.default_rng(seed)
     said, after, observed = rng.normal(size=(3, rows, width)).astype(np.float32)
     steps = Transitions(said, after, rng.normal(size=rows), np.full(rows, 0.9), np.arange(rows) % 3 == 2)
-    return Played(np.arange(rows), np.arange(rows) % 3 == 2, observed, steps)
+    return UtteranceBatch(np.arange(rows), np.arange(rows) % 3 == 2, observed, steps)
 
 
 def test_a_step_moves_the_slow_copies_by_tau_and_what_is_read_is_the_smaller_twin():
@@ -150,7 +150,7 @@ def test_a_step_moves_the_slow_copies_by_tau_and_what_is_read_is_the_smaller_twi
         pair = critics.nets["q"](torch.from_numpy(batch.transitions.said)).numpy()
     assert (pair[0] != pair[1]).any(), "twins start apart"
     assert critics.read(batch, 60)["action_values"] == pytest.approx(pair.min(0), abs=1e-7)
-    spread = Played(np.arange(60) * 2, batch.final, batch.observed, batch.transitions)
+    spread = UtteranceBatch(np.arange(60) * 2, batch.final, batch.observed, batch.transitions)
     apart = critics.read(spread, 120)
     assert not apart["turn_values"][1::2].any(), "silent turns have no value"
     assert np.array_equal(apart["turn_values"][::2], critics.read(batch, 60)["turn_values"])
@@ -194,7 +194,7 @@ def test_restored_critics_go_on_as_if_they_had_never_stopped(tmp_path):
 # what they converge to
 
 
-def sampled(mdp: LanguageMDP, policy: Policy, turns: int) -> Played:
+def sampled(mdp: LanguageMDP, policy: Policy, turns: int) -> UtteranceBatch:
     """Turns in the proportions of their probabilities, each state equally often: no luck is involved.
     A move to a state is followed by it; a move to none is a true end."""
     states, actions = len(mdp.utterances), len(mdp.utterances[0])
@@ -211,7 +211,7 @@ def sampled(mdp: LanguageMDP, policy: Policy, turns: int) -> Played:
     ended = to == states
     after = np.where(ended[:, None], 0, one_hot[np.where(ended, 0, to)]).astype(np.float32)
     steps = Transitions(one_hot[said], after, paid.astype(np.float64), np.full(len(rows), mdp.gamma), ended)
-    return Played(np.arange(len(rows)), np.ones(len(rows), bool), one_hot[observed], steps)
+    return UtteranceBatch(np.arange(len(rows)), np.ones(len(rows), bool), one_hot[observed], steps)
 
 
 def test_old_turns_teach_the_values_of_the_present_policy(monkeypatch):

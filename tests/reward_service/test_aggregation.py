@@ -15,7 +15,7 @@ from reward_service.intentions.aggregation import Aggregates
 from reward_service.intentions.gist import NOTHING, YES
 from reward_service.intentions.pooling import resolutions
 from reward_service.intentions.settings import PoolingSettings
-from reward_service.intentions.trajectory import Trajectory, turn_returns
+from reward_service.intentions.trajectory import CodedGame, turn_returns
 from reward_service.intentions.window import Window
 
 GAMMA = 0.95
@@ -33,21 +33,21 @@ def window(**options) -> Window:
     return Window(chosen, resolutions(chosen, range(2, 21), 20), themselves)
 
 
-def game(said, heard=None, outcome=1.0, player=PLAYERS[0]) -> Trajectory:
-    return Trajectory(player, tuple(said), tuple(heard or [NOTHING] * len(said)), outcome)
+def game(said, heard=None, outcome=1.0, player=PLAYERS[0]) -> CodedGame:
+    return CodedGame(player, tuple(said), tuple(heard or [NOTHING] * len(said)), outcome)
 
 
 def values(window: Window) -> list[list[float]]:
     return [turns.tolist() for seats in window.values(window.episodes) for turns in seats]
 
 
-def filled(*games: Trajectory, **options) -> Window:
+def filled(*games: CodedGame, **options) -> Window:
     chosen = window(**options)
     chosen.add([named(number, each) for number, each in enumerate(games)])
     return chosen
 
 
-def named(number: int, *seats: Trajectory):
+def named(number: int, *seats: CodedGame):
     return ("run", number, 0), seats
 
 
@@ -85,7 +85,7 @@ def by_definition(games, baseline="none") -> list[list[float]]:
     return [[float(mean(actions[a]) - expected(h, t)) for h, a, t in keyed(each)] for each in games]
 
 
-def returns(each: Trajectory) -> list[Fraction]:
+def returns(each: CodedGame) -> list[Fraction]:
     return [Fraction(value) for value in turn_returns(each.outcome, len(each.actions), GAMMA)]
 
 

@@ -15,7 +15,7 @@ from reward_service.intentions.fit import Utterances, fit_space
 from reward_service.intentions.gist import NOTHING, YES, Gist
 from reward_service.intentions.granularity import settled_level, silhouettes, split_scores, with_level
 from reward_service.intentions.settings import SpaceSettings
-from reward_service.intentions.trajectory import Trajectory, Turns
+from reward_service.intentions.trajectory import CodedGame, TurnsByDepth
 
 CODES = 6
 PLAYERS = (("haggle", "me"), ("haggle", "you"), ("quiz", "me"))
@@ -25,7 +25,7 @@ PLAYERS = (("haggle", "me"), ("haggle", "you"), ("quiz", "me"))
 def trajectories(draw):
     turns = draw(st.integers(1, 5))
     code = st.integers(0, CODES - 1)
-    return Trajectory(
+    return CodedGame(
         draw(st.sampled_from(PLAYERS)),
         tuple(draw(st.lists(code, min_size=turns, max_size=turns))),
         tuple(draw(st.lists(code | st.sampled_from([NOTHING, YES]), min_size=turns, max_size=turns))),
@@ -65,13 +65,13 @@ def test_split_scores_are_those_of_the_definition(played, seed):
         level: np.abs(np.subtract(fine, coarse)).mean()
         for level, coarse, fine in zip(levels, means, means[1:], strict=False)
     }
-    assert split_scores(Turns(played, 0.95), levels, labels) == pytest.approx(expected, abs=1e-12)
+    assert split_scores(TurnsByDepth(played, 0.95), levels, labels) == pytest.approx(expected, abs=1e-12)
 
 
 def test_check_values():
     """Single-player games whose labels are a:1,2,3 o:a,b,a; a:1,2 o:a,a; a:1,2,3,4 o:a,b,a,a."""
     games = [([1, 2, 3], [NOTHING, 5, 6], 1.0), ([1, 2], [NOTHING, 5], 0.0), ([1, 2, 3, 4], [NOTHING, 5, 6, 5], 1.0)]
-    turns = Turns([Trajectory(("quiz", "me"), tuple(a), tuple(o), r) for a, o, r in games], 0.95)
+    turns = TurnsByDepth([CodedGame(("quiz", "me"), tuple(a), tuple(o), r) for a, o, r in games], 0.95)
     means = turns.group_means(np.arange(7))
     first, second, third, fourth = 0.586625, 0.6175, 0.975, 1.0
     assert means == pytest.approx([first] * 3 + [second] * 3 + [third] * 2 + [fourth], abs=1e-15)
@@ -119,8 +119,8 @@ def test_each_way_to_choose_k():
     points = spread(6, 20)
     gists = [Gist(f"{number:03}") for number in range(len(points))]
     space = fit_space(Utterances(gists, points, np.ones(120, np.int64)), SpaceSettings(max_k=40))
-    played = [Trajectory(PLAYERS[0], (code,), (NOTHING,), float(code >= 100)) for code in range(120)]
-    turns, own = Turns(played, 0.95), space.nearest(points)[0]
+    played = [CodedGame(PLAYERS[0], (code,), (NOTHING,), float(code >= 100)) for code in range(120)]
+    turns, own = TurnsByDepth(played, 0.95), space.nearest(points)[0]
 
     def chosen(**options):
         found = with_level(space, SpaceSettings(max_k=40, **options), turns, own)
@@ -141,6 +141,6 @@ def test_where_splitting_never_stops_mattering_the_finest_cut_is_taken_and_said_
     space = fit_space(
         Utterances([Gist(str(i)) for i in range(120)], points, np.ones(120, np.int64)), SpaceSettings(max_k=15)
     )
-    played = [Trajectory(PLAYERS[0], (code,), (NOTHING,), float(random.integers(2))) for code in range(120)]
-    found = with_level(space, SpaceSettings(max_k=15), Turns(played, 0.95), space.nearest(points)[0])
+    played = [CodedGame(PLAYERS[0], (code,), (NOTHING,), float(random.integers(2))) for code in range(120)]
+    found = with_level(space, SpaceSettings(max_k=15), TurnsByDepth(played, 0.95), space.nearest(points)[0])
     assert (found.k, found.settled) == (15, False)

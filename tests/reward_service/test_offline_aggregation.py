@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reward_service.intentions.gist import NOTHING, YES, Gist
 from reward_service.intentions.reading import Reading
 from reward_service.intentions.settings import PoolingSettings
-from reward_service.intentions.trajectory import Trajectory, Turns
+from reward_service.intentions.trajectory import CodedGame, TurnsByDepth
 from reward_service.offline.coding import Coding
 from reward_service.offline.columns import Column, open_column
 from reward_service.offline.turns import CodedTurns, figures, worth
@@ -185,7 +185,7 @@ def test_group_means_are_those_of_the_space_that_is_fitted_beside_the_traffic(tm
     """So SplitScore chooses the same k there and here."""
     turns = coded(tmp_path_factory.mktemp("coded"), games)
     trajectories = [
-        Trajectory(
+        CodedGame(
             ("g", "ab"[seat]),
             tuple(said for said, _ in spoken),
             tuple(YES if answer == 3 else answer for _, answer in spoken),
@@ -194,7 +194,7 @@ def test_group_means_are_those_of_the_space_that_is_fitted_beside_the_traffic(tm
         for seat, spoken, outcome in games
     ]
     for names in (np.arange(4), np.array([0, 0, 1, 1])):
-        beside = Turns(trajectories, 0.9).group_means(names)
+        beside = TurnsByDepth(trajectories, 0.9).group_means(names)
         np.testing.assert_allclose(np.sort(turns.group_means(names)), np.sort(beside), atol=1e-12)
 
 

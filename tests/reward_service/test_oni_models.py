@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reward_service.shapers.oni import Oni
-from reward_service.shapers.oni.labels import Comparisons, Labels
+from reward_service.shapers.oni.labels import Comparisons, KeptAnswers
 from reward_service.shapers.oni.models import Answers, Running, Scorer
 from reward_service.shapers.oni.settings import DistilSettings
 from reward_service.shapers.oni.shaper import OniShaper
@@ -104,6 +104,6 @@ def test_each_caption_is_compared_with_a_few_others_once():
     for number in range(100):
         one.questions(f"later {number}")
     assert len(one.partners) == 50 and "caption 3" not in one.partners
-    labels = Labels(3)
+    labels = KeptAnswers(3)
     labels.add(((str(number),), 1.0) for number in range(5))
     assert list(labels.answers) == [("2",), ("3",), ("4",)] and labels.of("1") == 0.0

@@ -65,7 +65,7 @@ def test_only_the_latest_batches_count():
     np.testing.assert_array_equal(fit.predict(new), fresh.predict(new))
 
 
-def test_where_features_tell_nothing_the_mean_is_foreseen():
+def test_where_features_tell_nothing_the_mean_is_expected():
     chance, fit = np.random.default_rng(3), PastRidge(4)
     for _ in range(8):
         fit.learn(chance.normal(size=(80, 40)), chance.normal(size=80) + 1.0)
@@ -158,9 +158,9 @@ def agreement(settings: Regressed, batches: int = 8) -> float:
 
 def test_what_was_meant_tells_more_than_what_came_of_it():
     plain = Regressed(own=1.0, components=8, trace=1.0)
-    alone, mixed, foreseen = (agreement(plain.model_copy(update={"own": own})) for own in (1.0, 0.5, 0.0))
-    assert alone < mixed < foreseen
-    assert foreseen > alone + 0.2
+    alone, mixed, expected = (agreement(plain.model_copy(update={"own": own})) for own in (1.0, 0.5, 0.0))
+    assert alone < mixed < expected
+    assert expected > alone + 0.2
 
 
 def test_no_turn_is_valued_by_what_its_own_batch_came_to():
@@ -213,11 +213,11 @@ def test_beside_a_critic_of_the_learner_the_mixture_is_the_same():
         episodes, _ = batch(number)
         shaped = [shaper.shape(episodes) for shaper in (mixed, alone, beside)]
         for episode, whole, own, paid in zip(episodes, *shaped, strict=True):
-            assert paid.kind == "reward" and whole.kind == "advantage" and whole.foreseen is None
+            assert paid.kind == "reward" and whole.kind == "advantage" and whole.expected_advantages is None
             assert paid.rewards.tolist() == [0.0] * 3 + [np.float32(episode.outcome["parrot0"])]
             if number:
-                np.testing.assert_allclose(0.4 * (own.rewards + paid.foreseen), whole.rewards, atol=1e-5)
+                np.testing.assert_allclose(0.4 * (own.rewards + paid.expected_advantages), whole.rewards, atol=1e-5)
             else:
-                assert not paid.foreseen.any()  # nothing is foreseen without a past
+                assert not paid.expected_advantages.any()  # nothing is expected without a past
     with pytest.raises(ValueError, match="own=0 leaves nothing of the advantages that gives=outcome"):
         Regressed(own=0.0, gives="outcome")

@@ -14,9 +14,10 @@ from reward_service.intentions.settings import IntentionSettings
 from reward_service.models.examples import by_game, by_turn
 from reward_service.models.language_model import Tokens
 from reward_service.models.memory import Memory, Texts
-from reward_service.models.reader import Reader, Transformer, one_by_one, together
+from reward_service.models.reader import TransformerReader, one_by_one, together
 from reward_service.models.settings import REWARD_MODELS
 from reward_service.models.training import TimeLimit, train, values_of
+from reward_service.models.transformer import Transformer
 from reward_service.service.storage import read_state, write_state
 from reward_service.shapers.aria_rm import AriaRm, AriaRmShaper
 from reward_service.shapers.spa import Spa, SpaShaper
@@ -97,7 +98,7 @@ def test_no_text_makes_a_special_token(tiny_model):
 @pytest.mark.parametrize("reads", ["turn", "game"])
 def test_a_turn_is_valued_by_what_came_before_it_and_padding_counts_for_nothing(tiny_model, reads):
     """One game read alone, beside others, and with another end."""
-    reader = Reader(options(tiny_model), reads, seed=3)
+    reader = TransformerReader(options(tiny_model), reads, seed=3)
     if reader.head:
         torch.nn.init.ones_(reader.head[2].weight)  # at its beginning it says 0 of everything
 
@@ -118,7 +119,7 @@ def test_a_turn_is_valued_by_what_came_before_it_and_padding_counts_for_nothing(
 
 
 def test_one_logit_is_what_transformers_itself_says(tiny_model):
-    reader = Reader(options(tiny_model), "turn", seed=3)
+    reader = TransformerReader(options(tiny_model), "turn", seed=3)
     texts = texts_of([questions(7)])
     read = reader.read(texts)
     theirs = AutoModelForSequenceClassification.from_pretrained(tiny_model, num_labels=1)
@@ -139,7 +140,7 @@ def test_how_much_is_read_at_once_changes_nothing(tiny_model, reads):
     gradients, steps = [], []
     for tokens in (1, 120, 10**6):
         course = options(tiny_model, tokens_at_once=tokens, batch=len(examples), steps=1)
-        reader = Reader(course, reads, seed=3)
+        reader = TransformerReader(course, reads, seed=3)
         if reader.head:
             torch.nn.init.ones_(reader.head[2].weight)  # or no gradient would get past it
         read = reader.read(texts)

@@ -60,13 +60,13 @@ def test_the_values_are_those_of_the_shaper():
 
 
 def test_what_is_told_beside_the_values_comes_through_json_and_the_journal():
-    """Of a shaper that leaves advantages to its caller: the states that turns were said in, and what was foreseen."""
+    """Of a shaper that leaves advantages to its caller: the states that turns were said in, and what was expected."""
     stream, few = RewardStream(aria(gives="outcome")), [episode(number) for number in range(60, 63)]
     answer(stream, *(episode(number) for number in range(60)))
     values = answer(stream, *few)
     stream.close()
     assert len({int(number) for each in values for number in each.anchors}) > 1
-    values[1].foreseen = np.array([0.25, -0.5, 1.0], np.float32)
+    values[1].expected_advantages = np.array([0.25, -0.5, 1.0], np.float32)
     again = answered(kept(request_of("one", few, []), values)).future.result(0)
     told = [episode_values(each) for each in json.loads(answer_of(few, values).model_dump_json())["rewards"]]
     for mine, journalled, each in zip(values, again, told, strict=True):
@@ -74,8 +74,10 @@ def test_what_is_told_beside_the_values_comes_through_json_and_the_journal():
         assert (seat.version, seat.kind) == (mine.version, "reward")
         for other in (journalled, seat):
             assert np.array_equal(other.anchors, mine.anchors)
-            assert (other.foreseen is None) == (mine.foreseen is None)
-            assert mine.foreseen is None or np.array_equal(other.foreseen, mine.foreseen)
+            assert (other.expected_advantages is None) == (mine.expected_advantages is None)
+            assert mine.expected_advantages is None or np.array_equal(
+                other.expected_advantages, mine.expected_advantages
+            )
         assert np.array_equal(seat.values, mine.rewards) and np.array_equal(journalled.rewards, mine.rewards)
 
 

@@ -60,7 +60,7 @@ MODELS = (
     Metric(
         "reward/{spa,reward_model}/held_out_explained",
         "share",
-        "Share of the target's variance that is foreseen; below 0 it is worse than the mean.",
+        "Share of the target's variance that is predicted; below 0 it is worse than the mean.",
         HIGHER,
     ),
     Metric("reward/{spa,reward_model}/training_seconds", "s", "The last training; nobody waits for it.", LOWER),

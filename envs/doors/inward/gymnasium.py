@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from envs.doors.inward.imported import ImportedGame, library, returns_of, settings_of, share_of
-from envs.doors.inward.players import Curious, Random, Reader
+from envs.doors.inward.players import Curious, Random, TextReader
 from envs.doors.inward.practice import best_actions
 from envs.game import Player, Step, Trial
 
@@ -203,7 +203,7 @@ def _practised(options: str) -> dict[str, str]:
     return best_actions(game) if game.action_names else {}
 
 
-class Practised(Reader):
+class Practised(TextReader):
     """Does what was best in practice, anything where it never was. Wins 73 % of the slippery
     frozen lakes of Gymnasium."""
 

@@ -21,7 +21,7 @@ NUMBER = re.compile(r"(?<![\w.\[])\d{1,3}(?![\w.\]])")
 SPEAKERS = re.compile(r"\[(?:game|player\b.*)\]", re.IGNORECASE)  # who speaks, not what can be said
 
 
-class Reader:
+class TextReader:
     """Reads; `choose` is each player's own."""
 
     def __init__(self, **options):
@@ -49,7 +49,7 @@ class Reader:
         raise NotImplementedError
 
 
-class Random(Reader):
+class Random(TextReader):
     """Any of the things it could say: wins 1 % of slippery frozen lakes, finds 2 % of the coins
     of level 10, and is worth 0.66 at noughts and crosses if it begins and the other is its like."""
 
@@ -57,7 +57,7 @@ class Random(Reader):
         return self.anything(listed or speech)
 
 
-class Curious(Reader):
+class Curious(TextReader):
     """What it has done least after this very observation, ties broken at random: it does not
     walk in circles. Of free speech it takes only what the last line with brackets offers,
     where games list the moves: from 22 to 50 % in the iterated prisoner's dilemma against random

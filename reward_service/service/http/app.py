@@ -53,7 +53,7 @@ class SeatValues(Plain):
     version: int = Field(description="of the state that made them")
     kind: str = Field(description="advantage, or reward: advantages are yours to make")
     anchors: list[int] | None = Field(None, description="turns of one answer in the same state share a number")
-    foreseen: list[float] | None = Field(None, description="goes on top of the advantages that are made of rewards")
+    expected_advantages: list[float] | None = Field(None, description="go on top of those that are made of rewards")
 
 
 class EpisodeValues(Plain):
@@ -222,7 +222,7 @@ def answer_of(episodes: Sequence[Episode], values: Sequence[ShapedRewards]) -> R
                     version=each.version,
                     kind=each.kind,
                     anchors=listed(each.anchors),
-                    foreseen=listed(each.foreseen),
+                    expected_advantages=listed(each.expected_advantages),
                 )
         ticket = episode.ticket
         found.append(

@@ -30,12 +30,12 @@ from reward_service.shaper import ShapedRewards
 USER, ASSISTANT = "user", "assistant"
 PLAYERS = ((ASSISTANT, "policy"), (USER, "data"))
 SILENCE = "(says nothing)"  # a policy may end its turn at once, and that has its worth, too
-REGISTERED = "reward_service.service.http.dialogue:Dialogue"
+REGISTERED = "reward_service.service.http.dialogue:DialogueGame"
 
 Message = tuple[str, str]  # role, what was said
 
 
-class Dialogue:
+class DialogueGame:
     """All there is to know of such a game."""
 
     observations = "text"

@@ -18,7 +18,7 @@ from typing import Any
 from reward_service.shapers.oni.queue import Question
 
 
-class Labels:
+class KeptAnswers:
     def __init__(self, kept: int):
         self.kept = kept
         self.answers: OrderedDict[Question, float] = OrderedDict()

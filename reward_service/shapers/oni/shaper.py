@@ -40,17 +40,17 @@ import numpy as np
 from envs.episode import Episode
 from envs.settings import GameSettings
 from reward_service.shaper import ShapedRewards
-from reward_service.shapers.game import Game
+from reward_service.shapers.game import GameReward
 from reward_service.shapers.oni.annotator import Annotator, Failed, Verdict, make_annotator
 from reward_service.shapers.oni.captions import captions_of, repetitions
 from reward_service.shapers.oni.features import Embed, Features
-from reward_service.shapers.oni.labels import Comparisons, Helpfulness, Labels
+from reward_service.shapers.oni.labels import Comparisons, Helpfulness, KeptAnswers
 from reward_service.shapers.oni.models import Answers, Running, Scorer, logistic
 from reward_service.shapers.oni.queue import Question, Queue
 from reward_service.shapers.oni.settings import OniSettings
 from reward_service.shapers.outcome import Outcome
 
-PAID_BY = {"outcome": Outcome, "game": Game}
+PAID_BY = {"outcome": Outcome, "game": GameReward}
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ class OniShaper:
         self.asking = (
             Comparisons(settings.comparisons, settings.newest) if settings.model == "ranking" else Helpfulness()
         )
-        self.labels = Labels(settings.distil.kept)
+        self.labels = KeptAnswers(settings.distil.kept)
         self.features = Features(self._embed)
         self.scorer: Scorer | None = None  # none: all captions are worth nothing
         self.running = Running(settings.remembered)

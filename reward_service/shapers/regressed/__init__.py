@@ -27,7 +27,8 @@ class Regressed(ShaperSettings):
     gives: Literal["advantage", "outcome"] = Field(
         "advantage",
         description="advantage: by the shaper's own values of situations. outcome: turns are paid the outcome at the "
-        "end, learner.credit makes advantages of that, with its critic if it has one, and what is foreseen goes on top",
+        "end, learner.credit makes advantages of that, with its critic if it has one, and what turns like it gained "
+        "before goes on top",
     )
     gamma: float = Field(0.97, gt=0, le=1, description="discount per turn of a seat")
     trace: float = Field(
@@ -37,8 +38,8 @@ class Regressed(ShaperSettings):
         0.5,
         ge=0,
         le=1,
-        description="weight of what happened in the turn's own game; the rest is what is foreseen for turns that mean "
-        "the same in such a situation. 1: no smoothing",
+        description="weight of what happened in the turn's own game; the rest is what turns gained before that mean the "
+        "same in such a situation. 1: no smoothing",
     )
 
     @model_validator(mode="after")

@@ -42,7 +42,7 @@ class PastRidge:
 
     @property
     def explained(self) -> float:
-        """Share of the variance that was foreseen, on batches no fit had seen."""
+        """Share of the variance that was predicted, on batches no fit had seen."""
         return 1.0 - float(self.errors[self.choice]) / self.spread if self.spread > 0 else 0.0
 
     def learn(self, features: np.ndarray, targets: np.ndarray) -> None:

@@ -45,7 +45,7 @@ class RegressedShaper:
         self._embed, self.observations = embed or self._model, self.settings.observations
         self.axes: Axes | None = None
         self.values = PastRidge(self.settings.batches)
-        self.foreseen = PastRidge(self.settings.batches)
+        self.gains = PastRidge(self.settings.batches)
         self.version = 0  # batches learned from
         self._refused: Counter[str] = Counter()
 
@@ -72,26 +72,26 @@ class RegressedShaper:
         situation, meaning = features(games, self.axes, self._embed)
         both = np.hstack([situation, meaning])
         returns = [turn_returns(each.outcome, len(each.said), self.settings.gamma) for each in games]
-        values, foreseen = self.values.predict(situation), self.foreseen.predict(both)
+        values, found = self.values.predict(situation), self.gains.predict(both)
         own = self._advantages(games, by_turn(returns) if values is None else values)
         self.values.learn(situation, np.concatenate(returns))
-        self.foreseen.learn(both, own)
+        self.gains.learn(both, own)
         self.version += 1
         cuts = np.cumsum([len(each.said) for each in games])[:-1]
-        expected = np.zeros(len(own)) if foreseen is None else foreseen
+        expected = np.zeros(len(own)) if found is None else found
         parts = zip(readings, np.split(own, cuts), np.split(expected, cuts), strict=True)
-        return [self._shaped(number, reading, *part, foreseen is not None) for (number, reading), *part in parts]
+        return [self._shaped(number, reading, *part, found is not None) for (number, reading), *part in parts]
 
     def _shaped(
-        self, number: int, reading: Reading, own: np.ndarray, foreseen: np.ndarray, past: bool
+        self, number: int, reading: Reading, own: np.ndarray, expected: np.ndarray, past: bool
     ) -> ShapedRewards:
-        """`past`: whether anything could be foreseen at all."""
+        """`past`: whether anything could be expected at all."""
         share, version = self.settings.own if past else 1.0, self.version - 1
         if self.settings.gives == "outcome":
             paid = np.append(np.zeros(len(own) - 1, np.float32), np.float32(reading.outcome))
-            extra = ((1 - share) / share * foreseen).astype(np.float32)
-            return ShapedRewards(number, reading.player[1], paid, version, foreseen=extra)
-        worth = (share * own + (1 - share) * foreseen).astype(np.float32)
+            extra = ((1 - share) / share * expected).astype(np.float32)
+            return ShapedRewards(number, reading.player[1], paid, version, expected_advantages=extra)
+        worth = (share * own + (1 - share) * expected).astype(np.float32)
         return ShapedRewards(number, reading.player[1], worth, version, kind="advantage")
 
     def _advantages(self, games: Sequence[Reading], values: np.ndarray) -> np.ndarray:
@@ -117,9 +117,9 @@ class RegressedShaper:
         return {
             "regressed/version": float(self.version),
             "regressed/value_explained": self.values.explained,
-            "regressed/advantage_explained": self.foreseen.explained,
+            "regressed/advantage_explained": self.gains.explained,
             "regressed/value_penalty": float(self.values.penalty),
-            "regressed/advantage_penalty": float(self.foreseen.penalty),
+            "regressed/advantage_penalty": float(self.gains.penalty),
         } | {f"regressed/refused/{reason}": float(count) for reason, count in sorted(self._refused.items())}
 
     def state(self) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class RegressedShaper:
             "version": self.version,
             "axes": axes,
             "values": self.values.state(),
-            "foreseen": self.foreseen.state(),
+            "gains": self.gains.state(),
             "refused": dict(sorted(self._refused.items())),
         }
 
@@ -147,7 +147,7 @@ class RegressedShaper:
             self.axes = Axes(saved["mean"], saved["directions"], tuple(saved["amounts"]), players)
         self.version = state["version"]
         self.values.restore(state["values"])
-        self.foreseen.restore(state["foreseen"])
+        self.gains.restore(state["gains"])
         self._refused = Counter(state["refused"])
 
 
