@@ -102,7 +102,7 @@ def test_advantages_expected_for_some_or_beside_advantages_is_refused():
     episodes, rewards = make_batch(3, seed=5)
     rewards[1].expected_advantages = np.zeros(len(rewards[1].rewards))
     with pytest.raises(
-        ValueError, match="on top of those that credit makes of rewards, for all of a batch or for none"
+        ValueError, match="on top of those that credit makes of rewards, for all of a batch"
     ):
         collect(episodes, rewards)
     for reward in rewards:

@@ -38,8 +38,8 @@ class Regressed(ShaperSettings):
         0.5,
         ge=0,
         le=1,
-        description="weight of what happened in the turn's own game; the rest is what turns gained before that mean the "
-        "same in such a situation. 1: no smoothing",
+        description="weight of what happened in the turn's own game; the rest is what turns gained before that mean "
+        "the same in such a situation. 1: no smoothing",
     )
 
     @model_validator(mode="after")
