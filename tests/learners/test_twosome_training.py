@@ -13,12 +13,12 @@ from learners.batch.decisions import decided
 from learners.batch.packing import pack_to_read, pack_trajectories, plan
 from learners.batch.trajectories import collect
 from learners.credit.method import CREDIT
-from learners.credit.twosome import chosen_logprobs, gradient_weights, listed_logprobs
 from learners.model.load import load_model, pack_logprobs, pack_logprobs_and_entropies
 from learners.settings import LearnerSettings
 from reward_service.shaper import ShapedRewards
 from tests.support.engines import model_of
 from tests.support.learner_batches import VOCABULARY
+from tests.support.listed_actions import chosen_logprobs, gradient_weights, listed_logprobs
 
 CPU = torch.device("cpu")
 

@@ -147,14 +147,13 @@ def test_counts_are_repetition_and_not_only_ballast():
         assert space.weights.tolist() == counts
 
 
-def test_all_levels_are_nested_and_labelled_at_once():
+def test_all_levels_are_nested():
     points, _ = mixture(300, 8)
     space = fit_space(said(points), SpaceSettings(max_k=30))
-    every = space.all_labels(points)
+    every = np.stack([space.labels(points, level) for level in space.levels])
     assert space.levels == tuple(range(2, 31)) and every.shape == (29, 300)
     for coarse, fine in zip(every, every[1:], strict=False):
         assert all(len(set(coarse[fine == each])) == 1 for each in set(fine))
-    assert np.array_equal(every[10], space.labels(points, 12))
 
 
 def test_offers_lie_apart_by_amount_when_amounts_are_weighted():
