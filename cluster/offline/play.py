@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
 from cluster.offline.recording import record_of, tokenizer_name
 from cluster.offline.work import Work
 from cluster.record.run_folder import to_json, write_whole
-from cluster.run.evaluate import HELD_OUT_NUMBERS, measure, play_held_out
+from cluster.run.evaluate import measure, play_held_out
 from cluster.run.ledger import training_seed
 from cluster.run.session import named_failures
 from envs.episode import Ticket
@@ -29,16 +30,11 @@ def collect(work: Work, scratch: Path) -> dict:
     playing, tokenizer = work.resources.playing(policy), _tokenizer(work, policy)
     path, note = scratch / work.file("msgs").name, scratch / "written.json"
     done = _cut_back(path, note)
-    seed = config.seed * 1_000 + work.number
     while done["games"] < config.offline.games:
         numbers = range(done["games"], min(done["games"] + config.offline.at_once, config.offline.games))
-        tickets = [
-            Ticket(work.folder.name, config.game.name, HELD_OUT_NUMBERS + n, training_seed(seed, n), work.players)
-            for n in numbers
-        ]
         work.terminal.played, work.terminal.wanted = numbers[0], config.offline.games
         with named_failures():
-            episodes = playing.play(tickets)
+            episodes = playing.play(tickets_of(work, numbers))
         with open(path, "a", encoding="utf-8") as file:
             for episode in episodes:
                 file.write(json.dumps(record_of(episode, work.game, tokenizer)) + "\n")
@@ -56,6 +52,12 @@ def collect(work: Work, scratch: Path) -> dict:
     return {"games": done["games"], "turns": done["turns"], "win_rate": done["wins"] / done["seats"]} | (
         {"failures": failures} if failures else {}
     )
+
+
+def tickets_of(work: Work, numbers: Iterable[int]) -> list[Ticket]:
+    """Of the iteration's games with these numbers, from 0; their seeds are those of training games."""
+    seed, name = work.config.seed * 1_000 + work.number, work.config.game.name
+    return [Ticket(work.folder.name, name, n, training_seed(seed, n), work.players) for n in numbers]
 
 
 def _cut_back(path: Path, note: Path) -> dict[str, int]:

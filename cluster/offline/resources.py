@@ -17,7 +17,7 @@ from cluster.plan.of_run import plan_run
 from cluster.recipe.config import RunConfig
 from cluster.record.run_folder import RunFolder
 from cluster.run.policy import check_model, model_to_measure
-from cluster.run.session import named_failures, ray_cluster, start_fleet
+from cluster.run.session import named_failures, ray_cluster, start_playing
 
 if TYPE_CHECKING:
     from cluster.run.playing import Playing
@@ -67,20 +67,13 @@ class Resources:
             return self.player[1]
         self.clear()
         self._cluster()
-        from cluster.run.playing import Playing
-
         config = self.config.model_copy(deep=True)
         config.learner.lora.rank = 0  # the policy is whole
         config.model.path = policy
         with named_failures():
             check_model(policy, config)
-        config = plan_run(config, self.machine, "play", policy).config
-        self.terminal.stage("starting rollout workers")
-        games = {config.game.name: config.game}
-        name = f"{self.folder.name}-{Path(policy).parent.name}"
-        fleet = start_fleet(config, policy, None, name, self.running, games)
-        playing = Playing(fleet, config.rollout)  # the model's folder holds the weights that play
-        playing.on_poll = self.terminal.playing
+        games, name = {config.game.name: config.game}, f"{self.folder.name}-{Path(policy).parent.name}"
+        playing = start_playing(config, policy, name, self.running, games, self.machine, self.terminal)
         self.player = policy, playing
         return playing
 

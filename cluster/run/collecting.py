@@ -37,16 +37,12 @@ class Collector:
         self.playing.start(self.ledger.admit(self.until_batch), self._file)
 
     def _file(self, results: list[Finished]) -> None:
-        arrived = []
         for finished in results:
-            ticket = finished.ticket
-            if finished.reason is not None:
-                self.ledger.fail(ticket, finished.reason)
-                continue
-            if self.ledger.is_live(ticket):
-                arrived.append(finished.ref)
-            self.ledger.finish(ticket, finished)
-        if arrived:
+            if finished.reason is None:
+                self.ledger.finish(finished.ticket, finished)
+            else:
+                self.ledger.fail(finished.ticket, finished.reason)
+        if arrived := [finished.ref for finished in results if finished.reason is None]:
             self.deliver(arrived)
 
     def _progress(self) -> Progress:

@@ -167,8 +167,6 @@ def evaluate_trials(config: RunConfig, model: str, folder: RunFolder, trials: di
 @contextmanager
 def _evaluating(config: RunConfig, model: str, folder: RunFolder, games: dict[str, GameSettings]) -> Iterator[Playing]:
     """Workers that play `games` with the weights in the model's folder, and nothing else."""
-    from cluster.run.playing import Playing
-
     with ExitStack() as house:
         house.enter_context(interruptible())
         show = house.enter_context(Show(config, folder))
@@ -176,14 +174,28 @@ def _evaluating(config: RunConfig, model: str, folder: RunFolder, games: dict[st
         with named_failures():
             path = model_to_measure(config, model, folder, show)
             check_model(path, config)
-        config = plan_run(config, machine, "play", path).config
-        show.stage("starting rollout workers")
-        fleet = start_fleet(config, str(path), None, folder.path.name, house, games)
-
-        playing = Playing(fleet, config.rollout)  # the model's folder holds the weights that are measured
-        playing.on_poll = show.playing
+        playing = start_playing(config, str(path), folder.path.name, house, games, machine, show)
         with named_failures():
             yield playing
+
+
+def start_playing(
+    config: RunConfig,
+    model: str,
+    run: str,
+    house: ExitStack,
+    games: dict[str, GameSettings],
+    machine: Machine,
+    show: Show,
+) -> Playing:
+    """Start workers that play with the weights in the model's folder."""
+    from cluster.run.playing import Playing
+
+    config = plan_run(config, machine, "play", model).config
+    show.stage("starting rollout workers")
+    playing = Playing(start_fleet(config, model, None, run, house, games), config.rollout)
+    playing.on_poll = show.playing
+    return playing
 
 
 def start_fleet(

@@ -125,11 +125,10 @@ def _trajectory(episode: Episode, seat: str, shaped: ShapedRewards) -> Trajector
 def recorded(number: int, turns: Sequence[tuple[np.ndarray, np.ndarray]], advantages: Sequence[float]) -> Trajectory:
     """Of one seat's game, whoever played it: of each turn the tokens that are new before the utterance, and the
     utterance's. It is number `number` of the games that are learned from."""
-    sizes = [len(part) for turn in turns for part in turn]
-    part = np.repeat(np.arange(len(sizes)), sizes)
-    mask = part % 2 == 1
-    ids = np.concatenate([part for turn in turns for part in turn]).astype(np.int32)
-    sequence = SeatSequence(ids, mask, logprobs=None, versions=None, turn=part // 2)
+    parts = [part for turn in turns for part in turn]
+    place = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    ids, mask = np.concatenate(parts).astype(np.int32), place % 2 == 1
+    sequence = SeatSequence(ids, mask, logprobs=None, versions=None, turn=place // 2)
     values = _checked(f"recorded game {number}", sequence, advantages, len(turns))
     turn_tokens, closing = np.bincount(sequence.turn[mask], minlength=len(turns)), np.empty(0, np.int32)
     return Trajectory(number, "", number, sequence, values, turn_tokens, "advantage", True, closing)

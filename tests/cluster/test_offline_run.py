@@ -14,10 +14,12 @@ from cluster.commands.offline import checked
 from cluster.errors import RunError
 from cluster.offline import pipeline
 from cluster.offline.examples import Sequences, Speech
+from cluster.offline.play import tickets_of
 from cluster.offline.recording import tokenizer_name
 from cluster.offline.stages import STAGES, settings_of
 from cluster.offline.terminal import Terminal
 from cluster.offline.train import batches
+from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
 from cluster.record.run_folder import RunFolder
 from envs.settings import GameSettings, Settings
@@ -297,6 +299,19 @@ def test_a_run_that_plays_its_own_games_refuses_the_likelihood(tmp_path, capsys,
     assert (
         "likelihood is for recorded games (parley offline)" in told.err and not told.out and not [*tmp_path.iterdir()]
     )
+
+
+def test_collected_games_are_numbered_and_seeded_as_training_games(work):
+    first, second = (tickets_of(work_of(work, number), range(300)) for number in (1, 2))
+    assert [ticket.number for ticket in first] == [ticket.number for ticket in second] == list(range(300))
+    seeds = [ticket.seed for ticket in first + second]
+    assert len({*seeds}) == 600 and max(seeds) < 1_000_000, "held-out games are seeded from 1,000,000 on"
+
+
+def test_every_stage_depends_on_settings_that_there_are():
+    settings = RunConfig().what_is_computed()
+    for section in {section for stage in STAGES for section in stage.sections}:
+        assert any(f"{key}.".startswith(f"{section}.") for key in settings), section
 
 
 # Token ids
