@@ -87,7 +87,7 @@ def test_grpo_trains_on_whole_groups_and_gives_the_same_bytes_twice(ray_cluster,
 @pytest.mark.timeout(300)
 def test_gigpo_trains_on_turns_with_the_same_intentions_before_them(ray_cluster, parrot_model, tmp_path):
     """The reward service labels every turn, the learner compares those of a group with the same labels before."""
-    reward = {"shaper": "aria", "intentions": {"gives": "outcome", "first_fit": 8}}
+    reward = {"shaper": {"kind": "aria", "gives": "outcome", "intentions": {"first_fit": 8}}}
     rows, _ = group_run(parrot_model, tmp_path, "gigpo", reward, gamma=0.95, anchor="labels")
     assert all(row["learner/alone"] == 0 and row["learner/grad_norm"] > 0 for row in rows)
     assert rows[-1]["reward/intentions/version"] >= 1

@@ -21,7 +21,7 @@ def test_a_run_learns_from_intentions_and_resumes_with_its_space(ray_cluster, pa
         batch_episodes=16,
         max_staleness=0,
         rollout={"engine": {"kind": "transformers"}},
-        reward={"shaper": "aria", "intentions": {"first_fit": 40}},
+        reward={"shaper": {"kind": "aria", "intentions": {"first_fit": 40}}},
     )
     summary, folder = run(config)
     assert_whole(summary, folder, updates=3, batch=16)
