@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cluster.recipe.reading import dotted_fields
+from cluster.recipe.fields import dotted_keys
+from cluster.recipe.renamed import RENAMED
 from docs.reference import FOLDER, PAGES
 from docs.words import DOCS, LIMIT, LONGEST_README, counted
 
@@ -35,7 +36,7 @@ def build(settings: Path, folder: Path) -> subprocess.CompletedProcess:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_the_generated_pages_are_what_is_generated(name):
+def test_the_generated_files_are_what_is_generated(name):
     assert (FOLDER / name).read_text(encoding="utf-8") == PAGES[name](), "run: python -m docs.reference"
 
 
@@ -68,7 +69,7 @@ def test_a_link_that_leads_nowhere_breaks_the_build(tmp_path, line):
 
 def test_the_site_shows_the_files_of_the_example(site):
     page = re.sub(r"<[^>]+>", "", (site / "how-to" / "new_game.html").read_text(encoding="utf-8"))
-    for line in ("class HotCold:", "def test_a_game_by_hand():", "name: hot-cold", "--no-build-isolation"):
+    for line in ("class HotCold(Game):", "def test_a_game_by_hand():", "name: hot-cold", "--no-build-isolation"):
         assert line in page
 
 
@@ -97,7 +98,7 @@ def test_pages_that_the_repository_names_exist():
 
 
 def test_settings_that_the_pages_name_exist():
-    known = [f"{key}." for key, _, _ in dotted_fields()]
+    known = [f"{key}." for key in dotted_keys()]
     sections = "|".join({key.partition(".")[0] for key in known if key.count(".") > 1})
     named = {
         (page.name, key)
@@ -105,8 +106,15 @@ def test_settings_that_the_pages_name_exist():
         for key in re.findall(rf"`((?:{sections})\.[a-z_.]+?)\.?(?:=[^`]*)?`", page.read_text(encoding="utf-8"))
     }
     named = {each for each in named if not each[1].endswith((".json", ".jsonl"))}  # files of a run
+    named -= {("changelog.md", old) for old in RENAMED}
     assert [each for each in sorted(named) if not any(key.startswith(f"{each[1]}.") for key in known)] == []
     assert len(named) > 50
+
+
+def test_the_changelog_says_the_new_name_of_every_setting():
+    rows = [line for line in (DOCS / "changelog.md").read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    told = {old: row for row in rows for old in re.findall(r"`([^`]+)`", row.split(" | ")[0])}
+    assert {old: new in told[old].split(" | ")[1] for old, new in RENAMED.items()} == dict.fromkeys(RENAMED, True)
 
 
 def tasks() -> list[tuple[str, list[str]]]:
