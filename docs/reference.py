@@ -32,8 +32,8 @@ Every setting of a recipe, its default and its meaning. In a recipe a dot is one
 line a setting is one word, for instance `rollout.workers=2`. `parley config KEY` prints the same for one section.
 
 Credit methods, losses, reward shapers and reward models come in several kinds, and each kind has settings of its own:
-`learner.credit: poad` stands below as "learner.credit: poad". A kind of your own is named `module:Class`
-([how to](../how-to/new_method.md)).
+the section "learner.credit: poad" has those of one. A section that only some kinds have names them. A kind of your own
+is named `module:Class` ([how to](../how-to/new_method.md)).
 
 [recipe.schema.json](recipe.schema.json) is a JSON schema of recipes. An editor that reads it, such as VS Code with its
 YAML extension, completes and checks a recipe that begins with this line, where PATH leads to the file:

@@ -52,6 +52,7 @@ def test_commands_are_found_wherever_they_stand():
 @pytest.mark.parametrize(("page", "command"), COMMANDS)
 def test_a_command_that_a_page_shows_is_accepted(page, command, monkeypatch):
     monkeypatch.chdir(ROOT)
+    monkeypatch.syspath_prepend(ROOT / "docs" / "examples" / "methods")
     first, *words = shlex.split(re.sub(r"=N\b", "=1", command))
     if first == "make":
         check_make(words, monkeypatch)
@@ -88,7 +89,7 @@ def check_recipe(recipe: str | None, overrides: list[str], of_folder: str | None
         return
     if recipe and "=" in recipe:
         recipe, overrides = None, [recipe, *overrides]
-    if recipe and not recipe.endswith(".yaml"):
+    if not recipe or not recipe.endswith(".yaml"):
         recipe = of_folder  # of a placeholder, or a run's folder
     load_recipe(recipe, [each for each in overrides if each != "key=value"])
 
