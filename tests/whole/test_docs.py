@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import parley
 from cluster.recipe.fields import dotted_keys
 from cluster.recipe.renamed import RENAMED
 from docs.reference import FOLDER, PAGES
@@ -67,10 +68,37 @@ def test_a_link_that_leads_nowhere_breaks_the_build(tmp_path, line):
     assert build(tmp_path / "mkdocs.yml", tmp_path / "site").returncode != 0
 
 
-def test_the_site_shows_the_files_of_the_example(site):
-    page = re.sub(r"<[^>]+>", "", (site / "how-to" / "new_game.html").read_text(encoding="utf-8"))
-    for line in ("class HotCold(Game):", "def test_a_game_by_hand():", "name: hot-cold", "--no-build-isolation"):
-        assert line in page
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("new_game", ("class HotCold(Game):", "def test_a_game_by_hand():", "name: hot-cold", "--no-build-isolation")),
+        ("new_method", ("class Same(CreditMethod):", "class Brief(RewardFunction):", "loss: my_methods:Plain")),
+    ],
+)
+def test_the_site_shows_the_files_of_the_examples(site, name, lines):
+    page = re.sub(r"<[^>]+>", "", (site / "how-to" / f"{name}.html").read_text(encoding="utf-8"))
+    assert [line for line in lines if line not in page] == []
+
+
+def test_an_editor_finds_the_schema_on_the_site_and_it_is_what_the_command_prints(site):
+    shown = [sys.executable, "-m", "cluster", "config", "--schema"]
+    printed = subprocess.run(shown, cwd=ROOT, capture_output=True, text=True, timeout=120).stdout
+    assert (site / "reference" / "recipe.schema.json").read_text(encoding="utf-8") == printed != ""
+
+
+def test_python_that_the_pages_show_is_python_and_uses_what_parley_has():
+    blocks = [
+        (page.name, block)
+        for page in [ROOT / "README.md", *DOCS.rglob("*.md")]
+        if page.parent != FOLDER  # generated: declarations without their bodies
+        for block in re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    ]
+    used = set()
+    for page, block in blocks:
+        compile(block, page, "exec")
+        used |= {(page, name) for name in re.findall(r"\bparley\.(\w+)", block)}
+    assert [each for each in sorted(used) if each[1] not in parley.__all__] == []
+    assert len(blocks) > 4 and len(used) > 3
 
 
 def test_links_of_the_readme_lead_somewhere(site):
