@@ -1,17 +1,27 @@
-"""The generated pages: `python -m docs.reference` writes docs/reference/settings.md and commands.md.
+"""The generated pages: `python -m docs.reference` writes docs/reference.
 
-The settings come from the models that read a recipe, the commands from the argument parsers of
-cluster/commands. tests/whole/test_docs.py compares the pages with what is generated.
+The settings come from the models that read a recipe, the commands from the argument parsers of cluster/commands, the
+metrics from cluster/record/metric_list. docs/python_reference.py reads the Python names. tests/whole/test_docs.py
+compares the files with what is generated.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from cluster.commands.cli import parser
-from cluster.recipe.reading import dotted_fields
+from cluster.recipe.config import RunConfig
+from cluster.recipe.fields import dotted_fields, is_section, kinds_of, recipe_schema
+from cluster.record.metric_list.page import page as metrics_page
+from docs.python_reference import python_page
+from envs.kinds import Kinds
 
 FOLDER = Path(__file__).parent / "reference"
 
@@ -20,6 +30,19 @@ SETTINGS = """\
 
 Every setting of a recipe, its default and its meaning. In a recipe a dot is one level of YAML; on the command
 line a setting is one word, for instance `rollout.workers=2`. `parley config KEY` prints the same for one section.
+
+Credit methods, losses, reward shapers and reward models come in several kinds, and each kind has settings of its own:
+the section "learner.credit: poad" has those of one. A section that only some kinds have names them. A kind of your own
+is named `module:Class` ([how to](../how-to/new_method.md)).
+
+[recipe.schema.json](recipe.schema.json) is a JSON schema of recipes. An editor that reads it, such as VS Code with its
+YAML extension, completes and checks a recipe that begins with this line, where PATH leads to the file:
+
+```yaml
+# yaml-language-server: $schema=PATH/recipe.schema.json
+```
+
+`parley config --schema` prints the same file.
 """
 
 COMMANDS = """\
@@ -33,15 +56,66 @@ Exit codes: 0 done, 1 the run failed, 2 the command or the recipe is wrong, 130 
 """
 
 
+@dataclass(slots=True)
+class Section:
+    """One table of the page: a part of a recipe, or one kind of a part."""
+
+    key: str
+    kind: str = ""
+    summary: str = ""
+    kinds: list[str] = field(default_factory=list)  # that have it, of the part around it
+    rows: list[tuple[str, str, str]] = field(default_factory=list)  # setting, default, meaning
+
+    def text(self, shared: bool) -> str:
+        """`shared`: another section has the same key, so the heading says whose this one is."""
+        of = ", ".join(self.kinds)
+        title = f"{self.key}: {self.kind}" if self.kind else self.key or "run"
+        lines = [f"## {title} ({of})" if shared else f"## {title}", ""]
+        lines += [cell(self.summary), ""] if self.summary else []
+        lines += [f"Only with {of}.", ""] if of and not shared else []
+        rows = [f"| `{name}` | {shown(default)} | {cell(meaning)} |" for name, default, meaning in self.rows]
+        lines += ["| setting | default | meaning |", "|---|---|---|", *rows] if rows else ["It has no settings."]
+        return "\n".join([*lines, ""])
+
+
 def settings_page() -> str:
-    sections: dict[str, list[str]] = {}
-    for key, default, meaning in dotted_fields():
-        section, _, name = key.rpartition(".")
-        rows = sections.setdefault(
-            section, [f"## {section or 'run'}", "", "| setting | default | meaning |", "|---|---|---|"]
-        )
-        rows.append(f"| `{name}` | {shown(default)} | {cell(meaning)} |")
-    return "\n".join([SETTINGS, *("\n".join([*rows, ""]) for rows in sections.values())])
+    sections: dict[tuple[str, type], Section] = {}
+    collect(sections, RunConfig, Section(""))
+    keys = [each.key for each in sections.values() if not each.kind]
+    tables = [each.text(keys.count(each.key) > 1) for each in sections.values() if each.rows or each.kind]
+    return "\n".join([SETTINGS, *tables])
+
+
+def collect(sections: dict[tuple[str, type], Section], model: type[BaseModel], section: Section) -> None:
+    """Adds a section and those inside it. One that several kinds have stands there once."""
+    if known := sections.get((section.key, model)):
+        known.kinds += [each for each in section.kinds if each not in known.kinds]
+        section = known
+    else:
+        section.rows = [each for each in dotted_fields(model) if "." not in each[0]]
+        sections[section.key, model] = section
+    of = [section.kind] if section.kind else section.kinds
+    for name, each in model.model_fields.items():
+        key = f"{section.key}.{name}".removeprefix(".")
+        if kinds := kinds_of(each):
+            part = sections.setdefault((key, type(kinds)), Section(key, kinds=list(of)))
+            part.kinds += [kind for kind in of if kind not in part.kinds]
+            part.rows = part.rows or [kind_row(model, name, kinds)]
+            for kind in kinds.names:
+                found = kinds.find(kind)
+                collect(sections, found, Section(key, kind, first_sentence(found)))
+        elif is_section(each.annotation):
+            collect(sections, each.annotation, Section(key, kinds=list(of)))
+
+
+def kind_row(model: type[BaseModel], name: str, kinds: Kinds) -> tuple[str, str, str]:
+    found = {key: (kinds.tag, default, meaning) for key, default, meaning in dotted_fields(model)}
+    return found[f"{name}.{kinds.tag}"]
+
+
+def first_sentence(kind: type) -> str:
+    """What the file of a kind says first of it."""
+    return (sys.modules[kind.__module__].__doc__ or "").strip().partition("\n\n")[0].partition(". See")[0]
 
 
 def shown(default: str) -> str:
@@ -107,7 +181,17 @@ def metavar(action: argparse.Action) -> str:
     return str(action.metavar or (action.dest.upper() if action.option_strings else action.dest))
 
 
-PAGES = {"settings.md": settings_page, "commands.md": commands_page}
+def schema() -> str:
+    return json.dumps(recipe_schema(), indent=1) + "\n"
+
+
+PAGES = {
+    "settings.md": settings_page,
+    "commands.md": commands_page,
+    "metrics.md": metrics_page,
+    "python.md": python_page,
+    "recipe.schema.json": schema,
+}
 
 
 def main() -> None:

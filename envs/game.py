@@ -262,7 +262,7 @@ class Game(ABC):
 
     @classmethod
     def trials(cls) -> list[Trial]:
-        """How the game is evaluated by `parley evaluate --trials`; by default 200 episodes with its defaults."""
+        """How the game is evaluated by `parley evaluate RUN --trials`; by default 200 episodes with its defaults."""
         return [Trial(cls.name)]
 
 

@@ -13,6 +13,11 @@ is never used again: another is made.
 To leave is to close what this process holds. NCCL's communicator is aborted, which ends the
 kernel that waits. A wait in gloo cannot be ended: it stays behind in its thread, with the
 connections, until its own time limit, `seconds` from its start.
+
+What to know of NCCL: a broadcast with a dead member never ends by itself. `PyNcclCommunicator.destroy` in vLLM
+calls `ncclCommAbort` in a thread that it waits 5 s for; vLLM's binding has no watchdog. torch's process group has one,
+which by default ends the whole process. `ncclCommInitRank` cannot be aborted: the thread that waits in it is left
+behind. vLLM pins NCCL settings in its own processes, so both sides make the communicator in `unpinned_nccl_env`.
 """
 
 from __future__ import annotations

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
+from collections.abc import Iterable
 
 from cluster.commands.command import Command
 from cluster.errors import ConfigError
-from cluster.recipe.fields import dotted_fields, recipe_schema, section
+from cluster.recipe.fields import dotted_fields, dotted_keys, recipe_schema, section
 
 EXAMPLES = """
   parley config                           every setting, of the default kinds
@@ -34,11 +35,16 @@ def run(asked: argparse.Namespace) -> None:
 
 
 def of_section(key: str) -> list[tuple[str, str, str]]:
-    fields = [each for each in dotted_fields() if not key or each[0] == key or each[0].startswith(key + ".")]
+    """Of the default kinds; where these have no such section, of every kind that has it."""
+    fields = _inside(key, dotted_fields()) or _inside(key, dotted_fields(every_kind=True))
     if not fields:
-        close = difflib.get_close_matches(key, [known for known, _, _ in dotted_fields()], n=1)
+        close = difflib.get_close_matches(key, dotted_keys(), n=1)
         raise ConfigError(f"no setting {key!r}{f'; did you mean {close[0]}?' if close else ''}")
     return fields
+
+
+def _inside(key: str, fields: Iterable[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    return list(dict.fromkeys(each for each in fields if not key or f"{each[0]}.".startswith(f"{key}.")))
 
 
 def of_kind(key: str, kind: str) -> list[tuple[str, str, str]]:

@@ -12,6 +12,9 @@ a buffer is written again its reader must be done with it, so the ranks go in st
 They learn it over a side group whose time limit is the sync's. So when one of them fails, all
 stop at the same place, within the time of a sync, and can send again.
 On CPU the buffer is a shared memory segment, and the rest is the same.
+
+For CUDA IPC torch counts one opening for each export, so a rank exports its buffer once in a sync, and an engine opens
+it once and drops it when the update is finished. A sync that fails before it was opened keeps one buffer.
 """
 
 from __future__ import annotations

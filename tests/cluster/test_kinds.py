@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import jsonschema
 import pytest
-import yaml
 
 from cluster.errors import ConfigError
 from cluster.recipe.fields import recipe_schema
@@ -20,72 +20,62 @@ from learners.credit.method import CREDIT
 from learners.loss.loss import LOSS
 from reward_service.shaper import SHAPERS
 
-RECIPES = Path(__file__).parents[2] / "recipes"
-OWN = '''
-import numpy as np
-from learners.credit.steps import rewards_to_go
-from parley import Credit, CreditMethod, Loss, RewardFunction
+ROOT = Path(__file__).parents[2]
+RECIPES = ROOT / "recipes"
+EXAMPLE = ROOT / "docs" / "examples" / "methods"
+UNFINISHED = """
 
-class Same(CreditMethod):
-    """Every token of every game gets its game's return, times a number."""
-    times: float = 1.0
-
-    def credit(self, turns, state):
-        returns = rewards_to_go(turns, self.gamma)
-        return Credit(np.repeat(self.times * returns, turns.tokens).astype(np.float32), returns, dict(state))
-
-class Plain(Loss):
-    def policy_term(self, tokens, scale):
-        loss = -scale * (tokens.kept * tokens.advantages * tokens.logprobs).sum()
-        return loss, tokens.kept.bool() & False
-
-class Brief(RewardFunction):
-    """A turn is worth the less the more is said."""
-    price: float = 0.01
-
-    def rewards(self, episode, seat):
-        return [-self.price * len(turn.utterance) for turn in episode.turns_of(seat)]
 
 class Unfinished(CreditMethod):
     pass
-'''
+"""
 SETTINGS = (
-    "learner.credit={method: 'own_parts:Same', times: 2}",
-    "learner.loss=own_parts:Plain",
-    "reward.shaper={kind: 'own_parts:Brief', price: 0.5}",
+    "learner.credit={method: 'my_methods:Same', times: 2}",
+    "learner.loss=my_methods:Plain",
+    "reward.shaper={kind: 'my_methods:Brief', price: 0.5}",
 )
 
 
 @pytest.fixture
 def project(tmp_path, monkeypatch) -> Path:
-    """A user's folder, with a file of their own in it."""
-    (tmp_path / "own_parts.py").write_text(OWN)
+    """A user's folder, with the example of docs/how-to/new_method.md in it, and a kind that is not finished."""
+    (tmp_path / "my_methods.py").write_text((EXAMPLE / "my_methods.py").read_text() + UNFINISHED)
+    shutil.copy(EXAMPLE / "recipe.yaml", tmp_path)
     monkeypatch.chdir(tmp_path)
     path = list(sys.path)
     yield tmp_path
     sys.path[:] = path
-    sys.modules.pop("own_parts", None)
+    sys.modules.pop("my_methods", None)
 
 
 def test_a_kind_of_the_user_s_own_is_one_line_of_a_recipe(project):
     config = load_recipe(None, [*SETTINGS])
+    parts = config.learner.credit, config.learner.loss, config.reward.shaper
+    shown = load_recipe(project / "recipe.yaml")
+    assert parts == (shown.learner.credit, shown.learner.loss, shown.reward.shaper)
     assert (config.learner.credit.times, config.reward.shaper.price) == (2.0, 0.5)
     assert type(config.learner.loss).__name__ == "Plain"
     (project / "config.yaml").write_text(to_yaml(config))
     assert load_recipe(project / "config.yaml") == config, "a run's folder keeps it"
-    plain = load_recipe(None, ["learner.credit=own_parts:Same"])
-    assert plain.learner.credit.times == 1.0 and CREDIT.name_of(plain.learner.credit) == "own_parts:Same"
+    plain = load_recipe(None, ["learner.credit=my_methods:Same"])
+    assert plain.learner.credit.times == 1.0 and CREDIT.name_of(plain.learner.credit) == "my_methods:Same"
 
 
 @pytest.mark.parametrize(
     ("setting", "line"),
     [
-        ("learner.credit=own_parts:Sane", "learner.credit.method: 'own_parts:Sane' cannot be imported: module 'own_pa"),
+        (
+            "learner.credit=my_methods:Sane",
+            "learner.credit.method: 'my_methods:Sane' cannot be imported: module 'my_met",
+        ),
         ("learner.credit=own_part:Same", "'own_part:Same' cannot be imported: No module named 'own_part'"),
-        ("learner.credit=own_parts:Plain", "'own_parts:Plain' is no credit method: it has to derive from CreditMethod"),
-        ("learner.credit=own_parts:Unfinished", "is no credit method yet: it has to define credit"),
-        ("learner.credit={method: 'own_parts:Same', time: 2}", "learner.credit.time: unknown key; did you mean learn"),
-        ("learner.credit={method: 'own_parts:Same', times: much}", "learner.credit.times: should be a number, not"),
+        (
+            "learner.credit=my_methods:Plain",
+            "'my_methods:Plain' is no credit method: it has to derive from CreditMethod",
+        ),
+        ("learner.credit=my_methods:Unfinished", "is no credit method yet: it has to define credit"),
+        ("learner.credit={method: 'my_methods:Same', time: 2}", "learner.credit.time: unknown key; did you mean learn"),
+        ("learner.credit={method: 'my_methods:Same', times: much}", "learner.credit.times: should be a number, not"),
         ("reward.shaper=brief", "reward.shaper.kind: 'brief' is not one of 'aria', 'aria_rm', 'game', 'oni', 'outco"),
         (
             "reward.shaper=3",
@@ -101,19 +91,8 @@ def test_what_cannot_be_a_kind_is_one_line(project, setting, line):
 
 
 def test_a_run_trains_with_a_credit_method_a_loss_and_a_shaper_from_the_user_s_folder(project, tiny_model):
-    (project / "recipe.yaml").write_text(
-        yaml.safe_dump(
-            {
-                "updates": 2,
-                "batch_episodes": 8,
-                "game": {"name": "parrot"},
-                "model": {"path": str(tiny_model)},
-                "rollout": {"engine": {"kind": "transformers", "max_context": 128}, "max_utterance_tokens": 8},
-                "evaluation": {"episodes": 8},
-            }
-        )
-    )
-    words = [sys.executable, "-m", "cluster", "train", "recipe.yaml", *SETTINGS]
+    words = [sys.executable, "-m", "cluster", "train", "recipe.yaml", f"model.path={tiny_model}", "updates=2"]
+    words += ["batch_episodes=8", "evaluation.episodes=8"]
     done = subprocess.run(words, cwd=project, capture_output=True, text=True, timeout=400, env={**os.environ})
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     (metrics,) = project.glob("runs/*/metrics.jsonl")
@@ -182,6 +161,9 @@ def test_config_shows_the_kinds_and_the_settings_of_one():
     assert "learner.credit.lambda_w = 1.0" in of_poad and "learner.credit.critic.epochs = 4" in of_poad
     assert "baseline" not in of_poad
     assert "learner.credit: 'poa' is not one of" in told("learner.credit", "poa")
+    assert "reward.shaper.intentions.space.method = ward" in told("reward.shaper.intentions"), "not the default kind's"
+    assert told("learner.credit.critic").count("learner.credit.critic.learning_rate = ") == 1, "though six have it"
+    assert "no setting 'learner.credit.critik'" in told("learner.credit.critik")
     assert "learner.sync does not come in several kinds; these do: learner.loss, learner.credit, reward.shaper" in told(
         "learner.sync", "poad"
     )

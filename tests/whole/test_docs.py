@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cluster.recipe.reading import dotted_fields
+import parley
+from cluster.recipe.fields import dotted_keys
+from cluster.recipe.renamed import RENAMED
 from docs.reference import FOLDER, PAGES
 from docs.words import DOCS, LIMIT, LONGEST_README, counted
 
@@ -35,7 +37,7 @@ def build(settings: Path, folder: Path) -> subprocess.CompletedProcess:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_the_generated_pages_are_what_is_generated(name):
+def test_the_generated_files_are_what_is_generated(name):
     assert (FOLDER / name).read_text(encoding="utf-8") == PAGES[name](), "run: python -m docs.reference"
 
 
@@ -66,10 +68,37 @@ def test_a_link_that_leads_nowhere_breaks_the_build(tmp_path, line):
     assert build(tmp_path / "mkdocs.yml", tmp_path / "site").returncode != 0
 
 
-def test_the_site_shows_the_files_of_the_example(site):
-    page = re.sub(r"<[^>]+>", "", (site / "how-to" / "new_game.html").read_text(encoding="utf-8"))
-    for line in ("class HotCold:", "def test_a_game_by_hand():", "name: hot-cold", "--no-build-isolation"):
-        assert line in page
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("new_game", ("class HotCold(Game):", "def test_a_game_by_hand():", "name: hot-cold", "--no-build-isolation")),
+        ("new_method", ("class Same(CreditMethod):", "class Brief(RewardFunction):", "loss: my_methods:Plain")),
+    ],
+)
+def test_the_site_shows_the_files_of_the_examples(site, name, lines):
+    page = re.sub(r"<[^>]+>", "", (site / "how-to" / f"{name}.html").read_text(encoding="utf-8"))
+    assert [line for line in lines if line not in page] == []
+
+
+def test_an_editor_finds_the_schema_on_the_site_and_it_is_what_the_command_prints(site):
+    shown = [sys.executable, "-m", "cluster", "config", "--schema"]
+    printed = subprocess.run(shown, cwd=ROOT, capture_output=True, text=True, timeout=120).stdout
+    assert (site / "reference" / "recipe.schema.json").read_text(encoding="utf-8") == printed != ""
+
+
+def test_python_that_the_pages_show_is_python_and_uses_what_parley_has():
+    blocks = [
+        (page.name, block)
+        for page in [ROOT / "README.md", *DOCS.rglob("*.md")]
+        if page.parent != FOLDER  # generated: declarations without their bodies
+        for block in re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    ]
+    used = set()
+    for page, block in blocks:
+        compile(block, page, "exec")
+        used |= {(page, name) for name in re.findall(r"\bparley\.(\w+)", block)}
+    assert [each for each in sorted(used) if each[1] not in parley.__all__] == []
+    assert len(blocks) > 4 and len(used) > 3
 
 
 def test_links_of_the_readme_lead_somewhere(site):
@@ -97,7 +126,7 @@ def test_pages_that_the_repository_names_exist():
 
 
 def test_settings_that_the_pages_name_exist():
-    known = [f"{key}." for key, _, _ in dotted_fields()]
+    known = [f"{key}." for key in dotted_keys()]
     sections = "|".join({key.partition(".")[0] for key in known if key.count(".") > 1})
     named = {
         (page.name, key)
@@ -105,8 +134,15 @@ def test_settings_that_the_pages_name_exist():
         for key in re.findall(rf"`((?:{sections})\.[a-z_.]+?)\.?(?:=[^`]*)?`", page.read_text(encoding="utf-8"))
     }
     named = {each for each in named if not each[1].endswith((".json", ".jsonl"))}  # files of a run
+    named -= {("changelog.md", old) for old in RENAMED}
     assert [each for each in sorted(named) if not any(key.startswith(f"{each[1]}.") for key in known)] == []
     assert len(named) > 50
+
+
+def test_the_changelog_says_the_new_name_of_every_setting():
+    rows = [line for line in (DOCS / "changelog.md").read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    told = {old: row for row in rows for old in re.findall(r"`([^`]+)`", row.split(" | ")[0])}
+    assert {old: new in told[old].split(" | ")[1] for old, new in RENAMED.items()} == dict.fromkeys(RENAMED, True)
 
 
 def tasks() -> list[tuple[str, list[str]]]:

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from cluster.commands import cli
-from cluster.recipe.reading import dotted_fields, load_recipe
+from cluster.commands.config import of_kind, of_section
+from cluster.recipe.reading import load_recipe
 from envs.registry import game_names, make_game
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +33,8 @@ def shown(text: str) -> set[str]:
     lines += [line for line in prose.splitlines() if line.startswith("    ")]
     spans = [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", prose)]
     found = (
-        COMMAND.fullmatch(re.split(r" {2,}|\t| # | && ", line.strip().removeprefix("$ "))[0]) for line in lines + spans
+        COMMAND.fullmatch(re.split(r" {2,}|\t| # | && | > ", line.strip().removeprefix("$ "))[0])
+        for line in lines + spans
     )
     return {match[1] for match in found if match and not re.search(r" \[|ACTION|\.\.\.", match[1])}
 
@@ -50,6 +52,7 @@ def test_commands_are_found_wherever_they_stand():
 @pytest.mark.parametrize(("page", "command"), COMMANDS)
 def test_a_command_that_a_page_shows_is_accepted(page, command, monkeypatch):
     monkeypatch.chdir(ROOT)
+    monkeypatch.syspath_prepend(ROOT / "docs" / "examples" / "methods")
     first, *words = shlex.split(re.sub(r"=N\b", "=1", command))
     if first == "make":
         check_make(words, monkeypatch)
@@ -69,24 +72,25 @@ def check_parley(words: list[str]) -> None:
         return  # a name alone, and not a whole command
     asked, name = vars(cli.parse(words)), words[0]
     if name == "config":
-        keys = [f"{key}." for key, _, _ in dotted_fields()]
-        assert is_placeholder(asked["key"]) or any(key.startswith(f"{asked['key']}.") for key in keys)
+        key, kind = asked["key"], asked["kind"]
+        assert is_placeholder(key) or (of_kind(key, kind) if kind else of_section(key))
     elif name == "games":
         assert is_placeholder(asked["game"]) or asked["game"] in game_names()
     elif name == "play":
         assert is_placeholder(asked["game"]) or make_game(asked["game"], numbers(asked["overrides"]))
     elif name != "report":
-        check_recipe(asked.get("recipe", asked.get("target")), asked["overrides"])
+        of_folder = "recipes/offline/tiny_bargaining.yaml" if name == "offline" else None
+        check_recipe(asked.get("recipe", asked.get("target")), asked["overrides"], of_folder)
         assert not str(asked.get("input")).startswith("docs/") or Path(asked["input"]).is_file()
 
 
-def check_recipe(recipe: str | None, overrides: list[str]) -> None:
+def check_recipe(recipe: str | None, overrides: list[str], of_folder: str | None = None) -> None:
     if recipe in OF_A_PAGE:
         return
     if recipe and "=" in recipe:
         recipe, overrides = None, [recipe, *overrides]
-    if recipe and not recipe.endswith(".yaml"):
-        recipe = None  # a placeholder, or a run's folder
+    if not recipe or not recipe.endswith(".yaml"):
+        recipe = of_folder  # of a placeholder, or a run's folder
     load_recipe(recipe, [each for each in overrides if each != "key=value"])
 
 
