@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from envs.game import Game, Player, Step, Trial
     from learners.credit.method import CreditMethod
     from learners.credit.turns import Credit, Turns
-    from learners.loss.loss import Loss
+    from learners.loss.loss import Loss, SamplerLoss
     from reward_service.shaper import RewardFunction, ShaperSettings
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "Player",
     "RewardFunction",
     "Run",
+    "SamplerLoss",
     "ShaperSettings",
     "Step",
     "Trial",
@@ -62,6 +63,7 @@ _WHERE = {
     "Player": "envs.game",
     "RewardFunction": "reward_service.shaper",
     "Run": "cluster.record.run",
+    "SamplerLoss": "learners.loss.loss",
     "ShaperSettings": "reward_service.shaper",
     "Step": "envs.game",
     "Trial": "envs.game",

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from cluster.commands.command import Command
 from cluster.errors import ConfigError
-from cluster.recipe.fields import dotted_fields, dotted_keys, recipe_schema, section
+from cluster.recipe.fields import dotted_fields, dotted_keys, parts_of_kinds, recipe_schema
 
 EXAMPLES = """
   parley config                           every setting, of the default kinds
@@ -48,23 +48,13 @@ def _inside(key: str, fields: Iterable[tuple[str, str, str]]) -> list[tuple[str,
 
 
 def of_kind(key: str, kind: str) -> list[tuple[str, str, str]]:
-    _, kinds, _ = section({}, key.split("."))
-    if kinds is None:
-        parts = [name.removesuffix(f".{tag}") for name, tag in _parts()]
+    parts = parts_of_kinds()
+    if key not in parts:
         raise ConfigError(f"{key} does not come in several kinds; these do: {', '.join(parts)}")
     try:
-        return list(dotted_fields(kinds.find(kind), f"{key}."))
+        return list(dotted_fields(parts[key].find(kind), f"{key}."))
     except ValueError as error:
         raise ConfigError(f"{key}: {error}") from error
-
-
-def _parts() -> list[tuple[str, str]]:
-    found = []
-    for name, _, _ in dotted_fields():
-        before, _, tag = name.rpartition(".")
-        if before and (kinds := section({}, before.split("."))[1]) is not None and kinds.tag == tag:
-            found.append((name, tag))
-    return found
 
 
 COMMAND = Command("config", "list every setting with its default and meaning", run, arguments, EXAMPLES)

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from actors.settings import RolloutSettings
 from cluster.recipe.offline import OfflineSettings
-from envs.settings import GameSettings, Settings
+from envs.settings import GameSettings, Resource, Settings
 from learners.credit.method import CREDIT
 from learners.settings import EmbeddedSettings, LearnerSettings
 from reward_service.settings import RewardSettings
@@ -20,7 +20,7 @@ from reward_service.shaper import SHAPERS
 class ModelSettings(Settings):
     path: str = Field("embedded", description="'embedded', a Hugging Face name, or a local folder")
     revision: str | None = Field(None, description="revision of a Hugging Face model")
-    download_seconds: float = Field(
+    download_seconds: Resource[float] = Field(
         7200.0,
         gt=0,
         description="time limit for every node to fetch a model of the Hugging Face hub, before all others",

@@ -33,6 +33,20 @@ def dotted_fields(
             yield key, _default(field), field.description or ""
 
 
+def parts_of_kinds(model: type[BaseModel] = RunConfig, prefix: str = "") -> dict[str, Kinds]:
+    """The parts that come in several kinds, those of other kinds included, by dotted key."""
+    found: dict[str, Kinds] = {}
+    for name, field in model.model_fields.items():
+        key, kinds = f"{prefix}{name}", kinds_of(field)
+        if kinds is not None:
+            found[key] = kinds
+            for kind in kinds.names:
+                found |= parts_of_kinds(kinds.find(kind), f"{key}.")
+        elif is_section(field.annotation):
+            found |= parts_of_kinds(field.annotation, f"{key}.")
+    return found
+
+
 def dotted_keys() -> list[str]:
     """Of every setting of every kind."""
     return list(dict.fromkeys(key for key, _, _ in dotted_fields(every_kind=True)))

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
-from envs.settings import Settings
+from envs.settings import Resource, Settings
 from envs.text.embedding import CACHED_TEXTS, EmbeddingEndpointSettings
 
 
@@ -26,7 +26,9 @@ class SpaceSettings(Settings):
     )
     rounds: int = Field(10, ge=1, description="most passes over all utterances to place the prototypes")
     min_cluster: int = Field(10, ge=2, description="hdbscan: fewest distinct utterances in a cluster")
-    density_seconds: float = Field(300.0, gt=0, description="hdbscan: time limit of the process that it runs in")
+    density_seconds: Resource[float] = Field(
+        300.0, gt=0, description="hdbscan: time limit of the process that it runs in"
+    )
     granularity: Literal["split", "silhouette", "fixed"] = Field(
         "split",
         description="how k is chosen; split: the first k after which splitting changes no reward; "
