@@ -164,6 +164,7 @@ def test_config_shows_the_kinds_and_the_settings_of_one():
     assert "reward.shaper.intentions.space.method = ward" in told("reward.shaper.intentions"), "not the default kind's"
     assert told("learner.credit.critic").count("learner.credit.critic.learning_rate = ") == 1, "though six have it"
     assert "no setting 'learner.credit.critik'" in told("learner.credit.critik")
+    assert "reward.shaper.model.tokens_at_once = 8192" in told("reward.shaper.model", "transformer")
     assert "learner.sync does not come in several kinds; these do: learner.loss, learner.credit, reward.shaper" in told(
         "learner.sync", "poad"
     )
