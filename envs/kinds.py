@@ -94,14 +94,8 @@ class Kinds:
         return own[-1] if own else None
 
     def _of_the_user(self, name: str) -> type[Settings]:
-        module, _, attribute = name.partition(":")
-        if getcwd() not in sys.path:  # at the end: a folder of the user's hides nothing
-            sys.path.append(getcwd())
-        try:
-            found = getattr(import_module(module), attribute)
-        except (ImportError, AttributeError, ValueError) as error:
-            raise ValueError(f"{name!r} cannot be imported: {error}") from error
-        if not (isinstance(found, type) and issubclass(found, self.base)):
+        found = class_at(name)
+        if not issubclass(found, self.base):
             raise ValueError(f"{name!r} is no {self.part}: it has to derive from {self.base.__name__}")
         if missing := getattr(found, "__abstractmethods__", ()):
             raise ValueError(f"{name!r} is no {self.part} yet: it has to define {', '.join(sorted(missing))}")
@@ -122,3 +116,17 @@ class Kinds:
             choices.append({**schema, "properties": properties, "required": []})  # a layer may leave the name to others
         tagged = {"type": "object", "properties": {self.tag: own}, "required": [self.tag]}
         return {"anyOf": [*choices, tagged]}
+
+
+def class_at(name: str) -> type:
+    """The class at `module:Class`, of the user's own, in the current folder or wherever Python finds it."""
+    module, _, attribute = name.partition(":")
+    if getcwd() not in sys.path:  # at the end: a folder of the user's hides nothing
+        sys.path.append(getcwd())
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"{name!r} cannot be imported: {error}") from error
+    if not isinstance(found, type):
+        raise ValueError(f"{name!r} is no class")
+    return found

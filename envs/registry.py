@@ -1,5 +1,6 @@
 """Names to games. A new game is one file and one line here; a third party registers
-its own under the entry point group `parley.games`, as `name = module:Class`.
+its own under the entry point group `parley.games`, as `name = module:Class`. A recipe may
+name a class as it is, too: `game.name=module:Class`.
 
 A game class takes its options as keyword arguments and has a class method
 `players() -> dict[str, type[Player]]`, its scripted players by name.
@@ -12,6 +13,7 @@ from importlib.metadata import entry_points
 from inspect import signature
 
 from envs.game import Game, Player, Trial, hook
+from envs.kinds import class_at
 
 GAMES = {
     "bargaining": "envs.glee.bargaining:Bargaining",
@@ -40,6 +42,8 @@ def game_names() -> list[str]:
 
 def game_class(name: str) -> type:
     known = GAMES | DOORS
+    if ":" in name:  # in a file of the user's
+        return class_at(name)
     if name in known:
         module, _, attribute = known[name].partition(":")
         return getattr(import_module(module), attribute)

@@ -42,7 +42,10 @@ def _by_dotted_key(values: dict[str, Any]) -> dict[str, Any]:
 
 
 class GameSettings(Settings):
-    name: str = Field("twenty_questions", description="registered name of the game (`parley games` lists them)")
+    name: str = Field(
+        "twenty_questions",
+        description="registered name of the game (`parley games` lists them), or a class of your own as module:Class",
+    )
     options: dict[str, Any] = Field(default_factory=dict, description="keyword arguments of the game class")
     players: dict[str, str] = Field(
         default_factory=dict,

@@ -216,11 +216,14 @@ def _takes(annotation: Any, *kinds: type) -> bool:
 def _check_game(config: RunConfig) -> None:
     """The game exists, takes its options, and its seats can be filled as asked."""
     name, options, players = config.game.name, config.game.options, config.game.players
-    if name not in game_names():
+    if ":" not in name and name not in game_names():
         close = difflib.get_close_matches(name, game_names(), n=1, cutoff=0.6)
         hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(game_names())}"
         raise ConfigError(f"game.name: unknown game {name!r}; {hint}")
-    parameters = signature(game_class(name)).parameters.values()
+    try:
+        parameters = signature(game_class(name)).parameters.values()
+    except ValueError as error:
+        raise ConfigError(f"game.name: {error}") from error
     known = [parameter.name for parameter in parameters]
     for option in options:
         if option not in known and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):

@@ -40,12 +40,14 @@ SETTINGS = (
 def project(tmp_path, monkeypatch) -> Path:
     """A user's folder, with the example of docs/how-to/new_method.md in it, and a kind that is not finished."""
     (tmp_path / "my_methods.py").write_text((EXAMPLE / "my_methods.py").read_text() + UNFINISHED)
-    shutil.copy(EXAMPLE / "recipe.yaml", tmp_path)
+    for file in ("methods/recipe.yaml", "hot_cold/hot_cold.py"):
+        shutil.copy(EXAMPLE.parent / file, tmp_path)
     monkeypatch.chdir(tmp_path)
     path = list(sys.path)
     yield tmp_path
     sys.path[:] = path
-    sys.modules.pop("my_methods", None)
+    for module in ("my_methods", "hot_cold"):
+        sys.modules.pop(module, None)
 
 
 def test_a_kind_of_the_user_s_own_is_one_line_of_a_recipe(project):
@@ -81,6 +83,8 @@ def test_a_kind_of_the_user_s_own_is_one_line_of_a_recipe(project):
             "reward.shaper=3",
             "reward.shaper: should be the name of a reward shaper or a mapping of keys to values, not 3",
         ),
+        ("game.name=hot_cold:Warm", "game.name: 'hot_cold:Warm' cannot be imported: module 'hot_cold' has no"),
+        ("game.name=hot_cold:re", "game.name: 'hot_cold:re' is no class"),
         ("learner.loss.kind=[ppo]", "learner.loss.kind: \"['ppo']\" is not one of"),
     ],
 )
@@ -90,9 +94,9 @@ def test_what_cannot_be_a_kind_is_one_line(project, setting, line):
     assert line in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_a_run_trains_with_a_credit_method_a_loss_and_a_shaper_from_the_user_s_folder(project, tiny_model):
-    words = [sys.executable, "-m", "cluster", "train", "recipe.yaml", f"model.path={tiny_model}", "updates=2"]
-    words += ["batch_episodes=8", "evaluation.episodes=8"]
+def test_a_run_trains_in_a_game_with_a_credit_method_a_loss_and_a_shaper_from_the_user_s_folder(project):
+    words = [sys.executable, "-m", "cluster", "train", "recipe.yaml", "updates=2"]
+    words += ["batch_episodes=8", "evaluation.episodes=8", "game.name=hot_cold:HotCold", "model.embedded.steps=0"]
     done = subprocess.run(words, cwd=project, capture_output=True, text=True, timeout=400, env={**os.environ})
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     (metrics,) = project.glob("runs/*/metrics.jsonl")
