@@ -17,7 +17,7 @@ from cluster.commands.command import Command
 from cluster.errors import ConfigError, RunFolderError
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
-from cluster.record.run_folder import RunFolder, existing, to_json, versions, write_whole
+from cluster.record.run_folder import RunFolder, existing, read_config, to_json, versions, write_whole
 from envs.registry import game_class, make_game
 from learners.credit.method import CREDIT
 from learners.loss.loss import LOSS
@@ -112,7 +112,7 @@ def status(asked: argparse.Namespace) -> None:
 
 def told(path: Path, overrides: Sequence[str], file: str | None = None) -> RunConfig:
     """What a work folder was told, under overrides."""
-    return checked(load_recipe(existing(path) / "config.yaml", [*overrides, *_input(file)]))
+    return checked(read_config(path, [*overrides, *_input(file)]))
 
 
 def _input(file: str | None) -> list[str]:

@@ -26,6 +26,7 @@ from pydantic import BaseModel, ValidationError
 
 from cluster.errors import ConfigError
 from cluster.recipe.config import RunConfig
+from cluster.recipe.earlier import in_todays_shape
 from cluster.recipe.fields import did_you_mean, is_section, kind_of, kinds_of
 from cluster.recipe.plain_yaml import read_yaml
 from cluster.recipe.renamed import renamed
@@ -36,9 +37,12 @@ from envs.registry import game_class, game_names, make_game
 COMMAND_LINE = "command line"
 
 
-def load_recipe(path: str | Path | None, overrides: Sequence[str] = ()) -> RunConfig:
-    """The config of a recipe (of the defaults alone if `path` is None) under `overrides`."""
+def load_recipe(path: str | Path | None, overrides: Sequence[str] = (), written: bool = False) -> RunConfig:
+    """The config of a recipe (of the defaults alone if `path` is None) under `overrides`. `written`: it is one that
+    a run wrote into its folder, perhaps by an earlier version."""
     tree = {} if path is None else read_recipe(Path(path))
+    if written:
+        tree = in_todays_shape(tree)
     sources = {}
     for override in overrides:
         layer = _is_layer(override)

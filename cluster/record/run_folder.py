@@ -157,8 +157,8 @@ def existing(path: str | Path) -> Path:
 
 
 def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """The config a run was started with, under overrides."""
-    return load_recipe(existing(path) / "config.yaml", overrides)
+    """The config a run was started with, under overrides; a run of an earlier version, too."""
+    return load_recipe(existing(path) / "config.yaml", overrides, written=True)
 
 
 def _make_next_free(parent: Path, stem: str) -> Path:

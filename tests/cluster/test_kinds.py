@@ -16,6 +16,7 @@ from cluster.errors import ConfigError
 from cluster.recipe.fields import recipe_schema
 from cluster.recipe.plain_yaml import read_yaml
 from cluster.recipe.reading import load_recipe, to_yaml
+from cluster.record.run_folder import read_config
 from learners.credit.method import CREDIT
 from learners.loss.loss import LOSS
 from reward_service.shaper import SHAPERS
@@ -192,3 +193,20 @@ def test_a_run_has_one_discount_which_its_parts_inherit_unless_they_say_otherwis
     assert config.learner.credit.gamma == 0.99, "another method has the game's discount too"
     (tmp_path / "config.yaml").write_text(to_yaml(config))
     assert load_recipe(tmp_path / "config.yaml") == config
+
+
+# runs of earlier versions
+
+
+@pytest.mark.parametrize(
+    ("data", "recipe", "layers"),
+    [("archer", "games/bargaining.yaml", ["credit/archer.yaml"]), ("aria_rm", "shapers/aria_rm.yaml", [])],
+)
+def test_the_config_of_an_earlier_version_s_run_is_the_same_run_s(tmp_path, data, recipe, layers):
+    shutil.copy(ROOT / "tests" / "data" / f"run_0.1_{data}.yaml", tmp_path / "config.yaml")
+    expected = load_recipe(RECIPES / recipe, [str(RECIPES / layer) for layer in layers])
+    assert read_config(tmp_path).model_dump() == expected.model_dump()
+    with pytest.raises(ConfigError, match="is called learner.credit.critic now|reward.shaper"):
+        load_recipe(tmp_path / "config.yaml")
+    (tmp_path / "config.yaml").write_text(to_yaml(expected))
+    assert read_config(tmp_path) == load_recipe(tmp_path / "config.yaml") == expected, "today's are as they are"

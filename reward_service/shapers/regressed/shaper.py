@@ -147,7 +147,7 @@ class RegressedShaper:
             self.axes = Axes(saved["mean"], saved["directions"], tuple(saved["amounts"]), players)
         self.version = state["version"]
         self.values.restore(state["values"])
-        self.gains.restore(state["gains"])
+        self.gains.restore(state["gains"] if "gains" in state else state["foreseen"])
         self._refused = Counter(state["refused"])
 
 

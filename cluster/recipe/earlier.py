@@ -1,0 +1,55 @@
+"""Configs of run folders that earlier versions wrote: told whole, so that today's shape can be made of them.
+
+Then one section had the settings of every credit method, and so had loss, critic and shapers; what the chosen one
+did not read stood at its default. Only what it reads is kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from envs.kinds import Kinds
+from learners.credit.method import CREDIT
+from learners.loss.loss import LOSS
+from reward_service.models.settings import REWARD_MODELS
+from reward_service.shaper import SHAPERS
+
+RENAMED_FIELDS = {"vtrace_step": "step", "correct_fresh": "correct_on_policy"}
+
+
+def in_todays_shape(tree: dict[str, Any]) -> dict[str, Any]:
+    """As it is, if it has that shape."""
+    learner, reward = dict(tree.get("learner") or {}), dict(tree.get("reward") or {})
+    if "critic" in learner and "credit" in learner and "loss" in learner:
+        critic, cap = learner.pop("critic"), learner.pop("importance_cap", None)
+        learner["credit"] = _kind(CREDIT, learner["credit"], critic=critic)
+        learner["loss"] = _kind(LOSS, learner["loss"], importance_cap=cap)
+    if isinstance(reward.get("shaper"), str) and "intentions" in reward:
+        reward = _reward(reward)
+    return tree | ({"learner": learner} if learner else {}) | ({"reward": reward} if reward else {})
+
+
+def _kind(kinds: Kinds, section: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """What the chosen kind has of a section; a default that was not a number then is left to the kind."""
+    name = section[kinds.tag]
+    fields = kinds.find(name).model_fields
+    said = {RENAMED_FIELDS.get(key, key): value for key, value in section.items()} | more
+    found = {key: value for key, value in said.items() if key in fields and value is not None}
+    if isinstance(critic := found.get("critic"), dict):
+        known = fields["critic"].annotation.model_fields
+        critic = critic | {"tau": section.get("tau")}
+        found["critic"] = {key: value for key, value in critic.items() if key in known and value is not None}
+    return {kinds.tag: name} | found
+
+
+def _reward(reward: dict[str, Any]) -> dict[str, Any]:
+    name, intentions = reward["shaper"], dict(reward.pop("intentions"))
+    own = {each: reward.pop(each, {}) for each in ("aria_rm", "spa", "oni", "regressed")}.get(name, {})
+    said = {"gives": intentions.pop("gives", None), "intentions": intentions} | own
+    if name == "regressed":
+        said = {key: intentions.get(key) for key in ("model", "observations")} | said
+    model = said.get("model")
+    if isinstance(model, dict) and {"kind", "embedding", "transformer"} <= set(model):
+        network = model[model["kind"]]
+        said["model"] = _kind(REWARD_MODELS, {**model, **network})
+    return reward | {"shaper": _kind(SHAPERS, {SHAPERS.tag: name, **said})}
