@@ -62,6 +62,7 @@ def check(tree: dict, source: str, sources: Mapping[str, str] = types.MappingPro
             config = RunConfig.model_validate(tree)
         except ValidationError as error:
             problems = [_explain(problem, tree) for problem in error.errors()]
+            problems.sort(key=lambda problem: renamed(problem[0]) is None)  # these explain the others
     if problems:
         key, message = problems[0]
         where = next((name for other, name in reversed(sources.items()) if _related(key, other)), source)
