@@ -206,7 +206,7 @@ def test_the_config_of_an_earlier_version_s_run_is_the_same_run_s(tmp_path, data
     shutil.copy(ROOT / "tests" / "data" / f"run_0.1_{data}.yaml", tmp_path / "config.yaml")
     expected = load_recipe(RECIPES / recipe, [str(RECIPES / layer) for layer in layers])
     assert read_config(tmp_path).model_dump() == expected.model_dump()
-    with pytest.raises(ConfigError, match="learner.critic: is called learner.credit.critic now"):
+    with pytest.raises(ConfigError, match="is called .* now"):
         load_recipe(tmp_path / "config.yaml")
     (tmp_path / "config.yaml").write_text(to_yaml(expected))
     assert read_config(tmp_path) == load_recipe(tmp_path / "config.yaml") == expected, "today's are as they are"
