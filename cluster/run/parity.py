@@ -33,6 +33,7 @@ LARGEST = 1e-4  # float32: of a single log-prob
 MEAN_SHARE = 0.1  # half precision: of `gap`
 FEW = 64  # tokens; of less than these
 SHARE_OF_FEW = 0.25
+ROUNDING = 1e-5  # float32: two passes over the same weights may differ so far, root mean square
 LEAST_SHARE = 0.5  # of the way; less has to be so many errors away from all of it
 ERRORS = 6.0
 
@@ -99,8 +100,8 @@ def gap_between(ours: Scores, theirs: Scores, old: Scores | None = None) -> Gap:
     if not np.isfinite(apart).all() or not np.isfinite(spread):
         return Gap(np.inf, np.inf, len(trainer))
     largest, mean = float(apart.max()), float(apart.mean() / max(spread, 1e-6))
-    way = np.zeros(0) if old is None else trainer - flat(old)
-    if not way.any():
+    way = np.zeros(1) if old is None else trainer - flat(old)
+    if np.square(way).mean() < ROUNDING**2:  # not a way: nobody can tell old weights from new ones by it
         return Gap(largest, mean, len(trainer))
     gone = engine - flat(old)
     share = float(gone @ way / (way @ way))

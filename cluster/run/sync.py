@@ -63,7 +63,8 @@ class WeightSync:
         self.fleet, self.learners, self.settings = fleet, learners, settings
         self.sequences, self.half = sequences, half
         self.sent: dict[str, int] = {}  # digests of the last sync
-        self.probed: tuple[list[list[int]], Scores] | None = None  # of the last probe: what, and the trainer's scores
+        # of the last probe: what was scored, the trainer's scores, and the digests of its weights
+        self.probed: tuple[list[list[int]], Scores, dict[str, int]] | None = None
         self.few = False  # tokens were in it: they were openings alone
         self.gap = 0.0
 
@@ -80,7 +81,7 @@ class WeightSync:
                 sent = self.learners.send_weights(workers, version)
                 self.compare(sent, version)
                 if due:
-                    self.probe(version)
+                    self.probe(version, sent)
             except Exception as error:
                 self.fleet.replace_lost()
                 if self.fleet.restarts == before:  # nobody died: the transfer itself is at fault
@@ -111,17 +112,17 @@ class WeightSync:
         first = self.probed is None or self.few
         return first or bool(self.fleet.joining()) or (every > 0 and version % every == 0)
 
-    def probe(self, version: int) -> None:
+    def probe(self, version: int, sent: dict[str, int]) -> None:
         """What was scored at the last probe is scored again, beside something new, so that old
-        and new weights can be told apart."""
-        known, old = self.probed or ([], [])
+        and new weights can be told apart, if they are not the same."""
+        known, old, weights = self.probed or ([], [], {})
         fresh = self.sequences()
         expected = self.learners.score(known + fresh)
         worst = 0.0
         for worker, scores in enumerate(self.fleet.score(known + fresh)):
             gaps = [gap_between(expected[len(known) :], scores[len(known) :])]
             if known:
-                gaps.append(gap_between(expected[: len(known)], scores[: len(known)], old))
+                gaps.append(gap_between(expected[: len(known)], scores[: len(known)], None if sent == weights else old))
             for gap in gaps:
                 if fault := gap.fault(self.half, self.settings.tolerance):
                     raise ParityError(
@@ -129,5 +130,5 @@ class WeightSync:
                         f"but {fault}: its engine computes another function of them than the trainer"
                     )
                 worst = max(worst, gap.mean if self.half else gap.largest)
-        self.probed, self.gap = (fresh, expected[len(known) :]), float(np.float64(worst))
+        self.probed, self.gap = (fresh, expected[len(known) :], sent), float(np.float64(worst))
         self.few = sum(map(len, fresh)) < FEW and not self.few  # once more, when there are games

@@ -55,6 +55,10 @@ def test_a_gap_is_never_hidden_by_what_is_not_a_number_and_tells_old_from_new():
     near = [new[0] + 0.05 * rng.normal(size=40)]
     stale = gap_between(new, [near[0] + noise / 3], near)
     assert stale.mean < 0.1 and "of the way from the old log-probs to the new" in stale.fault(True, None)
+    still = [new[0] + np.where(np.arange(40) < 4, 1e-6, 0.0)]
+    assert gap_between(new, still, still).fault(False, None) == "", "weights that stayed are scored a rounding apart"
+    barely = [new[0] + np.where(np.arange(40) < 4, 5e-5, 0.0)]
+    assert "0% of the way" in gap_between(new, barely, barely).fault(False, None)
     assert gap_between(new, [new[0] + 3e-5]).largest == pytest.approx(3e-5)
     assert gap_between(new, [new[0] + 3e-5]).fault(False, None) == ""
     assert "0.0001" in gap_between(new, [new[0] + 3e-4]).fault(False, None)
