@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from cluster.recipe.fields import parts_of_kinds
 from cluster.record.picture import WINDOW, running_mean
 from cluster.record.statistics import mean_interval
 from cluster.report.figures import column, short, thinned
@@ -46,7 +47,11 @@ def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 def _names(each: Sequence[dict[str, Any]]) -> list[str]:
     keys = sorted({key for settings in each for key in settings})
     apart = [key for key in keys if len({json.dumps(settings.get(key)) for settings in each}) > 1]
-    return [", ".join(f"{key}={settings[key]}" for key in apart if key in settings) or "all runs" for settings in each]
+    parts = {f"{part}.{kinds.tag}": part for part, kinds in parts_of_kinds().items()}
+    for tag in [key for key in apart if key in parts]:  # of two kinds the settings cannot be compared
+        apart = [key for key in apart if key == tag or not key.startswith(f"{parts[tag]}.")]
+    shown = [[f"{parts.get(key, key)}={settings[key]}" for key in apart if key in settings] for settings in each]
+    return [", ".join(names) or "all runs" for names in shown]
 
 
 def _group(name: str, runs: Sequence[Run]) -> dict[str, Any]:

@@ -310,7 +310,7 @@ def test_the_layer_of_intentions_is_the_method_that_was_measured():
     contest = intention_credit.CONTEST
     measured_form = contest.trial(contest.games[2], intention_credit.OWN_HALF, 1e-3, 0).config.reward.shaper.intentions
     layer = load_recipe(RECIPES / "bargaining.yaml", [str(RECIPES.parent / "credit" / "intentions.yaml")]).reward
-    assert layer.shaper == "aria" and layer.intentions.aggregate == measured_form.aggregate
+    assert layer.shaper.intentions.aggregate == measured_form.aggregate
 
 
 def test_a_run_that_fails_is_told_and_the_others_go_on(tmp_path):

@@ -107,5 +107,5 @@ def test_a_folder_that_is_damaged_or_still_written_to(tmp_path):
 
 def test_the_face_names_what_it_has():
     assert set(parley.__all__) <= set(dir(parley))
-    with pytest.raises(AttributeError, match="no attribute 'trian'; it has: Episode, Game"):
+    with pytest.raises(AttributeError, match="no attribute 'trian'; it has: Credit, CreditMethod, Episode, Game"):
         _ = parley.trian

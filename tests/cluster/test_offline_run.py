@@ -29,8 +29,9 @@ from tests.support.offline_games import QUESTIONS, ROOT, lone, offline, one_hot,
 
 SMALL = (
     "rollout.engine.kind=transformers", "rollout.cpus_per_worker=0.5", "learner.cpus_per_rank=0.5",
-    "learner.loss.kind=likelihood", "learner.loss_aggregation=turn", "offline.iterations=2", "offline.games=24",
-    "offline.at_once=16", "offline.epochs=2", "offline.batch=24", "offline.evaluate=false", "checkpoint.every=1",
+    "reward.shaper=aria", "learner.loss.kind=likelihood", "learner.loss_aggregation=turn", "offline.iterations=2",
+    "offline.games=24", "offline.at_once=16", "offline.epochs=2", "offline.batch=24", "offline.evaluate=false",
+    "checkpoint.every=1",
 )  # fmt: skip
 
 
@@ -309,7 +310,7 @@ def test_collected_games_are_numbered_and_seeded_as_training_games(work):
 
 
 def test_every_stage_depends_on_settings_that_there_are():
-    settings = RunConfig().what_is_computed()
+    settings = RunConfig(reward={"shaper": "aria"}).what_is_computed()
     for section in {section for stage in STAGES for section in stage.sections}:
         assert any(f"{key}.".startswith(f"{section}.") for key in settings), section
 

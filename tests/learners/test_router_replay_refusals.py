@@ -47,7 +47,7 @@ def test_settings_that_do_not_go_with_it_are_refused(recipe, changes, reason):
 
 
 def test_recorded_games_have_nothing_to_replay():
-    config = load_recipe("recipes/demo.yaml", [MODEL, "learner.loss.kind=likelihood"])
+    config = load_recipe("recipes/demo.yaml", [MODEL, "reward.shaper=aria", "learner.loss.kind=likelihood"])
     checked(config)
     config.learner.router_replay = True
     with pytest.raises(ConfigError, match="learner.router_replay=true .* recorded games have none: set it to false"):
