@@ -317,8 +317,8 @@ def test_an_engine_that_rounds_is_followed_where_it_chose_otherwise(folder_of, t
     found = gaps(str(tmp_path), trajectories)
     otherwise = sum((chosen(model, t.sequence.ids)[:-1] != t.sequence.experts).any() for t in trajectories)
     assert otherwise > 0, "the engine chose as the trainer does, so nothing was tested"
-    # what is left is rounding in half precision, .04 to .07 by the machine's kernels; a token sent elsewhere is .4 to 1.7
-    assert found[True].max() < 0.1 < 0.2 < found[False].max() and found[True].mean() < found[False].mean()
+    # rounding leaves .04 to .07 by the machine's kernels, a token sent elsewhere .14 to 1.7
+    assert found[True].max() < 0.08 < 0.1 < found[False].max() and found[True].mean() < found[False].mean()
 
 
 # the whole learner, and the whole loop
