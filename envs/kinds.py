@@ -38,8 +38,10 @@ class Kinds:
         files = [module.name for module in iter_modules(import_module(self.room).__path__)]
         return sorted(name for name in files if self._in_module(f"{self.room}.{name}") is not None)
 
-    def find(self, name: str) -> type[Settings]:
+    def find(self, name: Any) -> type[Settings]:
         """The kind of that name, or the class at `module:Class`; ValueError says what is wrong."""
+        if not isinstance(name, str):
+            raise ValueError(f"should be the name of a {self.part}, not {name!r}")
         if ":" in name:
             return self._of_the_user(name)
         try:
@@ -72,7 +74,7 @@ class Kinds:
             raise ValueError(f"should be the name of a {self.part} or a mapping of keys to values, not {given!r}")
         name = given.get(self.tag, self.default)
         try:
-            kind = self.find(name if isinstance(name, str) else repr(name))
+            kind = self.find(name)
         except ValueError as error:
             fault = InitErrorDetails(type="value_error", loc=(self.tag,), input=name, ctx={"error": error})
             raise ValidationError.from_exception_data(self.part, [fault]) from error
@@ -125,8 +127,8 @@ def class_at(name: str) -> type:
         sys.path.append(getcwd())
     try:
         found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"{name!r} cannot be imported: {error}") from error
+    except Exception as error:  # of whoever wrote the module
+        raise ValueError(f"{name!r} cannot be imported: {type(error).__name__}: {error}") from error
     if not isinstance(found, type):
         raise ValueError(f"{name!r} is no class")
     return found

@@ -6,7 +6,9 @@ did not read stood at its default. Only what it reads is kept.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
+
+from pydantic.fields import FieldInfo
 
 from envs.kinds import Kinds
 from learners.credit.method import CREDIT
@@ -30,16 +32,21 @@ def in_todays_shape(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def _kind(kinds: Kinds, section: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """What the chosen kind has of a section; a default that was not a number then is left to the kind."""
+    """What the chosen kind has of a section; null is left to the kind where it takes no null any more."""
     name = section[kinds.tag]
     fields = kinds.find(name).model_fields
     said = {RENAMED_FIELDS.get(key, key): value for key, value in section.items()} | more
-    found = {key: value for key, value in said.items() if key in fields and value is not None}
+    found = _taken(said, fields)
     if isinstance(critic := found.get("critic"), dict):
         known = fields["critic"].annotation.model_fields
         critic = critic | {"tau": section.get("tau")}
-        found["critic"] = {key: value for key, value in critic.items() if key in known and value is not None}
+        found["critic"] = _taken(critic, known)
     return {kinds.tag: name} | found
+
+
+def _taken(said: dict[str, Any], fields: dict[str, FieldInfo]) -> dict[str, Any]:
+    nullable = {key for key, field in fields.items() if type(None) in get_args(field.annotation)}
+    return {key: value for key, value in said.items() if key in fields and (value is not None or key in nullable)}
 
 
 def _reward(reward: dict[str, Any]) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def kind_of(kinds: Kinds, given: Any) -> tuple[type[BaseModel] | None, dict]:
     given = {kinds.tag: given} if isinstance(given, str) else given if isinstance(given, dict) else {}
     try:
         return kinds.find(given.get(kinds.tag, kinds.default)), given
-    except (ValueError, AttributeError):
+    except ValueError:
         return None, given
 
 

@@ -43,6 +43,7 @@ def project(tmp_path, monkeypatch) -> Path:
     (tmp_path / "my_methods.py").write_text((EXAMPLE / "my_methods.py").read_text() + UNFINISHED)
     for file in ("methods/recipe.yaml", "hot_cold/hot_cold.py"):
         shutil.copy(EXAMPLE.parent / file, tmp_path)
+    (tmp_path / "broken.py").write_text("def mine(:\n")
     monkeypatch.chdir(tmp_path)
     path = list(sys.path)
     yield tmp_path
@@ -69,9 +70,12 @@ def test_a_kind_of_the_user_s_own_is_one_line_of_a_recipe(project):
     [
         (
             "learner.credit=my_methods:Sane",
-            "learner.credit.method: 'my_methods:Sane' cannot be imported: module 'my_met",
+            "learner.credit.method: 'my_methods:Sane' cannot be imported: AttributeErr",
         ),
-        ("learner.credit=own_part:Same", "'own_part:Same' cannot be imported: No module named 'own_part'"),
+        (
+            "learner.credit=own_part:Same",
+            "'own_part:Same' cannot be imported: ModuleNotFoundError: No mod",
+        ),
         (
             "learner.credit=my_methods:Plain",
             "'my_methods:Plain' is no credit method: it has to derive from CreditMethod",
@@ -84,9 +88,12 @@ def test_a_kind_of_the_user_s_own_is_one_line_of_a_recipe(project):
             "reward.shaper=3",
             "reward.shaper: should be the name of a reward shaper or a mapping of keys to values, not 3",
         ),
-        ("game.name=hot_cold:Warm", "game.name: 'hot_cold:Warm' cannot be imported: module 'hot_cold' has no"),
+        ("game.name=hot_cold:Warm", "game.name: 'hot_cold:Warm' cannot be imported: AttributeError: module 'hot_co"),
+        ("learner.credit.method=3", "learner.credit.method: should be the name of a credit method, not 3"),
+        ("learner.credit.method=null", "learner.credit.method: should be the name of a credit method, not None"),
+        ("reward.shaper=broken:Mine", "reward.shaper.kind: 'broken:Mine' cannot be imported: SyntaxError: "),
         ("game.name=hot_cold:re", "game.name: 'hot_cold:re' is no class"),
-        ("learner.loss.kind=[ppo]", "learner.loss.kind: \"['ppo']\" is not one of"),
+        ("learner.loss.kind=[ppo]", "learner.loss.kind: should be the name of a loss, not ['ppo']"),
     ],
 )
 def test_what_cannot_be_a_kind_is_one_line(project, setting, line):
@@ -210,3 +217,10 @@ def test_the_config_of_an_earlier_version_s_run_is_the_same_run_s(tmp_path, data
         load_recipe(tmp_path / "config.yaml")
     (tmp_path / "config.yaml").write_text(to_yaml(expected))
     assert read_config(tmp_path) == load_recipe(tmp_path / "config.yaml") == expected, "today's are as they are"
+
+
+def test_null_stays_where_a_setting_takes_it(tmp_path):
+    config = tmp_path / "config.yaml"
+    earlier = (ROOT / "tests" / "data" / "run_0.1_aria_rm.yaml").read_text()
+    config.write_text(earlier.replace("        steps: 400", "        steps: null"))
+    assert "steps: 400" in earlier and read_config(tmp_path).reward.shaper.model.steps is None

@@ -25,7 +25,7 @@ from ray.exceptions import RayActorError, RayTaskError
 from starlette.exceptions import HTTPException
 
 from envs.episode import Episode
-from envs.registry import game_names
+from envs.registry import game_class, game_names
 from reward_service.service.errors import CallerError, Refusal
 from reward_service.service.http import openrlhf, prometheus, verl
 from reward_service.service.http.dialogue import register
@@ -114,11 +114,13 @@ class Service:
 
 def known(game: str) -> None:
     """Callers name games, not classes: nothing is imported because they ask for it."""
-    if game not in (names := game_names()):
-        message = f"unknown game {game!r}; known: {', '.join(names)}"
-        raise CallerError(
-            404, "unknown_game", f"{message}; games that are played elsewhere are named by reward.http.games"
-        )
+    try:
+        if ":" in game:
+            raise ValueError(f"unknown game {game!r}; known: {', '.join(game_names())}")
+        game_class(game)
+    except ValueError as error:
+        message = f"{error}; games that are played elsewhere are named by reward.http.games"
+        raise CallerError(404, "unknown_game", message) from None
 
 
 def make_app(shards: Sequence[Any], settings: HttpSettings, key: str | None) -> FastAPI:
