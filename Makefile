@@ -38,7 +38,6 @@ format: $(READY) ## let ruff fix and format what it can
 	@ruff format .
 
 docs: $(READY) ## build the site from docs/ into site/; a warning is an error
-	@python -m docs.reference
 	@NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet
 	@python -m docs.words
 
