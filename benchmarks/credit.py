@@ -14,7 +14,7 @@ transfer  food preparation alone trained, after its variants have been cloned wi
 bonus     POAD, NTPO and turn-level PPO with the paper's entropy bonus
 
 Each method's step size is tuned on seeds that are not reported, on the first task of each game. Records are kept in
-benchmarks/records/credit.jsonl.xz, one line a run.
+benchmarks/records/credit.json.xz.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from benchmarks.lab.trial import Game, Method, Sizes
 from benchmarks.report import quiet
 
 RECORDS = Path(__file__).parent / "records" / "credit.jsonl"
-CURVES = Path(__file__).parents[1] / "docs" / "images" / "credit.svg"
+CURVES = Path(__file__).parents[1] / "docs" / "images" / "credit.webp"
 GROUP = 8
 
 # What the methods with a critic or a ratio have in common; the paper's clip and KL guard, but no entropy bonus:

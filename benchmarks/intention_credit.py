@@ -13,7 +13,7 @@ trace     the regressed values without bootstrapping
 bound     what less noise could give at all: a baseline that plays four times the games for each step
 
 Each method's step size is tuned on seeds that are not reported. Records are kept in
-benchmarks/records/intention_credit.jsonl.xz, one line a run; gradients, once main is complete, beside them.
+benchmarks/records/intention_credit.json.xz; gradients, once main is complete, beside them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from benchmarks.report import quiet
 
 RECORDS = Path(__file__).parent / "records" / "intention_credit.jsonl"
 GRADIENTS = RECORDS.with_name("intention_gradients.jsonl")
-CURVES = Path(__file__).parents[1] / "docs" / "images" / "intention_credit.svg"
+CURVES = Path(__file__).parents[1] / "docs" / "images" / "intention_credit.webp"
 
 DISCOUNT = "learner.credit.gamma=0.97"
 AGGREGATE = "reward.shaper.intentions.aggregate"

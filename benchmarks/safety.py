@@ -12,7 +12,7 @@ Held-out games are played before and after, the same tasks, by sampling. RULE, f
 combination ends below its start if the 95 % interval of (end - start) lies wholly below 0: of the three seeds
 together, or of any one of them. Of runs that change nothing one in forty is below by chance.
 
-Records: benchmarks/records/safety.jsonl.xz, one line a run. One answers for the very settings it was run with; not for
+Records: benchmarks/records/safety.json.xz. One answers for the very settings it was run with; not for
 other defaults.
 """
 

@@ -3,9 +3,9 @@
     python -m benchmarks.undone              everything; goes on where it was stopped
     python -m benchmarks.undone --tables     only what has been recorded
 
-They are the runs in benchmarks/records/credit.jsonl.xz that had the KL guard, which then left out the steps after one
+They are the runs in benchmarks/records/credit.json.xz that had the KL guard, which then left out the steps after one
 that went too far and not that one, that scored .3 or more in three batches in a row, and less than half of that in the
-last three. Each has the same warm start, seed, tasks and settings again. Records: benchmarks/records/undone.jsonl.xz,
+last three. Each has the same warm start, seed, tasks and settings again. Records: benchmarks/records/undone.json.xz,
 one line a run.
 """
 

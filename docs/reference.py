@@ -8,7 +8,6 @@ compares the files with what is generated.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from pydantic import BaseModel
 
 from cluster.commands.cli import parser
 from cluster.recipe.config import RunConfig
-from cluster.recipe.fields import dotted_fields, is_section, kinds_of, recipe_schema
+from cluster.recipe.fields import dotted_fields, is_section, kinds_of
 from cluster.record.metric_list.page import page as metrics_page
 from docs.python_reference import python_page
 from envs.kinds import Kinds
@@ -35,14 +34,13 @@ Credit methods, losses, reward shapers and reward models come in several kinds, 
 the section "learner.credit: poad" has those of one. A section that only some kinds have names them. A kind of your own
 is named `module:Class` ([how to](../how-to/new_method.md)).
 
-[recipe.schema.json](recipe.schema.json) is a JSON schema of recipes. An editor that reads it, such as VS Code with its
-YAML extension, completes and checks a recipe that begins with this line, where PATH leads to the file:
+`parley config --schema` prints a JSON schema of recipes, and [this site has it](recipe.schema.json). An editor that
+reads it, such as VS Code with its YAML extension, completes and checks a recipe that begins with this line, where PATH
+leads to the file:
 
 ```yaml
 # yaml-language-server: $schema=PATH/recipe.schema.json
 ```
-
-`parley config --schema` prints the same file.
 """
 
 COMMANDS = """\
@@ -181,16 +179,11 @@ def metavar(action: argparse.Action) -> str:
     return str(action.metavar or (action.dest.upper() if action.option_strings else action.dest))
 
 
-def schema() -> str:
-    return json.dumps(recipe_schema(), indent=1) + "\n"
-
-
 PAGES = {
     "settings.md": settings_page,
     "commands.md": commands_page,
     "metrics.md": metrics_page,
     "python.md": python_page,
-    "recipe.schema.json": schema,
 }
 
 

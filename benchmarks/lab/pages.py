@@ -205,8 +205,7 @@ def write_curves(contest: Contest, store: Store, seeds: int, shown: Sequence[str
     """Outcome of each batch, mean over seeds with the 95 % interval, a panel for each game."""
     import matplotlib
 
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "parley"  # the same picture is the same file
+    matplotlib.use("agg")
     import matplotlib.pyplot as plot
 
     lines = -(-len(contest.games) // WIDE)
@@ -236,7 +235,7 @@ def write_curves(contest: Contest, store: Store, seeds: int, shown: Sequence[str
         panel.set_ylabel("score, %")
     panels[0, 0].legend(fontsize=7, frameon=False)
     picture.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(picture, metadata={"Date": None})
+    figure.savefig(picture, dpi=100, pil_kwargs={"quality": 75, "method": 6})
     plot.close(figure)
 
 

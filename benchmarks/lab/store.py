@@ -1,10 +1,10 @@
-"""Records of trials as JSON lines, so that a contest can be stopped and gone on with.
+"""Records of trials, so that a contest can be stopped and gone on with.
 
-    NAME.jsonl       while runs are made: lines are only added; one that a kill cut off is run again
-    NAME.jsonl.xz    all of them, written when the runs that were asked for have ended: a fifteenth of the bytes
+    NAME.jsonl      while runs are made, a line each: lines are only added; one that a kill cut off is run again
+    NAME.json.xz    all of them as columns, written when the runs that were asked for have ended
 
 Both are read. A record holds its whole trial, and answers for no other: a trial of other sizes or settings is
-run again. pandas.read_json(path, lines=True) reads a packed file as it is.
+run again. pandas.read_json(path) reads a packed file as it is.
 
 Trials run in processes of their own, a thread each. One that fails is told, and is an error when the others
 are done; a process that dies, or a time limit, ends them all. What was recorded stays.
@@ -41,10 +41,12 @@ class Store:
 
     def __init__(self, path: Path, job: Callable[[Started], Record] = run, tell: Callable[[Record], str] = told):
         self.path, self.job, self.tell = path, job, tell
-        self.packed = path.with_name(f"{path.name}.xz")
+        self.packed = path.with_suffix(".json.xz")
         self.records: dict[str, Record] = {}
         if self.packed.is_file():
-            self._read(lzma.decompress(self.packed.read_bytes()).decode())
+            columns = json.loads(lzma.decompress(self.packed.read_bytes()))
+            for values in zip(*columns.values(), strict=True):
+                self._keep(Record(**dict(zip(columns, values, strict=True))))
         if path.is_file():
             text = path.read_text()
             if text and not text.endswith("\n"):  # or the next record would be lost with the half one
@@ -55,10 +57,12 @@ class Store:
     def _read(self, lines: str) -> None:
         for line in lines.splitlines():
             try:
-                found = Record(**json.loads(line))
+                self._keep(Record(**json.loads(line)))
             except json.JSONDecodeError:
                 continue
-            self.records[_key(found.trial)] = found
+
+    def _keep(self, record: Record) -> None:
+        self.records[_key(record.trial)] = record
 
     def get(self, trial: Started) -> Record | None:
         return self.records.get(_key(asdict(trial)))
@@ -67,14 +71,16 @@ class Store:
         self.records[_key(asdict(trial))] = record
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a") as file:
-            file.write(_line(record))
+            file.write(json.dumps(_row(record), allow_nan=False) + "\n")
             file.flush()
             os.fsync(file.fileno())
 
     def pack(self) -> None:
         """All records into the packed file, which is whole before the lines go."""
-        lines = "".join(map(_line, self.records.values()))
-        write_whole(self.packed, lzma.compress(lines.encode(), preset=9 | lzma.PRESET_EXTREME))
+        rows = [_row(record) for record in self.records.values()]
+        columns = {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
+        text = json.dumps(columns, allow_nan=False, separators=(",", ":"))
+        write_whole(self.packed, lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
         self.path.unlink(missing_ok=True)
 
     def missing(self, trials: Iterable[Started]) -> list[Started]:
@@ -113,8 +119,8 @@ class Store:
             raise RuntimeError(f"{len(failed)} of {len(missing)} runs failed, the first: {failed[0]}")
 
 
-def _line(record: Record) -> str:
-    return json.dumps(_rounded(asdict(record)) | {"trial": record.trial}, allow_nan=False) + "\n"
+def _row(record: Record) -> dict[str, Any]:
+    return _rounded(asdict(record)) | {"trial": record.trial}
 
 
 def _key(trial: dict) -> str:

@@ -174,7 +174,6 @@ def run(trial: Trial) -> Record:
         record.final = None if tuning else trainee.held_out(trial.sizes.held_out)
         if not tuning:
             record.transfer = elsewhere(trial, trainee)
-        record.figures = {name: value for name, value in figures.items() if "second" not in name}
     except (FloatingPointError, Destroyed) as error:  # of a step size it is a result
         record.failure = str(error)
     record.seconds = {stage: spent / max(len(record.outcomes), 1) for stage, spent in trainee.clock.seconds.items()}

@@ -181,8 +181,8 @@ def main(report: str, folder: str) -> None:
             page.show(width=width, dark=dark, height=page.evaluate("document.documentElement.scrollHeight"))
             top, bottom = edges(first)[0], edges(last)[1] + 20
             taken = page.picture(x=0, y=top, width=width, height=bottom - top)
-            picture = Image.open(BytesIO(taken)).convert("RGB").quantize(256, dither=Image.Dither.NONE)
-            picture.save(Path(folder, f"report_{name}.png"), optimize=True)
+            picture = Image.open(BytesIO(taken)).convert("RGB")
+            picture.save(Path(folder, f"report_{name}.webp"), lossless=True, method=6)
 
 
 if __name__ == "__main__":
