@@ -101,6 +101,15 @@ grep -E "$sources" "$lock" | while read -r package; do
 done
 pip_install --no-build-isolation -e . || failed "cannot install parley itself"
 
+# The tests of the report's page look at it in a real browser. Debian has one that root can install without asking
+# anybody; Ubuntu's package of that name is none.
+if [[ $device == cpu && $(id -u) == 0 ]] && grep -qs '^ID=debian' /etc/os-release && ! command -v chromium >/dev/null; then
+    echo "setup: Chromium, for the tests of the report's page (apt-get)"
+    export DEBIAN_FRONTEND=noninteractive
+    timeout 300 bash -c 'apt-get install -y chromium || { apt-get update && apt-get install -y chromium; }' \
+        </dev/null >>"$log" 2>&1 || echo "setup: Chromium could not be installed; the tests of the report's page will not run"
+fi
+
 .venv/bin/python -c 'import vllm' >>"$log" 2>&1 || die "vllm does not import: $(tail -1 "$log") (all of it: $log)"
 echo "$fingerprint" >"$ready"
 echo "setup: ready in $((SECONDS - started)) s"
