@@ -102,8 +102,8 @@ done
 pip_install --no-build-isolation -e . || failed "cannot install parley itself"
 
 # The tests of the report's page look at it in a real browser. Debian has one that root can install without asking
-# anybody; Ubuntu's package of that name is none.
-if [[ $device == cpu && $(id -u) == 0 ]] && grep -qs '^ID=debian' /etc/os-release && ! command -v chromium >/dev/null; then
+# anybody (not with CHROMIUM=no); Ubuntu's package of that name is none.
+if [[ $device == cpu && $(id -u) == 0 && ${CHROMIUM:-} != no ]] && grep -qs '^ID=debian' /etc/os-release && ! command -v chromium >/dev/null; then
     echo "setup: Chromium, for the tests of the report's page (apt-get)"
     export DEBIAN_FRONTEND=noninteractive
     timeout 300 bash -c 'apt-get install -y chromium || { apt-get update && apt-get install -y chromium; }' \
