@@ -82,7 +82,7 @@ METHODS = (
 
 CONTEST = Contest(
     games=(
-        Game("Twenty Questions", "twenty_questions"),
+        Game("Twenty Questions", "../demo"),
         Game("Guess My City", "guess_my_city", ("game.options.table=small", "game.options.turns=10")),
         # of a rival who concedes anyway every method soon takes all there is
         Game("bargaining", "bargaining", ("game.players={bob: scripted:tit_for_tat}",)),

@@ -43,7 +43,7 @@ from learners.settings import LearnerSettings
 
 RECIPES = Path(__file__).parents[1] / "recipes" / "games"
 GAMES = (
-    *("bargaining", "case_study", "data_science", "guess_my_city", "negotiation", "overcooked", "twenty_questions"),
+    *("bargaining", "case_study", "data_science", "guess_my_city", "negotiation", "overcooked", "../demo"),
     "virtualhome",
 )
 OF_EACH = 8

@@ -4,9 +4,9 @@
     python -m benchmarks.safety --only demo parrot   combinations whose name has one of these in it
     python -m benchmarks.safety --tables             only what has been recorded
 
-A combination is a recipe that needs no GPU and no model from a hub, alone, with each layer of recipes/credit that
-the config takes with it, and each recipe of recipes/shapers. Each run plays and learns in one process (benchmarks/lab),
-every batch as many updates old as the recipe's max_staleness allows: the worst that may happen in a real run.
+A combination is the demo or the recipe of a game, alone and with each layer of recipes/credit and recipes/shapers that
+the config takes with it. Each run plays and learns in one process (benchmarks/lab), every batch as many updates old as
+the recipe's max_staleness allows: the worst that may happen in a real run.
 
 Held-out games are played before and after, the same tasks, by sampling. RULE, fixed before anything was run: a
 combination ends below its start if the 95 % interval of (end - start) lies wholly below 0: of the three seeds
@@ -42,25 +42,19 @@ from learners.settings import EmbeddedSettings
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "benchmarks" / "records" / "safety.jsonl"
 UPDATES, SEEDS, GAMES = 15, 3, 256
-# The cheap ones first. Left out are parrot and twenty_questions of games/, which are others under a second name,
-# two_workers, which is the demo elsewhere, and tiny_lora, whose adapter the sampler of one process does not hold.
-RECIPES = (
+RECIPES = (  # the cheap ones first
     "demo",
-    "debug_transformers",
-    "parrot",
+    "games/parrot",
     "games/case_study",
     "games/bargaining",
     "games/negotiation",
     "games/guess_my_city",
-    "deterministic",
     "games/twenty_questions_full",
     "games/virtualhome",
     "games/data_science",
     "games/overcooked",
 )
-SHAPERS = ("aria", "aria_rm", "regressed", "spa", "oni")
-LAYERS = ("grpo", "rloo", "gigpo", "poad", "gae", "ntpo", "vtrace", "reinforce", "twosome", "archer")
-LAYERS += ("intentions", "gigpo_intentions")
+LAYERS = {path.stem: path for kind in ("credit", "shapers") for path in sorted(ROOT.glob(f"recipes/{kind}/*.yaml"))}
 TOLD_APART = 1.96  # standard errors
 UNTRAINED: dict[str, np.ndarray] = {}  # of this process: outcomes of warm starts
 
@@ -92,17 +86,16 @@ def shown(recipe: str, layer: str | None) -> str:
 
 
 def resolved(recipe: str, layer: str | None, seed: int) -> RunConfig:
-    over = [] if layer is None else [str(ROOT / "recipes" / "credit" / f"{layer}.yaml")]
+    over = [] if layer is None else [str(LAYERS[layer])]
     here = ["rollout.engine.kind=transformers", "rollout.episode_seconds=1e6", "learner.zero=0", "learner.ranks=1"]
     return load_recipe(ROOT / "recipes" / f"{recipe}.yaml", [*over, *here, f"seed={seed}"])
 
 
 def combinations(seeds: int, only: Sequence[str] = ("",)) -> list[list[Combination]]:
-    """The seeds of each that the config takes: recipes alone, then with every layer. `only`: that have one of
+    """The seeds of each that the config takes: every recipe alone, then with every layer. `only`: that have one of
     these in their name."""
-    alone = [(recipe, None) for recipe in (*RECIPES, *(f"shapers/{name}" for name in SHAPERS))]
     found = []
-    for recipe, layer in [*alone, *((recipe, layer) for recipe in RECIPES for layer in LAYERS)]:
+    for recipe, layer in [(recipe, layer) for recipe in RECIPES for layer in (None, *LAYERS)]:
         if not any(part in shown(recipe, layer) for part in only):
             continue
         try:

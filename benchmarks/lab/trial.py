@@ -46,7 +46,7 @@ class Sizes:
 @dataclass(frozen=True)
 class Game:
     name: str  # in tables
-    recipe: str
+    recipe: str  # of recipes/games
     settings: tuple[str, ...] = ()  # key=value, over the recipe
     sizes: Sizes | None = None  # None: the contest's
     discount: float | None = None  # what counts is what the game paid, so discounted; None: the outcome

@@ -31,8 +31,6 @@ def takes_overrides(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("overrides", nargs="*", default=[], metavar="key=value|LAYER", help=OVERRIDES)
 
 
-def recipe_or_setting(asked: argparse.Namespace) -> tuple[str | None, list[str]]:
-    """Where the recipe may be left out: a word with `=` in its place is the first setting."""
-    if asked.recipe is not None and "=" in asked.recipe:
-        return None, [asked.recipe, *asked.overrides]
-    return asked.recipe, asked.overrides
+def layers_and_settings(asked: argparse.Namespace) -> list[str]:
+    """Where the recipe may be left out, it is the first layer if it is there."""
+    return asked.overrides if asked.recipe is None else [asked.recipe, *asked.overrides]

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
 
-from cluster.commands.command import Command, recipe_or_setting, takes_overrides
+from cluster.commands.command import Command, layers_and_settings, takes_overrides
 from cluster.errors import ConfigError
 from cluster.plan.lines import lines
 from cluster.plan.machine import here
@@ -50,7 +50,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(asked: argparse.Namespace) -> int:
-    return examine(load_recipe(*recipe_or_setting(asked)))
+    return examine(load_recipe(None, layers_and_settings(asked)))
 
 
 def examine(config: RunConfig) -> int:

@@ -9,7 +9,7 @@ import signal
 import threading
 from pathlib import Path
 
-from cluster.commands.command import Command, recipe_or_setting, takes_overrides
+from cluster.commands.command import Command, layers_and_settings, takes_overrides
 from cluster.errors import ConfigError, RunError
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
@@ -39,7 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(asked: argparse.Namespace) -> None:
-    config = load_recipe(*recipe_or_setting(asked))
+    config = load_recipe(None, layers_and_settings(asked))
     try:
         register(config.reward.http.games)
     except ValueError as error:

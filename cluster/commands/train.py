@@ -16,10 +16,10 @@ EXAMPLES = """\
 examples:
   parley train recipes/demo.yaml
   parley train recipes/demo.yaml rollout.workers=2 learner.ranks=2 learner.zero=3
-  parley train recipes/games/virtualhome.yaml recipes/credit/poad.yaml recipes/models/qwen3_1.7b.yaml
+  parley train recipes/games/virtualhome.yaml recipes/credit/poad.yaml recipes/gpu/1x80.yaml
   parley train recipes/demo.yaml model.path=Qwen/Qwen3-0.6B learner.lora.rank=8
   parley train recipes/demo.yaml 'learner.betas=[0.9, 0.95]' --dry-run
-  parley train recipes/gpu/8x80_full.yaml --dry-run --machine 8x80
+  parley train recipes/games/negotiation.yaml recipes/gpu/8x80.yaml --dry-run --machine 8x80
 """
 
 

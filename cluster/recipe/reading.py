@@ -29,7 +29,7 @@ from cluster.recipe.config import RunConfig
 from cluster.recipe.earlier import in_todays_shape
 from cluster.recipe.fields import did_you_mean, is_section, kind_of, kinds_of
 from cluster.recipe.plain_yaml import read_yaml
-from cluster.recipe.renamed import renamed
+from cluster.recipe.renamed import GONE, WHOLE_ONCE, instead_of, renamed
 from envs.game import Game, hook
 from envs.kinds import Kinds
 from envs.registry import game_class, game_names, make_game
@@ -41,6 +41,8 @@ def load_recipe(path: str | Path | None, overrides: Sequence[str] = (), written:
     """The config of a recipe (of the defaults alone if `path` is None) under `overrides`. `written`: it is one that
     a run wrote into its folder, perhaps by an earlier version."""
     tree = {} if path is None else read_recipe(Path(path))
+    if path is not None and "game" not in tree and (instead := instead_of(Path(path), WHOLE_ONCE)):
+        raise ConfigError(f"{path} is a layer, which says nothing of a game: write {instead}")
     if written:
         tree = in_todays_shape(tree)
     sources = {}
@@ -87,6 +89,8 @@ def read_recipe(path: Path, inside: tuple[Path, ...] = ()) -> dict:
     try:
         tree = read_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
+        if instead := instead_of(path, GONE):
+            raise ConfigError(f"{path} is gone: write {instead}") from None
         raise ConfigError(f"recipe {str(path)!r} does not exist{_similar_files(path)}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"recipe {str(path)!r} cannot be read: {error}") from error

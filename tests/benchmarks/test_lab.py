@@ -308,7 +308,7 @@ def test_a_gradient_is_measured_against_that_of_a_large_sample(tmp_path, monkeyp
 def test_the_layer_of_intentions_is_the_method_that_was_measured():
     contest = intention_credit.CONTEST
     measured_form = contest.trial(contest.games[2], intention_credit.OWN_HALF, 1e-3, 0).config.reward.shaper.intentions
-    layer = load_recipe(RECIPES / "bargaining.yaml", [str(RECIPES.parent / "credit" / "intentions.yaml")]).reward
+    layer = load_recipe(RECIPES / "bargaining.yaml", [str(RECIPES.parent / "shapers" / "aria.yaml")]).reward
     assert layer.shaper.intentions.aggregate == measured_form.aggregate
 
 

@@ -9,24 +9,21 @@ import pytest
 
 from benchmarks.lab.store import Store
 from benchmarks.lab.trial import Record
-from benchmarks.safety import LAYERS, RECIPES, SHAPERS, below, combinations, digest, page, pooled, resolved, run
+from benchmarks.safety import RECIPES, below, combinations, digest, page, pooled, resolved, run
 
-RECIPES_HERE = Path(__file__).parents[2] / "recipes"
-ELSEWHERE = {"parrot", "twenty_questions"}  # of games/, others under a second name
-LEFT_OUT = {"two_workers", "tiny_lora"}  # benchmarks/safety.py says why
+FOLDER = Path(__file__).parents[2] / "recipes"
 
 
-def test_every_recipe_and_layer_is_in_it_or_left_out_by_name():
-    games = {path.stem for path in (RECIPES_HERE / "games").glob("*.yaml")} - ELSEWHERE
-    alone = {path.stem for path in RECIPES_HERE.glob("*.yaml") if not path.stem.startswith("gpu")} - LEFT_OUT
-    assert {name.removeprefix("games/") for name in RECIPES} == games | alone
-    assert {path.stem for path in (RECIPES_HERE / "shapers").glob("*.yaml")} - {"oni_endpoint"} == set(SHAPERS)
-    assert {path.stem for path in (RECIPES_HERE / "credit").glob("*.yaml")} - {"critic_1b"} == set(LAYERS)
+def test_every_recipe_and_layer_is_in_it():
+    assert set(RECIPES) == {"demo"} | {f"games/{path.stem}" for path in (FOLDER / "games").glob("*.yaml")}
     found = combinations(2)
-    assert {trials[0].recipe for trials in found if trials[0].layer is None} > set(RECIPES)
     assert all([trial.seed for trial in trials] == [0, 1] for trials in found)
     taken = {(trials[0].recipe, trials[0].layer) for trials in found}
-    assert ("demo", "grpo") in taken and ("demo", "twosome") not in taken, "the demo lists no actions"
+    assert {layer for _, layer in taken} == {None, "aria", "aria_rm", "oni"} | {
+        path.stem for path in (FOLDER / "credit").glob("*.yaml")
+    }
+    assert {(recipe, None) for recipe in RECIPES} | {("demo", "grpo"), ("games/overcooked", "oni")} <= taken
+    assert ("demo", "twosome") not in taken, "the demo lists no actions"
 
 
 def test_records_answer_for_what_was_set():

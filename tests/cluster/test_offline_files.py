@@ -122,7 +122,7 @@ def test_a_file_that_is_cut_off_or_of_another_game_is_refused(tmp_path):
 def test_a_refused_file_leaves_nothing_half_written(tmp_path, capsys):
     file = write(tmp_path / "f.jsonl", [lone("1", "y", 0.0), lone("1", "y", 0.0) | {"actions": [1]}])
     words = ["--input", str(file), "--folder", str(tmp_path / "work"), "--until", "embed"]
-    assert main(["offline", "run", str(QUESTIONS), *words]) == 2
+    assert main(["offline", "run", *QUESTIONS, *words]) == 2
     assert f"parley: {file}, line 2: actions[0]: should be text, not 1" in capsys.readouterr().err
     assert [path.name for path in (tmp_path / "work" / "iteration-1").iterdir()] == [".unfinished"]
 

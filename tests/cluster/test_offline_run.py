@@ -58,7 +58,7 @@ def stopped(folder: Path, stage: str, done: int) -> None:
 def folder(ray_cluster, parrot_model, tmp_path_factory) -> Path:
     """A run whose first iteration was stopped while it collected and while it trained, and then went on."""
     folder = tmp_path_factory.mktemp("offline") / "work"
-    config = checked(load_recipe(ROOT / "recipes" / "parrot.yaml", [*SMALL, f"model.path={parrot_model}"]))
+    config = checked(load_recipe(ROOT / "recipes" / "games" / "parrot.yaml", [*SMALL, f"model.path={parrot_model}"]))
     folder.mkdir()
     with RunFolder(folder) as owned:
         owned.write_config(config)
@@ -288,13 +288,13 @@ def test_a_stage_says_what_comes_before_it(work):
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_starts(tmp_path, capsys, overrides, words):
-    assert main(["offline", "run", str(QUESTIONS), *overrides, "--folder", str(tmp_path / "work")]) == 2
+    assert main(["offline", "run", *QUESTIONS, *overrides, "--folder", str(tmp_path / "work")]) == 2
     assert words in capsys.readouterr().err and not (tmp_path / "work").exists()
 
 
 @pytest.mark.parametrize("more", [[], ["--dry-run"]])
 def test_a_run_that_plays_its_own_games_refuses_the_likelihood(tmp_path, capsys, more):
-    words = ["train", str(ROOT / "recipes" / "parrot.yaml"), "learner.loss.kind=likelihood", f"output={tmp_path}"]
+    words = ["train", str(ROOT / "recipes/games/parrot.yaml"), "learner.loss.kind=likelihood", f"output={tmp_path}"]
     assert main([*words, *more]) == 2
     told = capsys.readouterr()
     assert (

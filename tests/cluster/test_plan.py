@@ -18,14 +18,16 @@ from cluster.recipe.reading import load_recipe
 FOLDER = Path(__file__).parents[2] / "recipes"
 QWEN = ModelShape(28, 2048, 6144, 16, 8, 128, 151_936, tied=True, query_norms=True)
 LLAMA = ModelShape(32, 4096, 14_336, 32, 8, 128, 128_256)
+TWO = "rollout.workers=2", "learner.ranks=2", "learner.zero=3"
+LONG = "rollout.engine.max_context=8192", "learner.tokens_per_micro_batch=16384"
 RECIPES_OF: dict[str, tuple[tuple[str, ...], ModelShape | None]] = {
     "demo": (("demo.yaml",), None),
-    "tiny_lora": (("tiny_lora.yaml",), None),
-    "debug": (("debug_transformers.yaml",), None),
-    "two_workers": (("two_workers.yaml",), None),
-    "qwen3_full": (("gpu/4x80_full.yaml",), QWEN),
-    "qwen3_lora": (("games/virtualhome.yaml", "models/qwen3_1.7b.yaml"), QWEN),
-    "llama_lora": (("games/virtualhome.yaml", "models/llama_8b.yaml", "rollout.workers=2", "learner.ranks=2"), LLAMA),
+    "tiny_lora": (("demo.yaml", "learner.lora.rank=8"), None),
+    "debug": (("demo.yaml", "rollout.engine.kind=transformers"), None),
+    "two_workers": (("demo.yaml", *TWO), None),
+    "qwen3_full": (("demo.yaml", "gpu/1x80.yaml", *TWO, "learner.tokens_per_micro_batch=16384"), QWEN),
+    "qwen3_lora": (("games/virtualhome.yaml", "gpu/1x80.yaml", "gpu/lora.yaml", *LONG), QWEN),
+    "llama_lora": (("games/virtualhome.yaml", "gpu/1x80.yaml", "gpu/lora.yaml", *TWO), LLAMA),
 }
 EXPECTED = """
 demo              cpu     0 0 shared_memory float32

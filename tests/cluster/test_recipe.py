@@ -7,16 +7,11 @@ from pathlib import Path
 import pytest
 
 from cluster.errors import ConfigError
-from cluster.recipe.config import RunConfig
 from cluster.recipe.fields import dotted_fields
 from cluster.recipe.plain_yaml import read_yaml
 from cluster.recipe.reading import load_recipe, to_yaml
-from learners.credit.method import CREDIT
 
 FOLDER = Path(__file__).parents[2] / "recipes"
-GAMES, CREDITS, MODELS = (sorted((FOLDER / part).glob("*.yaml")) for part in ("games", "credit", "models"))
-RECIPES = sorted(set(FOLDER.rglob("*.yaml")) - {*CREDITS, *MODELS})  # those are layers
-LISTED = ("case_study", "overcooked", "virtualhome", "parrot")
 
 
 def refused(*overrides: str, path: Path | None = None) -> str:
@@ -167,32 +162,6 @@ def test_the_resolved_config_reads_back_equal(tmp_path):
     assert load_recipe(path) == config
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_every_recipe_in_the_house_is_valid(path):
-    assert isinstance(load_recipe(path), RunConfig)
-
-
-@pytest.mark.parametrize("method", CREDITS, ids=lambda path: path.stem)
-def test_every_method_is_a_layer_over_every_game_and_model(method):
-    for game in GAMES:
-        if method.stem == "critic_1b":  # on top of a method
-            continue
-        if method.stem == "twosome" and game.stem not in LISTED:
-            assert "lists no actions to choose from" in refused(str(method), path=game)
-            continue
-        config = load_recipe(game, [str(method)])
-        named = {"intentions": "reinforce", "gigpo_intentions": "gigpo"}.get(method.stem, method.stem)
-        assert (CREDIT.name_of(config.learner.credit), config.game) == (named, load_recipe(game).game)
-    for model in MODELS:
-        beside = [] if method.stem != "critic_1b" else [str(FOLDER / "credit" / "poad.yaml")]
-        config = load_recipe(FOLDER / "games" / "virtualhome.yaml", [*beside, str(method), str(model)])
-        assert config.learner.lora.rank == 8 and config.learner.tokens_per_micro_batch >= 8192
-
-
-def test_there_is_a_layer_for_every_method_that_trains():
-    assert {path.stem for path in CREDITS} >= set(CREDIT.names)
-
-
 def test_layers_lie_over_the_recipe_from_left_to_right(tmp_path):
     over, more = tmp_path / "over.yaml", tmp_path / "more.yml"
     over.write_text("seed: 3\nlearner: {epochs: 2, gradient_clip: 0.5}\n")
@@ -208,16 +177,6 @@ def test_layers_lie_over_the_recipe_from_left_to_right(tmp_path):
     assert refused(str(over), "learner.minibatches=2").startswith(f"{over}: learner.epochs: ")
     assert refused(str(over), "learner.epochs=-1").startswith("command line: learner.epochs: ")
     assert "does not exist" in refused(str(tmp_path / "nowhere.yaml"))
-
-
-def test_there_are_recipes():
-    assert {path.stem for path in RECIPES} >= {
-        "demo",
-        "tiny_lora",
-        "two_workers",
-        "deterministic",
-        "debug_transformers",
-    }
 
 
 def test_every_setting_says_what_it_means():

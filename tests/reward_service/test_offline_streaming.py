@@ -43,7 +43,7 @@ def test_peak_memory_does_not_grow_with_the_file(tmp_path):
     small = games(tmp_path / "small.jsonl", 100, 100)
     large = games(tmp_path / "large.jsonl", GAMES, FILE_MB * 10**6 // GAMES)
     assert large.stat().st_size > FILE_MB * 10**6
-    words = [BARGAINING, small, tmp_path / "s", large, tmp_path / "l"]
+    words = [*BARGAINING, small, tmp_path / "s", large, tmp_path / "l"]
     done = subprocess.run(
         [sys.executable, "-c", MEASURED, *map(str, words)],
         cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=240,

@@ -16,8 +16,9 @@ from cluster.recipe.reading import load_recipe
 from cluster.record.run_folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
-BARGAINING = ROOT / "recipes" / "offline" / "tiny_bargaining.yaml"
-QUESTIONS = ROOT / "recipes" / "offline" / "twenty_questions.yaml"
+BARGAINING = [str(ROOT / "recipes" / "offline" / "tiny_bargaining.yaml")]
+LIKELIHOOD = ["reward.shaper=aria", "learner.loss=likelihood", "learner.loss_aggregation=turn"]
+QUESTIONS = [str(ROOT / "recipes" / "demo.yaml"), "rollout.engine.kind=transformers", *LIKELIHOOD]
 
 # The data set whose values are known: actions, answers, whether it was won.
 KNOWN = [("123", "yny", 1.0), ("12", "yy", 0.0), ("1234", "ynyy", 1.0)]
@@ -66,8 +67,8 @@ def pair(alice: Sequence[str], bob: Sequence[str], won: float, **more) -> dict:
     } | more
 
 
-def offline(recipe: Path, file: Path, folder: Path, *overrides: str, until: str = "aggregate") -> int:
-    words = ["offline", "run", str(recipe), *overrides]
+def offline(recipe: Sequence[str], file: Path, folder: Path, *overrides: str, until: str = "aggregate") -> int:
+    words = ["offline", "run", *recipe, *overrides]
     return main([*words, "--input", str(file), "--folder", str(folder), "--until", until])
 
 

@@ -14,6 +14,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from tests.support.job_cluster import RAY, job_cluster
+from tests.support.offline_games import QUESTIONS
 
 ROOT = Path(__file__).parents[2]
 
@@ -72,7 +73,7 @@ def test_offline_training_as_a_job_goes_from_raw_messages_to_a_trained_policy(cl
     """A file in the shape that ARIA's own tools write, and one command."""
     job = subprocess.run(
         submission(
-            cluster, "python", "-m", "cluster", "offline", "run", "recipes/offline/twenty_questions.yaml",
+            cluster, "python", "-m", "cluster", "offline", "run", "recipes/demo.yaml", *QUESTIONS[1:],
             "--input=docs/examples/offline/twenty_questions_msgs.jsonl", f"--folder={tmp_path / 'work'}",
             f"model.path={tiny_model}", "offline.iterations=1", "offline.epochs=2", "offline.evaluate=false",
         ),

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from cluster.commands import cli
+from cluster.commands.command import layers_and_settings
 from cluster.commands.config import of_kind, of_section
 from cluster.recipe.reading import load_recipe
 from envs.registry import game_names, make_game
@@ -70,7 +71,8 @@ def check_parley(words: list[str]) -> None:
     assert {*words[:1]} <= {each.name for each in cli.COMMANDS}
     if len(words) < 2:
         return  # a name alone, and not a whole command
-    asked, name = vars(cli.parse(words)), words[0]
+    parsed, name = cli.parse(words), words[0]
+    asked = vars(parsed)
     if name == "config":
         key, kind = asked["key"], asked["kind"]
         assert is_placeholder(key) or (of_kind(key, kind) if kind else of_section(key))
@@ -78,6 +80,8 @@ def check_parley(words: list[str]) -> None:
         assert is_placeholder(asked["game"]) or asked["game"] in game_names()
     elif name == "play":
         assert is_placeholder(asked["game"]) or make_game(asked["game"], numbers(asked["overrides"]))
+    elif name in ("doctor", "rewards"):
+        load_recipe(None, layers_and_settings(parsed))
     elif name != "report":
         of_folder = "recipes/offline/tiny_bargaining.yaml" if name == "offline" else None
         check_recipe(asked.get("recipe", asked.get("target")), asked["overrides"], of_folder)
@@ -87,8 +91,6 @@ def check_parley(words: list[str]) -> None:
 def check_recipe(recipe: str | None, overrides: list[str], of_folder: str | None = None) -> None:
     if recipe in OF_A_PAGE:
         return
-    if recipe and "=" in recipe:
-        recipe, overrides = None, [recipe, *overrides]
     if not recipe or not recipe.endswith(".yaml"):
         recipe = of_folder  # of a placeholder, or a run's folder
     load_recipe(recipe, [each for each in overrides if each != "key=value"])
