@@ -21,7 +21,7 @@ from reward_service.intentions.window import Window
 from reward_service.shapers.aria import AriaShaper
 from tests.reward_service.test_aria import batch, embed, episode, settings
 
-POOLINGS = ({}, {"pooling": "backoff", "baseline": "history"}, {"pooling": "shrinkage", "coarser": (3,)})
+POOLINGS = ({}, {"pooling": "backoff", "baseline": "history"}, {"pooling": {"kind": "shrinkage", "coarser": (3,)}})
 ROUNDS = ("fit", "shape", "publish", "publish_again", "restore")
 
 

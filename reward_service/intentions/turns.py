@@ -1,0 +1,126 @@
+"""Turns of many games side by side, grouped at any labelling and length of history.
+
+The history of turn t is (o_0, a_1, o_1, ..., a_(t-1), o_(t-1)). Groups are found exactly, by interning histories
+turn by turn of all games at once; nothing is hashed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+
+from reward_service.intentions.gist import NOTHING, OTHER
+from reward_service.intentions.means import Grouped, places, returns_of
+from reward_service.intentions.trajectory import CodedGame
+
+
+class Histories(NamedTuple):
+    """Each turn's group at one granularity and history length: numbers from 0, without gaps."""
+
+    history: np.ndarray  # int32 [turns]
+    action: np.ndarray  # int32 [turns]
+
+
+class Turns:
+    """Of seats' games, one after the other. `said`, `heard`: codes, of each turn; `lengths`, `players`, `outcomes`: of
+    each game; players are numbers from 0."""
+
+    def __init__(
+        self,
+        said: np.ndarray,
+        heard: np.ndarray,
+        lengths: np.ndarray,
+        players: np.ndarray,
+        outcomes: np.ndarray,
+        gamma: float,
+    ):
+        self.said, self.heard, self.lengths, self.players = said, heard, lengths, players
+        self.starts = np.cumsum(lengths) - lengths
+        self.values = returns_of(outcomes, lengths, gamma)
+
+    @classmethod
+    def of(cls, games: Sequence[CodedGame], gamma: float) -> Turns:
+        players = sorted({game.player for game in games})
+        return cls(
+            said=np.fromiter(chain.from_iterable(game.actions for game in games), np.int64),
+            heard=np.fromiter(chain.from_iterable(game.observations for game in games), np.int64),
+            lengths=np.array([len(game.actions) for game in games], np.int64),
+            players=np.array([players.index(game.player) for game in games], np.int64),
+            outcomes=np.array([game.outcome for game in games], np.float64),
+            gamma=gamma,
+        )
+
+    @property
+    def count(self) -> int:
+        return len(self.values)
+
+    def depth(self) -> np.ndarray:
+        """int32 [turns]: place in the seat's own game, from 0."""
+        return places(self.lengths).astype(np.int32)
+
+    def player(self) -> np.ndarray:
+        """int64 [turns]"""
+        return np.repeat(self.players, self.lengths)
+
+    def _depths(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """Turn number, the games that have such a turn, and where it stands."""
+        for depth in range(int(self.lengths.max(initial=0))):
+            games = np.flatnonzero(self.lengths > depth)
+            yield depth, games, self.starts[games] + depth
+
+    def histories(self, labels: np.ndarray, length: int | None = None) -> Histories:
+        """`labels[code]`: the intention of a code. `length`: how many of the latest turns a history
+        remembers; None: all."""
+        names = np.append(labels, range(OTHER, 0)).astype(np.int64)  # a code below 0 is its own label
+        names -= names.min()
+        width = int(names.max()) + 1
+        history = self._whole(names, width) if length is None else self._latest(names, width, length)
+        action = interned(history * width + names[self.said])
+        return Histories(history.astype(np.int32), action.astype(np.int32))
+
+    def _whole(self, names: np.ndarray, width: int) -> np.ndarray:
+        """Each history is found from the one before it."""
+        of_turn, current, known = np.empty(self.count, np.int64), self.players.copy(), 0
+        for depth, games, place in self._depths():
+            joined = interned(current[games] * width * width + self._step(names, width, place, depth))
+            current[games] = joined
+            of_turn[place] = known + joined
+            known += int(joined.max()) + 1
+        return of_turn
+
+    def _latest(self, names: np.ndarray, width: int, length: int) -> np.ndarray:
+        """From the newest of the remembered turns back; one that there was not is a step of its own."""
+        history, none = self.player(), width * width
+        for back in range(length):
+            steps = np.full(self.count, none, np.int64)
+            for depth, _, place in self._depths():
+                if depth >= back:
+                    steps[place] = self._step(names, width, place - back, depth - back)
+            history = interned(history * (none + 1) + steps)
+        return history
+
+    def _step(self, names: np.ndarray, width: int, place: np.ndarray, depth: int) -> np.ndarray:
+        """What was said at the turn before, and what was heard since, as one number."""
+        before = names[self.said[place - 1]] if depth else names[NOTHING]
+        return before * width + names[self.heard[place]]
+
+    def grouped(self, group: np.ndarray) -> Grouped:
+        """`group`: each turn's, from 0."""
+        return Grouped(lambda: np.bincount(group)[group], lambda: np.bincount(group, self.values)[group])
+
+    def group_means(self, labels: np.ndarray) -> np.ndarray:
+        """Mean return, turn by turn, over all turns with the same (history, action)."""
+        return self.grouped(self.histories(labels).action).means()
+
+    def turn_means(self) -> np.ndarray:
+        """Over all turns at the same place in a game of the same player."""
+        longest = int(self.lengths.max(initial=0)) + 1
+        return self.grouped(interned(self.player() * longest + self.depth())).means()
+
+
+def interned(keys: np.ndarray) -> np.ndarray:
+    """int64: equal keys share a number, from 0."""
+    return np.unique(keys, return_inverse=True)[1].reshape(keys.shape)
