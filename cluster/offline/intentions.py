@@ -7,7 +7,7 @@
     aggregate   codes, labels, k      -> what each turn is worth -> {observation, action, reward}
 
 Files of games are read line by line, twice for their content (embed; label and aggregate walk along
-them again to write). In memory are the distinct utterances and about 50 bytes a turn.
+them again to write). In memory are the distinct utterances and about 80 bytes a turn.
 """
 
 from __future__ import annotations

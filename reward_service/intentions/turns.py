@@ -77,19 +77,22 @@ class Turns:
         names = np.append(labels, range(OTHER, 0)).astype(np.int64)  # a code below 0 is its own label
         names -= names.min()
         width = int(names.max()) + 1
-        history = self._whole(names, width) if length is None else self._latest(names, width, length)
-        action = interned(history * width + names[self.said])
-        return Histories(history.astype(np.int32), action.astype(np.int32))
+        if length is None:
+            return self._whole(names, width)
+        history = self._latest(names, width, length)
+        return Histories(history.astype(np.int32), interned(history * width + names[self.said]).astype(np.int32))
 
-    def _whole(self, names: np.ndarray, width: int) -> np.ndarray:
-        """Each history is found from the one before it."""
-        of_turn, current, known = np.empty(self.count, np.int64), self.players.copy(), 0
+    def _whole(self, names: np.ndarray, width: int) -> Histories:
+        """Each history is found from the one before it. Turns of different depths share no group."""
+        found = Histories(np.empty(self.count, np.int32), np.empty(self.count, np.int32))
+        current, known = self.players.copy(), [0, 0]
         for depth, games, place in self._depths():
-            joined = interned(current[games] * width * width + self._step(names, width, place, depth))
-            current[games] = joined
-            of_turn[place] = known + joined
-            known += int(joined.max()) + 1
-        return of_turn
+            history = interned(current[games] * width * width + self._step(names, width, place, depth))
+            current[games] = history
+            for kind, numbers in enumerate((history, interned(history * width + names[self.said[place]]))):
+                found[kind][place] = known[kind] + numbers
+                known[kind] += int(numbers.max()) + 1
+        return found
 
     def _latest(self, names: np.ndarray, width: int, length: int) -> np.ndarray:
         """From the newest of the remembered turns back; one that there was not is a step of its own."""

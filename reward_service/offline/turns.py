@@ -1,7 +1,7 @@
 """What the turns of a data set that lies on disk in codes are worth.
 
 The same definitions as beside the traffic (`intentions.worth`), over turns that are grouped all at once
-(`intentions.turns`). This takes about 60 bytes a turn.
+(`intentions.turns`). This takes about 80 bytes a turn.
 
 Turns of seats that are not trained are no members of any group.
 """
