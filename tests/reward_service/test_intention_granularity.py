@@ -76,7 +76,8 @@ def test_check_values():
     turns = Turns.of([CodedGame(("quiz", "me"), tuple(a), tuple(o), r) for a, o, r in games], 0.95)
     means = turns.group_means(np.arange(7))
     first, second, third, fourth = 0.586625, 0.6175, 0.975, 1.0
-    assert means == pytest.approx([first] * 3 + [second] * 3 + [third] * 2 + [fourth], abs=1e-15)
+    expected = [first, second, third, first, second, first, second, third, fourth]
+    assert means == pytest.approx(expected, abs=1e-15), "game after game"
 
 
 @pytest.mark.parametrize(
