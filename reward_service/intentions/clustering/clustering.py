@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -12,7 +12,9 @@ from pydantic import Field
 from envs.kinds import Kinds
 from envs.settings import Settings
 from reward_service.intentions.granularity.granularity import Scores
-from reward_service.intentions.space import IntentionSpace
+
+if TYPE_CHECKING:
+    from reward_service.intentions.space import IntentionSpace
 
 
 class Points(NamedTuple):

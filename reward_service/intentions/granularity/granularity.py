@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from envs.kinds import Kinds
 from envs.settings import Settings
-from reward_service.intentions.space import IntentionSpace
+
+if TYPE_CHECKING:
+    from reward_service.intentions.space import IntentionSpace
 
 Scores = Callable[[], Mapping[int, float]]  # k -> SplitScore(k) (granularity/split.py)
 
