@@ -7,6 +7,7 @@ turn by turn of all games at once; nothing is hashed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
@@ -24,22 +25,20 @@ class Histories(NamedTuple):
     action: np.ndarray  # int32 [turns]
 
 
+@dataclass(eq=False)
 class Turns:
-    """Of seats' games, one after the other. `said`, `heard`: codes, of each turn; `lengths`, `players`, `outcomes`: of
-    each game; players are numbers from 0."""
+    """Of seats' games, one after the other."""
 
-    def __init__(
-        self,
-        said: np.ndarray,
-        heard: np.ndarray,
-        lengths: np.ndarray,
-        players: np.ndarray,
-        outcomes: np.ndarray,
-        gamma: float,
-    ):
-        self.said, self.heard, self.lengths, self.players = said, heard, lengths, players
-        self.starts = np.cumsum(lengths) - lengths
-        self.values = returns_of(outcomes, lengths, gamma)
+    said: np.ndarray  # int [turns]: codes
+    heard: np.ndarray  # int [turns]: before it
+    lengths: np.ndarray  # int64 [games]
+    players: np.ndarray  # int64 [games]: whose, as numbers from 0
+    outcomes: np.ndarray  # float64 [games]
+    gamma: float
+
+    def __post_init__(self) -> None:
+        self.starts = np.cumsum(self.lengths) - self.lengths
+        self.values = returns_of(self.outcomes, self.lengths, self.gamma)
 
     @classmethod
     def of(cls, games: Sequence[CodedGame], gamma: float) -> Turns:
