@@ -190,10 +190,9 @@ def test_a_whole_section_is_looked_at_again_but_what_comes_out_the_same_spreads_
 
 
 def test_another_k_is_chosen_without_clustering_again(work):
-    fixed = "reward.shaper.intentions.space.granularity={kind: fixed, k: 2}"
-    found = state(work, fixed)
-    assert found["cluster"] == "done"
-    assert found["choose"].endswith('space.granularity.kind was "split", is "fixed"')
+    for granularity in ("granularity={kind: fixed, k: 2}", "granularity.epsilon=0.5"):
+        found = state(work, f"reward.shaper.intentions.space.{granularity}")
+        assert found["cluster"] == "done" and "space.granularity.epsilon was 0.01, is" in found["choose"]
 
 
 class Watched:
