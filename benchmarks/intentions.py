@@ -28,11 +28,12 @@ from rich.table import Table
 from benchmarks.report import Say, run_alone
 from envs.episode import Episode, Ticket, Turn
 from envs.text.embedding import embed
+from reward_service.intentions.clustering.clustering import CLUSTERINGS
+from reward_service.intentions.clustering.ward import Ward
 from reward_service.intentions.fit import Utterances, fit_space
 from reward_service.intentions.gist import NOTHING, Gist
 from reward_service.intentions.matching import compare
-from reward_service.intentions.pooling import resolutions
-from reward_service.intentions.settings import IntentionSettings, PoolingSettings, SpaceSettings
+from reward_service.intentions.settings import AggregateSettings, IntentionSettings
 from reward_service.intentions.trajectory import CodedGame
 from reward_service.intentions.window import Window
 from reward_service.shapers.aria import AriaShaper
@@ -116,7 +117,7 @@ def fitting(kind: str, method: str, count: int) -> dict[str, Any]:
     rows, truth = made_up(kind, count)
     utterances = utterances_of(rows)
     started = time.perf_counter()
-    space = fit_space(utterances, SpaceSettings(method=method))
+    space = fit_space(utterances, CLUSTERINGS.make(method))
     seconds = time.perf_counter() - started
     level = space.closest_level(KINDS)
     labels = space.labels(rows, level)
@@ -135,7 +136,7 @@ def fitting(kind: str, method: str, count: int) -> dict[str, Any]:
 
 def labelling() -> int:
     rows, _ = made_up("crowded", LABELLED)
-    space = fit_space(utterances_of(rows[:20_000]), SpaceSettings())
+    space = fit_space(utterances_of(rows[:20_000]), Ward())
     gists = [Gist(str(number)) for number in range(LABELLED)]
     return _rate(LABELLED, lambda: space.labels(space.features(rows, gists)))
 
@@ -163,7 +164,7 @@ POOLINGS = {
 def aggregating(options: dict[str, Any]) -> int:
     """Turns that are added, valued and expired, batch by batch, per second of the one core this takes."""
     chance = random.Random(0)
-    settings = PoolingSettings(window=WINDOW, **options)
+    settings = AggregateSettings(window=WINDOW, **options)
     stream = [
         (
             CodedGame(
@@ -177,7 +178,7 @@ def aggregating(options: dict[str, Any]) -> int:
     ]
 
     def work() -> None:
-        window = Window(settings, resolutions(settings, (20,), 20), lambda level, codes: np.array(codes))
+        window = Window(settings, settings.pooling.tables((20,), 20), lambda level, codes: np.array(codes))
         for first in range(0, STREAM, BATCH):
             batch = stream[first : first + BATCH]
             window.values(window.add([(("run", first + number, 0), each) for number, each in enumerate(batch)]))
@@ -190,7 +191,7 @@ def full_shaper(window: int, method: str = "ward") -> tuple[AriaShaper, Iterator
     """One with a space, a full window and 2,000 distinct utterances, embeddings cached; and more episodes."""
     rows, _ = made_up("crowded", DISTINCT)
     known = {f"utterance {number}": row for number, row in enumerate(rows)}
-    settings = IntentionSettings(space=SpaceSettings(method=method), aggregate=PoolingSettings(window=window))
+    settings = IntentionSettings(space=CLUSTERINGS.make(method), aggregate=AggregateSettings(window=window))
     shaper = AriaShaper(settings, lambda texts: np.stack([known[text] for text in texts]))
     episodes = _episodes(list(known))
     while len(shaper.window) < window:
@@ -275,7 +276,7 @@ def offers() -> list[dict[str, float]]:
     rows, once = embed(texts), np.ones(OFFERS, np.int64)
     found = []
     for weight in (0.0, 1.0, 2.0, 4.0, 8.0):
-        space = fit_space(Utterances(gists, rows, once), SpaceSettings(amount_weight=weight))
+        space = fit_space(Utterances(gists, rows, once), Ward(amount_weight=weight))
         labels = space.labels(space.features(rows, gists), 10)
         found.append(
             {

@@ -30,7 +30,7 @@ SETTINGS = """\
 Every setting of a recipe, its default and its meaning. In a recipe a dot is one level of YAML; on the command
 line a setting is one word, for instance `rollout.workers=2`. `parley config KEY` prints the same for one section.
 
-Credit methods, losses, reward shapers and reward models come in several kinds, and each kind has settings of its own:
+Some parts come in several kinds, such as credit methods, losses and reward shapers. Each kind has settings of its own:
 the section "learner.credit: poad" has those of one. A section that only some kinds have names them. A kind of your own
 is named `module:Class` ([how to](../how-to/new_method.md)).
 

@@ -42,7 +42,7 @@ examples:
   parley offline run recipes/offline/tiny_bargaining.yaml offline.games=100 --folder runs/mine
   parley offline run runs/mine                                go on after a stop
   parley offline run recipes/offline/llama_8b.yaml --input llama3-8b_negotiation_msgs.jsonl --until aggregate
-  parley offline choose runs/mine reward.shaper.intentions.space.epsilon=0.1
+  parley offline choose runs/mine reward.shaper.intentions.space.granularity.epsilon=0.1
   parley offline status runs/mine
 """
 

@@ -7,7 +7,7 @@
     aggregate   codes, labels, k      -> what each turn is worth -> {observation, action, reward}
 
 Files of games are read line by line, twice for their content (embed; label and aggregate walk along
-them again to write). In memory are the distinct utterances and about 50 bytes a turn.
+them again to write). In memory are the distinct utterances and about 80 bytes a turn.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from cluster.record.run_folder import to_json, write_whole
 from envs.text.embedding import Encoder, LocalEncoder
 from reward_service.intentions.fit import Utterances, fit_space
 from reward_service.intentions.gist import LONGEST, NOTHING, Gist, answer_of, gist_of, observations_of
-from reward_service.intentions.granularity import settled_level, split_scores, with_level
+from reward_service.intentions.granularity.split import split_scores
 from reward_service.intentions.reading import read
 from reward_service.intentions.settings import IntentionSettings
 from reward_service.intentions.space import IntentionSpace
@@ -198,23 +198,14 @@ def _utterances(work: Work) -> Utterances:
 
 
 def choose(work: Work, scratch: Path) -> dict:
-    settings = work.config.reward.shaper.intentions
+    settings = work.config.reward.shaper.intentions.space
     space, labels = IntentionSpace.load(work.file("space")), _labels(work)
     turns = _turns(work)
     scores = split_scores(turns, space.levels, np.stack([labels[level] for level in space.levels]))
-    if settings.space.granularity == "split" and len(space.levels) > 1:
-        complete = space.levels[-1] == len(space.prototypes)
-        level = settled_level(scores, settings.space.epsilon, settings.space.patience, complete)
-        k, settled = level or space.levels[-1], level is not None
-    else:
-        chosen = with_level(space, settings.space, None, None)
-        k, settled = chosen.k, chosen.settled
-    found = {"k": k, "settled": settled, "published": PUBLISHED_K.get(work.config.game.name)}
-    members = {str(name): each[:8] for name, each in space.members(k).items()}
+    chosen = settings.choose(space, lambda: scores)
+    found = {"k": chosen.k, "settled": chosen.settled, "published": PUBLISHED_K.get(work.config.game.name)}
+    members = {str(name): each[:8] for name, each in chosen.members().items()}
     written = found | {
-        "granularity": settings.space.granularity,
-        "epsilon": settings.space.epsilon,
-        "patience": settings.space.patience,
         "scores": {str(level): score for level, score in scores.items()},
         "examples": members,
     }
@@ -274,7 +265,7 @@ def aggregate(work: Work, scratch: Path) -> dict:
             values: dict[str, list[float]] = {}
             while row < len(turns.games) and turns.games[row] == record.number:
                 part = slice(turns.starts[row], turns.starts[row] + turns.lengths[row])
-                values[seats[turns.seats[row]]] = found.values[part].tolist()
+                values[seats[turns.players[row]]] = found.values[part].tolist()
                 row += 1
             for entry in training_rows(record, values):
                 file.write(("[\n" if not rows else ",\n") + json.dumps(entry))

@@ -13,7 +13,7 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ class Stage:
     writes: tuple[str, ...]
     sections: tuple[str, ...]  # of the settings: it depends on all that they say of what is computed
     do: Callable[[Work, Path], Mapping[str, Any]]
+    but: tuple[str, ...] = ()  # those inside them that it does not depend on
 
 
 def tokenize(work: Work, scratch: Path) -> dict:
@@ -86,7 +87,14 @@ STAGES = (
         ),
         intentions.embed,
     ),
-    Stage("cluster", ("utterances", "embeddings"), ("space", "labels"), (f"{INTENTIONS}.space",), intentions.cluster),
+    Stage(
+        "cluster",
+        ("utterances", "embeddings"),
+        ("space", "labels"),
+        (f"{INTENTIONS}.space",),
+        intentions.cluster,
+        but=(f"{INTENTIONS}.space.granularity",),
+    ),
     Stage(
         "choose",
         ("coded", "space", "labels"),
@@ -143,10 +151,14 @@ def _from_settings(work: Work, name: str) -> bool:
 def settings_of(work: Work, stage: Stage) -> dict[str, Any]:
     """What its sections say of what is computed, by dotted key."""
     every = work.config.what_is_computed()
-    found = {key: every[key] for key in every if any(f"{key}.".startswith(f"{each}.") for each in stage.sections)}
+    found = {key: every[key] for key in every if _inside(key, stage.sections) and not _inside(key, stage.but)}
     if work.number > 1:  # the model of the recipe is what only the first iteration begins with
         found = {key: value for key, value in found.items() if not key.startswith("model.")}
     return found
+
+
+def _inside(key: str, sections: Sequence[str]) -> bool:
+    return any(f"{key}.".startswith(f"{each}.") for each in sections)
 
 
 def why_again(work: Work, stage: Stage) -> str | None:

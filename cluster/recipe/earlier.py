@@ -1,7 +1,7 @@
 """Configs of run folders that earlier versions wrote: told whole, so that today's shape can be made of them.
 
-Then one section had the settings of every credit method, and so had loss, critic and shapers; what the chosen one
-did not read stood at its default. Only what it reads is kept.
+Then one section had the settings of every credit method, and so had loss, critic, shapers and what intentions are made
+by; what the chosen one did not read stood at its default. Only what it reads is kept.
 """
 
 from __future__ import annotations
@@ -13,6 +13,10 @@ from pydantic.fields import FieldInfo
 from envs.kinds import Kinds
 from learners.credit.method import CREDIT
 from learners.loss.loss import LOSS
+from reward_service.intentions.clustering.clustering import CLUSTERINGS
+from reward_service.intentions.granularity.granularity import GRANULARITIES
+from reward_service.intentions.pooling.pooling import POOLINGS
+from reward_service.intentions.settings import AggregateSettings
 from reward_service.models.settings import REWARD_MODELS
 from reward_service.shaper import SHAPERS
 
@@ -28,12 +32,15 @@ def in_todays_shape(tree: dict[str, Any]) -> dict[str, Any]:
         learner["loss"] = _kind(LOSS, learner["loss"], importance_cap=cap)
     if isinstance(reward.get("shaper"), str) and "intentions" in reward:
         reward = _reward(reward)
+    shaper = reward.get("shaper")
+    if isinstance(shaper, dict) and isinstance(shaper.get("intentions"), dict):
+        reward["shaper"] = shaper | {"intentions": _intentions(shaper["intentions"])}
     return tree | ({"learner": learner} if learner else {}) | ({"reward": reward} if reward else {})
 
 
 def _kind(kinds: Kinds, section: dict[str, Any], **more: Any) -> dict[str, Any]:
     """What the chosen kind has of a section; null is left to the kind where it takes no null any more."""
-    name = section[kinds.tag]
+    name = section.get(kinds.tag, kinds.default)
     fields = kinds.find(name).model_fields
     said = {RENAMED_FIELDS.get(key, key): value for key, value in section.items()} | more
     found = _taken(said, fields)
@@ -60,3 +67,14 @@ def _reward(reward: dict[str, Any]) -> dict[str, Any]:
         network = model[model["kind"]]
         said["model"] = _kind(REWARD_MODELS, {**model, **network})
     return reward | {"shaper": _kind(SHAPERS, {SHAPERS.tag: name, **said})}
+
+
+def _intentions(said: dict[str, Any]) -> dict[str, Any]:
+    space, aggregate = said.get("space") or {}, said.get("aggregate") or {}
+    if isinstance(granularity := space.get("granularity"), str):
+        own = _kind(GRANULARITIES, space | {GRANULARITIES.tag: granularity})
+        said = said | {"space": _kind(CLUSTERINGS, space | {"granularity": own})}
+    if isinstance(pooling := aggregate.get("pooling"), str):
+        own = _kind(POOLINGS, aggregate | {POOLINGS.tag: pooling})
+        said = said | {"aggregate": _taken(aggregate | {"pooling": own}, AggregateSettings.model_fields)}
+    return said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+SPACE, AGGREGATE = "reward.shaper.intentions.space", "reward.shaper.intentions.aggregate"
 RENAMED = {
     "learner.critic": "learner.credit.critic",
     "learner.credit.tau": "learner.credit.critic.tau",
@@ -17,6 +18,8 @@ RENAMED = {
     "reward.shaper.model.transformer": "reward.shaper.model",
     "learner.loss.correct_fresh": "learner.loss.correct_on_policy",
     "learner.importance_cap": "learner.loss.importance_cap",
+    **{f"{SPACE}.{key}": f"{SPACE}.granularity.{key}" for key in ("k", "epsilon", "patience")},
+    **{f"{AGGREGATE}.{key}": f"{AGGREGATE}.pooling.{key}" for key in ("histories", "smallest", "coarser", "strength")},
 }
 
 

@@ -12,6 +12,7 @@ from cluster.record.metric_list import METRICS, Metric
 from cluster.record.picture import WINDOW, running_mean
 from cluster.report.reading import Run
 from learners.credit.method import CREDIT
+from reward_service.intentions.pooling.pooling import POOLINGS
 from reward_service.shaper import SHAPERS
 
 MOST_UPDATES = 2_000  # on one curve
@@ -134,7 +135,8 @@ def settings(run: Run) -> list[tuple[str, str]]:
     }
     if hasattr(config.reward.shaper, "intentions"):
         shared = config.reward.shaper.intentions.aggregate
-        shown["shared by"] = shared.pooling + ("" if shared.baseline == "none" else f", {shared.baseline} baseline")
+        baseline = "" if shared.baseline == "none" else f", {shared.baseline} baseline"
+        shown["shared by"] = POOLINGS.name_of(shared.pooling) + baseline
     if cores := run.versions.get("cpus"):
         shown["machine"] = ", ".join([f"{cores} CPUs, {run.versions.get('cpu')}", *(run.versions.get("gpus") or [])])
     return list(shown.items())

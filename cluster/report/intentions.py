@@ -22,7 +22,8 @@ from reward_service.intentions.corpus import Embed
 from reward_service.intentions.gist import Gist, gist_of
 from reward_service.intentions.space import IntentionSpace
 from reward_service.intentions.stored import unpacked
-from reward_service.intentions.trajectory import CodedGame, TurnsByDepth
+from reward_service.intentions.trajectory import CodedGame
+from reward_service.intentions.turns import Turns
 
 MOST_POINTS = 5_000  # on the maps of a page
 EXEMPLARS = 4  # utterances shown of an intention
@@ -75,8 +76,8 @@ class Meanings:
 
 def worth_of_turns(games: Sequence[CodedGame], labels: np.ndarray, gamma: float) -> tuple[np.ndarray, np.ndarray]:
     """Of each turn: the code of its utterance, and its aggregated reward."""
-    turns = TurnsByDepth(games, gamma)
-    return np.concatenate([codes for _, _, _, codes in turns.steps]), turns.group_means(labels)
+    turns = Turns.of(games, gamma)
+    return turns.said, turns.group_means(labels)
 
 
 def intention_map(meanings: Meanings, gamma: float, room: int = MOST_POINTS) -> dict[str, Any]:

@@ -26,8 +26,7 @@ from learners.credit.method import ActorCritic
 from learners.credit.ragged import backward_sums, segment_sums
 from learners.credit.steps import rewards_to_go, token_steps, turn_steps
 from learners.credit.turns import Credit, Turns
-
-FAR = 20.0  # log of a ratio beyond which it is taken as this far, as in learners/loss/ratios.py
+from learners.loss.ratios import FAR
 
 
 class Vtrace(ActorCritic):

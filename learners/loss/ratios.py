@@ -24,19 +24,8 @@ def sampled_at(old: torch.Tensor, sampler: torch.Tensor, on_policy: torch.Tensor
     return old.where(on_policy, sampler)
 
 
-def importance_weights(
-    logprobs: torch.Tensor,
-    sampler: torch.Tensor,
-    on_policy: torch.Tensor,
-    cap: float,
-    old: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """min(pi / sampler, cap). Without `old` the log-probs are those of the start of the update."""
-    logprobs = logprobs.detach()
-    return truncated(logprobs, sampled_at(logprobs if old is None else old, sampler, on_policy), cap)
-
-
 def truncated(logprobs: torch.Tensor, sampled: torch.Tensor, cap: float) -> torch.Tensor:
+    """min(pi / sampler, cap)"""
     return log_ratios(logprobs, sampled).clamp(max=math.log(cap)).exp()
 
 

@@ -24,7 +24,7 @@ import torch
 import torch.distributed as dist
 
 from learners.loss.loss import PackLoss, Tokens
-from learners.loss.ratios import importance_weights, kl_estimates
+from learners.loss.ratios import kl_estimates, sampled_at, truncated
 from learners.optimiser import half_precision
 from learners.settings import LearnerSettings
 
@@ -71,7 +71,7 @@ class Consistency:
     def _of_sampler(self, old: torch.Tensor, tokens: Tokens, settings: LearnerSettings) -> list[torch.Tensor]:
         cap = getattr(settings.loss, "importance_cap", CAP)
         kept, stale = settings.loss.kept_tokens(old, tokens), ~tokens.on_policy
-        importance = importance_weights(old, tokens.sampler_logprobs, tokens.on_policy, cap)
+        importance = truncated(old, sampled_at(old, tokens.sampler_logprobs, tokens.on_policy), cap)
         difference = (old.double() - tokens.sampler_logprobs)[tokens.on_policy]
         gap = difference.abs()
         if len(gap):

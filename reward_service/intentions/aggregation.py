@@ -25,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reward_service.intentions.gist import NOTHING, OTHER
+from reward_service.intentions.means import Grouped
 from reward_service.intentions.trajectory import Player
 
 HALF = 30  # bits of each half of a return's fraction
@@ -82,9 +83,6 @@ class Groups:
         low = self.low[groups]
         return (self.high[groups] + (low >> HALF)) * 2.0**-HALF + (low & 2**HALF - 1) * 2.0 ** (-2 * HALF)
 
-    def means(self, groups: np.ndarray) -> np.ndarray:
-        return self.sums(groups) / self.count[groups]
-
 
 def _scattered(keys: np.ndarray) -> np.ndarray:
     """uint64, different for different keys. A dictionary goes by the low bits, which would be those of
@@ -121,6 +119,10 @@ class Entry(NamedTuple):
     aggregates: Aggregates
     groups: np.ndarray  # int64 [rows, turns]
     returns: np.ndarray  # float64 [turns]
+
+    def grouped(self, row: int) -> Grouped:
+        held, group = self.aggregates.groups, self.groups[row]
+        return Grouped(lambda: held.count[group], lambda: held.sums(group))
 
 
 class Aggregates:

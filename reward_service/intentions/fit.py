@@ -14,15 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from reward_service.intentions.density import density_clusters
+from reward_service.intentions.clustering.clustering import CLUSTERINGS, Points, SpaceSettings
 from reward_service.intentions.gist import Gist
-from reward_service.intentions.linkage import link, nested_cuts
 from reward_service.intentions.prototypes import centres_of, nearest, principal_axes, project
-from reward_service.intentions.settings import SpaceSettings
 from reward_service.intentions.space import IntentionSpace, features_of
 
-DENSITY_COMPONENTS = 16  # density means nothing in hundreds of dimensions
-DENSITY_SAMPLE = 20_000  # distinct utterances whose density is looked at
 RADIUS_QUANTILE = 0.95
 
 
@@ -49,7 +45,7 @@ class Utterances:
 
 
 def fit_space(utterances: Utterances, settings: SpaceSettings, version: int = 1) -> IntentionSpace:
-    """A space with all its cuts, ids from 0 and the finest cut in use; `granularity` chooses
+    """A space with all its cuts, ids from 0 and the finest cut in use; `SpaceSettings.choose` chooses
     the cut and `matching` carries ids over from the version before."""
     gists, counts = utterances.gists, utterances.counts
     amounts = tuple(sorted({name for gist in gists for name, _ in gist.amounts})) if settings.amount_weight else ()
@@ -67,23 +63,17 @@ def fit_space(utterances: Utterances, settings: SpaceSettings, version: int = 1)
     used, index = np.unique(index, return_inverse=True)
     prototypes = prototypes[used]
     weights = np.bincount(index, counts).astype(np.int64)
-    if settings.method == "hdbscan":
-        cuts = _density_cut(points, index, prototypes, settings)
-        levels = (int(cuts.max()) + 1,)
-    else:
-        finest = min(settings.max_k, len(prototypes))
-        coarsest = min(2, finest)
-        cuts = nested_cuts(link(prototypes, weights, settings.method), weights, finest)[coarsest - 1 :]
-        levels = tuple(range(coarsest, finest + 1))
+    cuts, method = settings.cuts(Points(points, index, prototypes, weights)), CLUSTERINGS.name_of(settings)
+    levels = tuple((cuts.max(axis=1) + 1).tolist())
     return IntentionSpace(
         version=version,
-        method=settings.method,
+        method=method,
         levels=levels,
         k=levels[-1],
         settled=False,
         cuts=cuts,
         ids=np.tile(np.arange(levels[-1], dtype=np.int32), (len(levels), 1)),
-        fresh={0 if settings.method == "hdbscan" else level: level for level in levels},
+        fresh={0 if method == "hdbscan" else level: level for level in levels},
         mean=mean,
         axes=axes,
         prototypes=prototypes,
@@ -112,29 +102,3 @@ def _examples(gists: Sequence[Gist], index: np.ndarray, squared: np.ndarray) -> 
     order = np.lexsort((squared, index))
     _, first = np.unique(index[order], return_index=True)
     return tuple(gists[row].text for row in order[first])
-
-
-def _density_cut(points: np.ndarray, index: np.ndarray, prototypes: np.ndarray, settings: SpaceSettings) -> np.ndarray:
-    """int32 [1, prototypes]: HDBSCAN on at most DENSITY_SAMPLE points; each prototype takes the
-    cluster that most of its points are in, and without any, that of the nearest which has one.
-    So every utterance has an intention, and what HDBSCAN calls noise joins its neighbours."""
-    sample = np.arange(len(points))
-    if len(points) > DENSITY_SAMPLE:
-        sample = np.sort(np.random.default_rng(settings.seed).choice(len(points), DENSITY_SAMPLE, replace=False))
-    looked_at = points[sample].astype(np.float64)
-    if looked_at.shape[1] > DENSITY_COMPONENTS:
-        mean, axes = principal_axes(looked_at, np.ones(len(sample)), DENSITY_COMPONENTS)
-        looked_at = project(looked_at, mean, axes).astype(np.float64)
-    if len(sample) <= settings.min_cluster:
-        return np.zeros((1, len(prototypes)), np.int32)
-    found = density_clusters(looked_at, settings.min_cluster, settings.density_seconds)
-    clustered = found >= 0
-    if not clustered.any():
-        return np.zeros((1, len(prototypes)), np.int32)
-    votes = np.zeros((len(prototypes), int(found.max()) + 1), np.int64)
-    np.add.at(votes, (index[sample[clustered]], found[clustered]), 1)
-    decided = votes.any(axis=1)
-    labels = votes.argmax(axis=1)
-    closest, _ = nearest(prototypes, prototypes[decided])
-    labels = np.where(decided, labels, labels[decided][closest])
-    return np.unique(labels, return_inverse=True)[1].astype(np.int32)[None]

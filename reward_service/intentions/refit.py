@@ -15,13 +15,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from reward_service.intentions.clustering.clustering import SpaceSettings
 from reward_service.intentions.corpus import Utterance, stacked
 from reward_service.intentions.fit import Utterances, fit_space
-from reward_service.intentions.granularity import with_level
+from reward_service.intentions.granularity.split import split_scores
 from reward_service.intentions.matching import UNCHANGED, Change, compare, keep_ids
-from reward_service.intentions.settings import IntentionSettings, SpaceSettings
+from reward_service.intentions.settings import IntentionSettings
 from reward_service.intentions.space import IntentionSpace
-from reward_service.intentions.trajectory import CodedGame, TurnsByDepth
+from reward_service.intentions.trajectory import CodedGame
+from reward_service.intentions.turns import Turns
 from reward_service.intentions.version import Version
 from reward_service.intentions.window import WindowEpisode
 
@@ -40,29 +42,26 @@ class Fitted(NamedTuple):
     change: Change  # since the space before
 
 
-Fit = Callable[[IntentionSpace | None, Utterances, TurnsByDepth | None, SpaceSettings], Fitted]
+Fit = Callable[[IntentionSpace | None, Utterances, Turns, SpaceSettings], Fitted]
 
 
-def fit(
-    old: IntentionSpace | None, utterances: Utterances, turns: TurnsByDepth | None, settings: SpaceSettings
-) -> Fitted:
-    """`turns`: what granularity=split chooses by."""
+def fit(old: IntentionSpace | None, utterances: Utterances, turns: Turns, settings: SpaceSettings) -> Fitted:
+    """`turns`: those of the window, with places in `utterances` for codes."""
     new = fit_space(utterances, settings, version=old.version + 1 if old else 1)
     prototype, _ = new.nearest(new.features(utterances.embeddings, utterances.gists))
+    if old is not None:
+        before, _ = old.nearest(old.features(utterances.embeddings, utterances.gists))
+        new = keep_ids(old, new, before, prototype, utterances.counts, settings.keep)
+    new = settings.choose(new, lambda: split_scores(turns, new.levels, new.cuts[:, prototype]))
     if old is None:
-        return Fitted(with_level(new, settings, turns, prototype), UNCHANGED)
-    before, _ = old.nearest(old.features(utterances.embeddings, utterances.gists))
-    new = keep_ids(old, new, before, prototype, utterances.counts, settings.keep)
-    new = with_level(new, settings, turns, prototype)
+        return Fitted(new, UNCHANGED)
     return Fitted(new, compare(old.names(old.k)[before], new.names(new.k)[prototype], utterances.counts))
 
 
 def next_version(snapshot: Snapshot, settings: IntentionSettings, fit: Fit = fit) -> Version:
     trajectories = [trajectory for played in snapshot.episodes for trajectory in played.trajectories]
     codes, utterances = _counted(snapshot.utterances, trajectories)
-    turns = None
-    if settings.space.granularity == "split":
-        turns = TurnsByDepth(_renumbered(trajectories, codes), settings.aggregate.gamma)
+    turns = Turns.of(_renumbered(trajectories, codes), settings.aggregate.gamma)
     space, change = fit(snapshot.space, utterances, turns, settings.space)
     version = Version(settings.aggregate, space, snapshot.first)
     version.change = change

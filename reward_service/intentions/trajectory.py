@@ -8,12 +8,7 @@ last turn, answered or not, gets exactly R.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
-
-import numpy as np
-
-from reward_service.intentions.gist import NOTHING, OTHER
 
 Player = tuple[str, str]  # (game, seat): their histories never mix
 
@@ -29,38 +24,3 @@ class CodedGame(NamedTuple):
 
 def turn_returns(outcome: float, turns: int, gamma: float) -> list[float]:
     return [gamma ** (turns - t) * outcome for t in range(1, turns + 1)]
-
-
-class TurnsByDepth:
-    """The turns of many trajectories side by side, depth by depth, to be grouped at any labelling."""
-
-    def __init__(self, trajectories: Sequence[CodedGame], gamma: float):
-        lengths = np.array([len(each.actions) for each in trajectories], np.int64)
-        self.players = sorted({each.player for each in trajectories})
-        self.player = np.array([self.players.index(each.player) for each in trajectories], np.int64)
-        self.depths = [np.flatnonzero(lengths > depth) for depth in range(max(lengths, default=0))]
-        said = [np.array([trajectories[i].actions[t] for i in rows]) for t, rows in enumerate(self.depths)]
-        heard = [np.array([trajectories[i].observations[t] for i in rows]) for t, rows in enumerate(self.depths)]
-        before = [
-            np.array([trajectories[i].actions[t - 1] if t else NOTHING for i in rows])
-            for t, rows in enumerate(self.depths)
-        ]
-        self.steps = list(zip(self.depths, before, heard, said, strict=True))
-        returns = [turn_returns(each.outcome, len(each.actions), gamma) for each in trajectories]
-        self.values = np.array([returns[i][t] for t, rows in enumerate(self.depths) for i in rows])
-
-    def group_means(self, labels: np.ndarray) -> np.ndarray:
-        """Mean return, turn by turn, over all turns with the same (history, action);
-        `labels[code]` is the intention of a code."""
-        table = np.append(labels, range(OTHER, 0))  # a code below 0 indexes from the end, and is its own label
-        table = table - table.min()
-        width = int(table.max()) + 1
-        history, groups, first = self.player.copy(), [], 0
-        for rows, before, heard, said in self.steps:
-            joined = (history[rows] * width + table[before]) * width + table[heard]
-            history[rows] = np.unique(joined, return_inverse=True)[1]
-            found, group = np.unique(history[rows] * width + table[said], return_inverse=True)
-            groups.append(group + first)
-            first += len(found)
-        group = np.concatenate(groups) if groups else np.empty(0, np.int64)
-        return (np.bincount(group, self.values) / np.bincount(group))[group]

@@ -15,8 +15,7 @@ import numpy as np
 from reward_service.intentions.corpus import Utterance, stacked
 from reward_service.intentions.gist import NOTHING, OTHER
 from reward_service.intentions.matching import UNCHANGED
-from reward_service.intentions.pooling import resolutions
-from reward_service.intentions.settings import PoolingSettings
+from reward_service.intentions.settings import AggregateSettings
 from reward_service.intentions.space import IntentionSpace
 from reward_service.intentions.window import CodedEpisode, Window
 
@@ -36,14 +35,14 @@ class Since(NamedTuple):
 class Version:
     """`space`: None before the first one, when nothing is labelled. `first`: number of the oldest episode."""
 
-    def __init__(self, settings: PoolingSettings, space: IntentionSpace | None = None, first: int = 0):
+    def __init__(self, settings: AggregateSettings, space: IntentionSpace | None = None, first: int = 0):
         self.space = space
         self.change = UNCHANGED  # since the version before
         self.before: Version | None = None  # the one it was fitted beside, until it takes its place
         self.where = {label: label for label in FIXED}  # code -> prototype
         self.far: set[int] = set()  # codes outside what the space was fitted on
         self.seen = 0  # every code below it has been placed
-        tables = resolutions(settings, space.levels, space.k) if space else []
+        tables = settings.pooling.tables(space.levels, space.k) if space else []
         # an index below 0 counts from the end
         self._clusters = {level: np.append(space.cuts[space.row(level)], FIXED) for level, _ in tables}
         self.window = Window(settings, tables, self._labels, first)

@@ -14,9 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from reward_service.intentions.aggregation import Columns, Entry, TurnLabels
-from reward_service.intentions.pooling import aggregates_for, values_of
-from reward_service.intentions.settings import PoolingSettings
+from reward_service.intentions.means import places, returns_of
+from reward_service.intentions.pooling.pooling import Table
+from reward_service.intentions.settings import AggregateSettings
 from reward_service.intentions.trajectory import CodedGame
+from reward_service.intentions.worth import aggregates_for, values_of
 
 Identity = tuple[str, int, int]  # run, number of the ticket, attempt
 Label = Callable[[int, Sequence[int]], np.ndarray]  # (level, codes) -> int64 labels; codes below 0 stay
@@ -34,8 +36,8 @@ class Window:
 
     def __init__(
         self,
-        settings: PoolingSettings,
-        tables: Sequence[tuple[int, int | None]] = (),
+        settings: AggregateSettings,
+        tables: Sequence[Table] = (),
         label: Label | None = None,
         first: int = 0,
     ):
@@ -71,13 +73,11 @@ class Window:
 
     def _columns(self, seats: Sequence[CodedGame]) -> Columns:
         lengths = np.array([len(seat.actions) for seat in seats], np.int64)
-        index = _places(lengths)
-        powers = np.array([self.settings.gamma**turns for turns in range(max(lengths, default=0))])
         outcomes = np.array([seat.outcome for seat in seats], np.float64)
         return Columns(
             player=np.repeat(np.array([self.aggregates.player(seat.player) for seat in seats], np.int64), lengths),
-            index=index,
-            returns=powers[np.repeat(lengths, lengths) - 1 - index] * np.repeat(outcomes, lengths),
+            index=places(lengths),
+            returns=returns_of(outcomes, lengths, self.settings.gamma),
         )
 
     def expire(self, count: int) -> list[WindowEpisode]:
@@ -149,18 +149,13 @@ class Window:
         """Of the finest table's groups, seen from the turns: the mean size and the share of turns
         that have a group to themselves, in all and at each turn of a seat."""
         size = self.aggregates.groups.count[groups]
-        turn = _places(np.array([len(seat.actions) for seat in self.trajectories()]))
+        turn = places(np.array([len(seat.actions) for seat in self.trajectories()]))
         alone = np.bincount(turn, size == 1) / np.bincount(turn)
         return {
             "groups": float(len(np.unique(groups))),
             "group_size": float(size.mean()),
             "singletons": float((size == 1).mean()),
         } | {f"singletons_turn_{number}": float(share) for number, share in enumerate(alone, start=1)}
-
-
-def _places(lengths: np.ndarray) -> np.ndarray:
-    """0, 1, ... for each length, one after the other."""
-    return np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
 
 
 def _spans(sizes: Sequence[int]) -> list[tuple[int, int]]:

@@ -30,9 +30,9 @@ from pydantic import Field
 from envs.episode import Episode
 from envs.settings import GameSettings
 from reward_service.intentions.corpus import Embed
-from reward_service.intentions.pooling import values_of
 from reward_service.intentions.settings import IntentionSettings
 from reward_service.intentions.space import IntentionSpace
+from reward_service.intentions.worth import values_of
 from reward_service.models.estimator import Estimator
 from reward_service.models.examples import by_turn
 from reward_service.models.memory import Texts

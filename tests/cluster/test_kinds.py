@@ -19,6 +19,9 @@ from cluster.recipe.reading import load_recipe, to_yaml
 from cluster.record.run_folder import read_config
 from learners.credit.method import CREDIT
 from learners.loss.loss import LOSS
+from reward_service.intentions.clustering.clustering import CLUSTERINGS
+from reward_service.intentions.granularity.granularity import GRANULARITIES
+from reward_service.intentions.pooling.pooling import POOLINGS
 from reward_service.shaper import SHAPERS
 
 ROOT = Path(__file__).parents[2]
@@ -133,7 +136,9 @@ def test_settings_stay_where_another_kind_has_them_too(tmp_path):
         credit("learner.credit=poad", "learner.credit.step_weight=0.5")
 
 
-@pytest.mark.parametrize("kinds", [CREDIT, LOSS, SHAPERS], ids=lambda kinds: kinds.part)
+@pytest.mark.parametrize(
+    "kinds", [CREDIT, LOSS, SHAPERS, CLUSTERINGS, GRANULARITIES, POOLINGS], ids=lambda kinds: kinds.part
+)
 def test_every_kind_is_read_back_as_it_was_written(kinds):
     for name in kinds.names:
         made = kinds.make(name)
@@ -154,6 +159,8 @@ def test_every_recipe_fits_the_schema_and_wrong_ones_do_not():
         {"learner": {"credit": {"method": "gae", "critic": {"tau": 0.1}}}},
         {"learner": {"loss": {"kind": "policy_gradient", "clip_low": 0.1}}},
         {"reward": {"shaper": {"kind": "spa", "intentions": {}}}},
+        {"reward": {"shaper": {"kind": "aria", "intentions": {"space": {"k": 16}}}}},
+        {"reward": {"shaper": {"kind": "aria", "intentions": {"space": {"method": "hdbscan", "max_k": 16}}}}},
         {"rollout": {"workrs": 2}},
     ):
         assert list(schema.iter_errors(wrong)), wrong
@@ -180,6 +187,9 @@ def test_config_shows_the_kinds_and_the_settings_of_one():
     assert "learner.sync does not come in several kinds; these do: learner.loss, learner.credit, reward.shaper" in told(
         "learner.sync", "poad"
     )
+    choices = told("reward.shaper.intentions.space.granularity")
+    assert "space.granularity.kind = split" in choices and "fixed, silhouette, split" in choices
+    assert "space.granularity.k = 20" in told("reward.shaper.intentions.space.granularity", "fixed")
     assert json.loads(told("--schema"))["title"] == "recipe"
 
 
@@ -218,6 +228,47 @@ def test_the_config_of_an_earlier_version_s_run_is_the_same_run_s(tmp_path, data
         load_recipe(tmp_path / "config.yaml")
     (tmp_path / "config.yaml").write_text(to_yaml(expected))
     assert read_config(tmp_path) == load_recipe(tmp_path / "config.yaml") == expected, "today's are as they are"
+
+
+def test_what_the_intentions_of_an_earlier_run_read_of_its_flat_settings_is_kept(tmp_path):
+    tree = read_yaml((ROOT / "tests" / "data" / "run_0.1_aria_rm.yaml").read_text())
+    intentions = tree["reward"]["intentions"]
+    intentions["space"] |= {"method": "average", "granularity": "fixed", "k": 7, "epsilon": 0.5, "max_k": 30}
+    intentions["aggregate"] |= {"pooling": "backoff", "histories": [2, 0], "smallest": 3, "strength": 9.0, "own": 0.5}
+    for shape in ("before the kinds", "with kinds of shapers"):
+        (tmp_path / "config.yaml").write_text(json.dumps(tree))
+        found = read_config(tmp_path).reward.shaper.intentions
+        assert found.space == CLUSTERINGS.make("average", granularity={"kind": "fixed", "k": 7}, max_k=30), shape
+        assert found.aggregate.pooling == POOLINGS.make("backoff", histories=(2, 0), smallest=3), shape
+        assert found.aggregate.own == 0.5
+        tree["reward"]["shaper"] = {"kind": "aria", "intentions": {**intentions}}
+        tree["reward"]["shaper"]["intentions"].pop("gives")
+        tree["reward"] = {key: tree["reward"][key] for key in ("shaper", "http", "batch_seconds")}
+    intentions["space"] |= {"method": "hdbscan", "min_cluster": 4}
+    (tmp_path / "config.yaml").write_text(json.dumps(tree))
+    assert read_config(tmp_path).reward.shaper.intentions.space == CLUSTERINGS.make("hdbscan", min_cluster=4)
+
+
+@pytest.mark.parametrize(
+    ("setting", "line"),
+    [
+        ("space.k=16", "space.k: is called reward.shaper.intentions.space.granularity.k now"),
+        ("space={granularity: fixed, k: 16}", "space.k: is called reward.shaper.intentions.space.granularity.k now"),
+        (
+            "aggregate.strength=2",
+            "aggregate.strength: is called reward.shaper.intentions.aggregate.pooling.strength now",
+        ),
+        ("space.min_cluster=5", "space.min_cluster: unknown key: method=ward has no such setting; hdbscan have it"),
+        ("space.granularity.k=5", "granularity.k: unknown key: kind=split has no such setting; fixed have it"),
+        ("space={method: hdbscan, max_k: 5}", "max_k: unknown key: method=hdbscan has no such setting; average, ward"),
+        ("aggregate.pooling.histories=[1]", "unknown key: kind=exact has no such setting; backoff, shrinkage have it"),
+        ("aggregate.pooling=mean", "pooling.kind: 'mean' is not one of 'backoff', 'exact', 'shrinkage'"),
+    ],
+)
+def test_what_another_kind_of_intentions_reads_is_one_line(setting, line):
+    with pytest.raises(ConfigError) as refused:
+        load_recipe(None, ["reward.shaper=aria", f"reward.shaper.intentions.{setting}"])
+    assert line in str(refused.value) and "\n" not in str(refused.value)
 
 
 def test_null_stays_where_a_setting_takes_it(tmp_path):

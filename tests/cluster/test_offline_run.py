@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from inspect import ismethod
 from pathlib import Path
+from types import MethodType
 
 import numpy as np
 import pytest
@@ -187,6 +189,12 @@ def test_a_whole_section_is_looked_at_again_but_what_comes_out_the_same_spreads_
     assert {*state(work).values()} == {"done", "not done yet"}
 
 
+def test_another_k_is_chosen_without_clustering_again(work):
+    for granularity in ("granularity={kind: fixed, k: 2}", "granularity.epsilon=0.5"):
+        found = state(work, f"reward.shaper.intentions.space.{granularity}")
+        assert found["cluster"] == "done" and "space.granularity.epsilon was 0.01, is" in found["choose"]
+
+
 class Watched:
     """Settings that note what is read of them."""
 
@@ -195,6 +203,10 @@ class Watched:
 
     def __getattr__(self, name: str):
         value, key = getattr(self._settings, name), f"{self._section}{name}"
+        if ismethod(value):
+            return MethodType(value.__func__, self)  # what it reads is noted
+        if name in type(self._settings).__class_vars__:
+            return value
         if isinstance(value, Settings):
             return Watched(value, self._read, f"{key}.")
         self._read.add(key)
@@ -218,11 +230,11 @@ def test_a_folder_that_was_made_with_fewer_settings_is_gone_on_with(work):
     path = work / "iteration-1" / "manifest.json"
     stages = json.loads(path.read_text())
     del stages["embed"]["settings"]["game.options"]
-    del stages["choose"]["settings"]["reward.shaper.intentions.aggregate.strength"]
+    del stages["choose"]["settings"]["reward.shaper.intentions.aggregate.own"]
     path.write_text(json.dumps(stages))
     found = state(work)
     assert found["embed"] == found["cluster"] == "done", "nothing is set in game.options"
-    assert found["choose"] == "to be done again: reward.shaper.intentions.aggregate.strength was not set, is 4.0"
+    assert found["choose"] == "to be done again: reward.shaper.intentions.aggregate.own was not set, is 0.0"
     assert main(["offline", "run", str(work), "--until", "aggregate"]) == 0
     assert {*state(work).values()} == {"done", "not done yet"}
 

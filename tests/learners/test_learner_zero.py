@@ -32,7 +32,7 @@ def expected(tiny_model) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], 
     from learners.batch.packing import pack_trajectories
     from learners.batch.trajectories import collect
     from learners.loss.policy_gradient import policy_loss
-    from learners.loss.ratios import importance_weights
+    from learners.loss.ratios import sampled_at, truncated
     from learners.model.load import load_model, pack_logprobs
 
     settings = LearnerSettings()
@@ -46,7 +46,8 @@ def expected(tiny_model) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], 
         pack = pack_trajectories(trajectories, each, version=None if number else 0)
         logprobs = pack_logprobs(model, pack, 1.0, torch.device("cpu"))
         sampled, on_policy = torch.from_numpy(pack.sampler_logprobs), torch.from_numpy(pack.on_policy)
-        weights = importance_weights(logprobs, sampled, on_policy, settings.loss.importance_cap)
+        present = logprobs.detach()
+        weights = truncated(present, sampled_at(present, sampled, on_policy), settings.loss.importance_cap)
         scale = batch_scale(trajectories, "episode")
         policy_loss(logprobs, torch.from_numpy(pack.advantages), weights, scale).backward()
         norms.append(float(torch.nn.utils.clip_grad_norm_(model.parameters(), settings.gradient_clip)))

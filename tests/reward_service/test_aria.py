@@ -13,7 +13,7 @@ import pytest
 
 from envs.episode import Episode, Ticket, Turn
 from reward_service.intentions.reading import EpisodeRefused
-from reward_service.intentions.settings import IntentionSettings, PoolingSettings, SpaceSettings
+from reward_service.intentions.settings import AggregateSettings, IntentionSettings
 from reward_service.shaper import Shaper
 from reward_service.shapers.aria import AriaShaper
 
@@ -34,8 +34,8 @@ def embed(texts) -> np.ndarray:
 
 
 def settings(**options) -> IntentionSettings:
-    space = SpaceSettings(**({"granularity": "fixed", "k": 6} | options.pop("space", {})))
-    pooling = PoolingSettings(**({"window": 64} | options.pop("aggregate", {})))
+    space = {"granularity": {"kind": "fixed", "k": 6}} | options.pop("space", {})
+    pooling = AggregateSettings(**({"window": 64} | options.pop("aggregate", {})))
     return IntentionSettings(**({"first_fit": 20, "refit": "inline"} | options), space=space, aggregate=pooling)
 
 
@@ -289,7 +289,7 @@ def test_intentions_keep_their_ids_across_refits():
 
 
 def test_split_granularity_is_chosen_on_the_window():
-    aria = shaper(space={"granularity": "split", "max_k": 30, "patience": 3, "epsilon": 0.5})
+    aria = shaper(space={"granularity": {"kind": "split", "patience": 3, "epsilon": 0.5}, "max_k": 30})
     aria.shape(batch(0, 40))
     assert (aria.space.k, aria.space.settled) == (2, True)
 

@@ -8,7 +8,7 @@ import pytest
 from envs.episode import Episode
 from reward_service.desk import RewardDesk
 from reward_service.intentions.reading import EpisodeRefused
-from reward_service.intentions.settings import IntentionSettings, PoolingSettings, SpaceSettings
+from reward_service.intentions.settings import AggregateSettings, IntentionSettings
 from reward_service.intentions.space import IntentionSpace
 from reward_service.intentions.trajectory import turn_returns
 from reward_service.models.embedding import Embedding
@@ -24,9 +24,9 @@ ALL_TIME = {"reward_model/training_seconds"}
 
 
 def intentions(**options) -> IntentionSettings:
-    pooling = PoolingSettings(**({"window": 512} | options.pop("aggregate", {})))
+    pooling = AggregateSettings(**({"window": 512} | options.pop("aggregate", {})))
     plainly = {"first_fit": 20, "refit": "inline", "observations": "none", "aggregate": pooling}
-    return IntentionSettings(**(plainly | options), space=SpaceSettings(granularity="fixed", k=len(WORTH)))
+    return IntentionSettings(**(plainly | options), space={"granularity": {"kind": "fixed", "k": len(WORTH)}})
 
 
 def shaper(space: dict | None = None, **options) -> AriaRmShaper:

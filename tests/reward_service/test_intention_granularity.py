@@ -11,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import silhouette_score
 
+from reward_service.intentions.clustering.ward import Ward
 from reward_service.intentions.fit import Utterances, fit_space
 from reward_service.intentions.gist import NOTHING, YES, Gist
-from reward_service.intentions.granularity import settled_level, silhouettes, split_scores, with_level
-from reward_service.intentions.settings import SpaceSettings
-from reward_service.intentions.trajectory import CodedGame, TurnsByDepth
+from reward_service.intentions.granularity.silhouette import silhouettes
+from reward_service.intentions.granularity.split import settled_level, split_scores
+from reward_service.intentions.trajectory import CodedGame
+from reward_service.intentions.turns import Turns
 
 CODES = 6
 PLAYERS = (("haggle", "me"), ("haggle", "you"), ("quiz", "me"))
@@ -65,16 +67,17 @@ def test_split_scores_are_those_of_the_definition(played, seed):
         level: np.abs(np.subtract(fine, coarse)).mean()
         for level, coarse, fine in zip(levels, means, means[1:], strict=False)
     }
-    assert split_scores(TurnsByDepth(played, 0.95), levels, labels) == pytest.approx(expected, abs=1e-12)
+    assert split_scores(Turns.of(played, 0.95), levels, labels) == pytest.approx(expected, abs=1e-12)
 
 
 def test_check_values():
     """Single-player games whose labels are a:1,2,3 o:a,b,a; a:1,2 o:a,a; a:1,2,3,4 o:a,b,a,a."""
     games = [([1, 2, 3], [NOTHING, 5, 6], 1.0), ([1, 2], [NOTHING, 5], 0.0), ([1, 2, 3, 4], [NOTHING, 5, 6, 5], 1.0)]
-    turns = TurnsByDepth([CodedGame(("quiz", "me"), tuple(a), tuple(o), r) for a, o, r in games], 0.95)
+    turns = Turns.of([CodedGame(("quiz", "me"), tuple(a), tuple(o), r) for a, o, r in games], 0.95)
     means = turns.group_means(np.arange(7))
     first, second, third, fourth = 0.586625, 0.6175, 0.975, 1.0
-    assert means == pytest.approx([first] * 3 + [second] * 3 + [third] * 2 + [fourth], abs=1e-15)
+    expected = [first, second, third, first, second, first, second, third, fourth]
+    assert means == pytest.approx(expected, abs=1e-15), "game after game"
 
 
 @pytest.mark.parametrize(
@@ -100,7 +103,7 @@ def test_k_is_the_first_from_which_on_nothing_changes(scores, patience, complete
 def test_silhouettes_are_those_of_the_repeated_points(seed, count):
     random = np.random.default_rng(seed)
     points, counts = random.normal(size=(count, 3)).astype(np.float32), random.integers(1, 4, count)
-    space = fit_space(Utterances([Gist(str(i)) for i in range(count)], points, counts), SpaceSettings())
+    space = fit_space(Utterances([Gist(str(i)) for i in range(count)], points, counts), Ward())
     repeated = np.repeat(points, counts, axis=0)
     for level, score in silhouettes(space, 0).items():
         labels = space.labels(repeated, level)
@@ -118,18 +121,20 @@ def test_each_way_to_choose_k():
     """Six kinds of utterance: five are worth the same, and one wins."""
     points = spread(6, 20)
     gists = [Gist(f"{number:03}") for number in range(len(points))]
-    space = fit_space(Utterances(gists, points, np.ones(120, np.int64)), SpaceSettings(max_k=40))
+    space = fit_space(Utterances(gists, points, np.ones(120, np.int64)), Ward(max_k=40))
     played = [CodedGame(PLAYERS[0], (code,), (NOTHING,), float(code >= 100)) for code in range(120)]
-    turns, own = TurnsByDepth(played, 0.95), space.nearest(points)[0]
+    turns, own = Turns.of(played, 0.95), space.nearest(points)[0]
 
-    def chosen(**options):
-        found = with_level(space, SpaceSettings(max_k=40, **options), turns, own)
+    def chosen(granularity):
+        found = Ward(granularity=granularity).choose(
+            space, lambda: split_scores(turns, space.levels, space.cuts[:, own])
+        )
         return found.k, found.settled
 
-    assert chosen(granularity="silhouette") == (6, True)
-    assert chosen(granularity="fixed", k=9) == (9, True)
-    assert chosen(granularity="fixed", k=500) == (40, True)
-    k, settled = chosen(granularity="split")
+    assert chosen("silhouette") == (6, True)
+    assert chosen({"kind": "fixed", "k": 9}) == (9, True)
+    assert chosen({"kind": "fixed", "k": 500}) == (40, True)
+    k, settled = chosen("split")
     assert settled and 2 <= k <= 6
     winners = space.labels(points, k)
     assert not set(winners[100:]) & set(winners[:100])
@@ -138,9 +143,8 @@ def test_each_way_to_choose_k():
 def test_where_splitting_never_stops_mattering_the_finest_cut_is_taken_and_said_so():
     random = np.random.default_rng(0)
     points = spread(2, 60)
-    space = fit_space(
-        Utterances([Gist(str(i)) for i in range(120)], points, np.ones(120, np.int64)), SpaceSettings(max_k=15)
-    )
+    space = fit_space(Utterances([Gist(str(i)) for i in range(120)], points, np.ones(120, np.int64)), Ward(max_k=15))
     played = [CodedGame(PLAYERS[0], (code,), (NOTHING,), float(random.integers(2))) for code in range(120)]
-    found = with_level(space, SpaceSettings(max_k=15), TurnsByDepth(played, 0.95), space.nearest(points)[0])
+    labels = space.cuts[:, space.nearest(points)[0]]
+    found = Ward().choose(space, lambda: split_scores(Turns.of(played, 0.95), space.levels, labels))
     assert (found.k, found.settled) == (15, False)

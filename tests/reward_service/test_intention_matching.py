@@ -12,12 +12,13 @@ from hypothesis import settings as checked
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
+from reward_service.intentions.clustering.hdbscan import Hdbscan
+from reward_service.intentions.clustering.ward import Ward
 from reward_service.intentions.fit import Utterances, fit_space
 from reward_service.intentions.gist import Gist
 from reward_service.intentions.matching import compare, keep_ids
-from reward_service.intentions.settings import SpaceSettings
 
-SETTINGS = SpaceSettings(max_k=12)
+SETTINGS = Ward(max_k=12)
 
 
 def kinds(which: str, each: int = 30, seed: int = 0) -> np.ndarray:
@@ -86,7 +87,7 @@ def test_a_cluster_that_hardly_overlaps_is_a_new_one():
 
 
 def test_a_flat_clustering_keeps_ids_though_their_number_changes():
-    flat = SpaceSettings(method="hdbscan")
+    flat = Hdbscan()
     old = fitted(kinds("abc"), 1, flat)
     points = kinds("abcde", seed=1)
     new = followed(old, fitted(points, 2, flat), points)

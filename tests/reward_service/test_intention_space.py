@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.cluster.hierarchy import fcluster, linkage
 
-from reward_service.intentions.density import ClusteringError, density_clusters
+from reward_service.intentions.clustering.agglomerative import nested_cuts
+from reward_service.intentions.clustering.clustering import CLUSTERINGS
+from reward_service.intentions.clustering.hdbscan import ClusteringError, Hdbscan, density_clusters
+from reward_service.intentions.clustering.ward import Ward
 from reward_service.intentions.fit import Utterances, fit_space
 from reward_service.intentions.gist import Gist
-from reward_service.intentions.linkage import link, nested_cuts
 from reward_service.intentions.matching import compare
 from reward_service.intentions.prototypes import centres_of, nearest, principal_axes, project, surely_nearest
-from reward_service.intentions.settings import SpaceSettings
 from reward_service.intentions.space import ARRAYS, IntentionSpace
 
 METHODS = ("average", "ward")
@@ -46,7 +47,7 @@ def said(points, counts=None) -> Utterances:
 @given(st.integers(0, 10**6), st.integers(2, 40), st.integers(1, 6), st.sampled_from(METHODS))
 def test_unweighted_trees_and_cuts_are_scipys(seed, count, dimension, method):
     points = np.random.default_rng(seed).normal(size=(count, dimension))
-    tree, theirs = link(points, np.ones(count), method), linkage(points, method)
+    tree, theirs = CLUSTERINGS.make(method).link(points, np.ones(count)), linkage(points, method)
     assert tree.height == pytest.approx(theirs[:, 2], rel=1e-9)
     for k, cut in enumerate(nested_cuts(tree, np.ones(count), count), start=1):
         assert same_partition(cut, fcluster(theirs, k, "maxclust"))
@@ -57,7 +58,7 @@ def test_unweighted_trees_and_cuts_are_scipys(seed, count, dimension, method):
 def test_a_weight_is_so_many_equal_points(seed, count, method):
     random = np.random.default_rng(seed)
     points, weights = random.normal(size=(count, 3)), random.integers(1, 6, count)
-    tree, theirs = link(points, weights, method), linkage(np.repeat(points, weights, axis=0), method)
+    tree, theirs = CLUSTERINGS.make(method).link(points, weights), linkage(np.repeat(points, weights, axis=0), method)
     assert tree.height == pytest.approx(theirs[len(theirs) - count + 1 :, 2], rel=1e-9)
     for k, cut in enumerate(nested_cuts(tree, weights, count), start=1):
         assert same_partition(np.repeat(cut, weights), fcluster(theirs, k, "maxclust"))
@@ -65,7 +66,7 @@ def test_a_weight_is_so_many_equal_points(seed, count, method):
 
 def test_each_cut_splits_one_cluster_and_the_heavier_half_keeps_its_number():
     points, weights = np.random.default_rng(3).normal(size=(30, 4)), np.arange(1, 31)
-    cuts = nested_cuts(link(points, weights, "ward"), weights, 30)
+    cuts = nested_cuts(Ward().link(points, weights), weights, 30)
     for k in range(1, 30):
         moved = cuts[k] != cuts[k - 1]
         assert set(cuts[k][moved]) == {k} and set(cuts[k]) == set(range(k + 1))
@@ -91,14 +92,14 @@ def test_the_nearest_prototype_does_not_depend_on_who_else_is_asked_about():
 def test_density_clustering_has_a_limit_of_time():
     points, _ = mixture(200, 4)
     with pytest.raises(ClusteringError, match=r"200 points .* hdbscan took more than 1e-06 s .reward.shaper.int"):
-        fit_space(said(points), SpaceSettings(method="hdbscan", density_seconds=1e-6))
+        fit_space(said(points), Hdbscan(density_seconds=1e-6))
     with pytest.raises(ClusteringError, match="3 points were not clustered: ValueError: Min samples"):
         density_clusters(points[:3], -1, 60)
 
 
 def test_equal_points_are_merged_first_and_do_no_harm():
     points = np.repeat(np.eye(3), 4, axis=0)
-    tree = link(points, np.ones(12), "average")
+    tree = CLUSTERINGS.make("average").link(points, np.ones(12))
     assert tree.height[:9].tolist() == [0] * 9
     assert same_partition(nested_cuts(tree, np.ones(12), 3)[2], np.repeat(range(3), 4))
 
@@ -133,7 +134,7 @@ def test_there_are_no_more_prototypes_than_distinct_points():
 @pytest.mark.parametrize("prototypes", [3000, 200])  # every utterance its own, and reduced
 def test_well_spread_intentions_are_found_and_new_utterances_join_them(method, prototypes):
     points, truth = mixture(4000, 12)
-    space = fit_space(said(points[:2500]), SpaceSettings(method=method, prototypes=prototypes, dimensions=24))
+    space = fit_space(said(points[:2500]), CLUSTERINGS.make(method, prototypes=prototypes, dimensions=24))
     labels = space.labels(points[2500:], 12)
     assert compare(labels, truth[2500:], np.ones(1500)).agreement > 0.99
     assert (space.axes.size > 0) == (prototypes < 2500)
@@ -142,14 +143,14 @@ def test_well_spread_intentions_are_found_and_new_utterances_join_them(method, p
 def test_counts_are_repetition_and_not_only_ballast():
     points = np.array([[0.0], [1.0], [2.1]], np.float32)
     for counts, partition in (([1, 1, 1], [0, 0, 1]), ([50, 1, 1], [0, 1, 1])):
-        space = fit_space(said(points, np.array(counts)), SpaceSettings(method="ward"))
+        space = fit_space(said(points, np.array(counts)), Ward())
         assert same_partition(space.labels(points, 2), partition)
         assert space.weights.tolist() == counts
 
 
 def test_all_levels_are_nested():
     points, _ = mixture(300, 8)
-    space = fit_space(said(points), SpaceSettings(max_k=30))
+    space = fit_space(said(points), Ward(max_k=30))
     every = np.stack([space.labels(points, level) for level in space.levels])
     assert space.levels == tuple(range(2, 31)) and every.shape == (29, 300)
     for coarse, fine in zip(every, every[1:], strict=False):
@@ -163,13 +164,13 @@ def test_offers_lie_apart_by_amount_when_amounts_are_weighted():
     gists = [Gist(f"{number}", (("share", 2.0 * each - 1),)) for number, each in enumerate(share)]
     for weight, follows in ((0.0, phrase), (4.0, share)):
         utterances = Utterances(gists, phrases[phrase], np.ones(200, np.int64))
-        space = fit_space(utterances, SpaceSettings(amount_weight=weight))
+        space = fit_space(utterances, Ward(amount_weight=weight))
         labels = space.labels(space.features(phrases[phrase], gists), len(set(follows)))
         assert same_partition(labels, follows)
 
 
 def test_amounts_that_the_space_does_not_know_are_left_out():
-    space = fit_space(Utterances([Gist("a", (("x", 1.0),)), Gist("b")], np.eye(2), np.ones(2)), SpaceSettings())
+    space = fit_space(Utterances([Gist("a", (("x", 1.0),)), Gist("b")], np.eye(2), np.ones(2)), Ward())
     features = space.features(np.eye(2), [Gist("c", (("x", 0.5), ("y", 1.0))), Gist("d")])
     assert features[:, 2].tolist() == [2.0, 0.0] and features.shape == (2, 3)
 
@@ -177,9 +178,9 @@ def test_amounts_that_the_space_does_not_know_are_left_out():
 @pytest.mark.parametrize("prototypes", [500, 50])
 def test_saved_and_loaded_and_made_twice_is_the_same_space(tmp_path, prototypes):
     points, _ = mixture(300, 8)
-    space = fit_space(said(points), SpaceSettings(prototypes=prototypes))
+    space = fit_space(said(points), Ward(prototypes=prototypes))
     space.save(tmp_path / "space")
-    again = fit_space(said(points), SpaceSettings(prototypes=prototypes))
+    again = fit_space(said(points), Ward(prototypes=prototypes))
     for other in (again, IntentionSpace.load(tmp_path / "space"), IntentionSpace.of_state(space.state())):
         for field in dataclasses.fields(space):
             mine, its = getattr(space, field.name), getattr(other, field.name)
@@ -190,14 +191,14 @@ def test_saved_and_loaded_and_made_twice_is_the_same_space(tmp_path, prototypes)
 
 
 def test_a_damaged_space_is_named(tmp_path):
-    fit_space(said(mixture(20, 2)[0]), SpaceSettings()).save(tmp_path)
+    fit_space(said(mixture(20, 2)[0]), Ward()).save(tmp_path)
     (tmp_path / "space.npz").write_bytes((tmp_path / "space.npz").read_bytes()[:100])
     with pytest.raises(ValueError, match=f"{tmp_path} holds no readable intention space"):
         IntentionSpace.load(tmp_path)
 
 
 def test_a_space_never_changes():
-    space = fit_space(said(mixture(20, 2)[0]), SpaceSettings())
+    space = fit_space(said(mixture(20, 2)[0]), Ward())
     with pytest.raises(dataclasses.FrozenInstanceError):
         space.k = 3
     with pytest.raises(ValueError, match="read-only"):
@@ -210,11 +211,11 @@ def test_a_space_never_changes():
 
 def test_a_level_that_is_not_there_is_refused():
     with pytest.raises(ValueError, match="intention space 1 has no cut into 21; it has 2 to 20"):
-        fit_space(said(mixture(20, 2)[0]), SpaceSettings()).labels(np.zeros((1, 64)), 21)
+        fit_space(said(mixture(20, 2)[0]), Ward()).labels(np.zeros((1, 64)), 21)
 
 
 def test_one_utterance_is_one_intention():
-    space = fit_space(said(np.eye(1, 4)), SpaceSettings())
+    space = fit_space(said(np.eye(1, 4)), Ward())
     assert space.levels == (1,) and space.labels(np.eye(2, 4)).tolist() == [0, 0]
 
 
@@ -234,7 +235,7 @@ def test_what_cannot_be_fitted_is_named(points, counts, says):
 
 def test_members_show_what_an_intention_is():
     points, truth = mixture(60, 3)
-    space = fit_space(said(points, np.arange(1, 61)), SpaceSettings())
+    space = fit_space(said(points, np.arange(1, 61)), Ward())
     members = space.members(3)
     assert [len(members[each]) for each in range(3)] == np.bincount(space.labels(points, 3)).tolist()
     (text, weight), *_ = members[int(space.labels(points, 3)[59])]

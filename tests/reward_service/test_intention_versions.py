@@ -21,7 +21,7 @@ from reward_service.intentions.window import Window
 from reward_service.shapers.aria import AriaShaper
 from tests.reward_service.test_aria import batch, embed, episode, settings
 
-POOLINGS = ({}, {"pooling": "backoff", "baseline": "history"}, {"pooling": "shrinkage", "coarser": (3,)})
+POOLINGS = ({}, {"pooling": "backoff", "baseline": "history"}, {"pooling": {"kind": "shrinkage", "coarser": (3,)}})
 ROUNDS = ("fit", "shape", "publish", "publish_again", "restore")
 
 
@@ -192,7 +192,9 @@ def test_gigpo_compares_turns_with_equal_label_histories():
         turns = [Turn("me", "policy", "go on", text, tokens=tokens(2)) for text in texts]
         ticket = Ticket("run", "parrot", number, 5, (("me", "policy"),))
         episodes.append(Episode(ticket, turns, {"me": outcome}, True))
-    aria = AriaShaper(settings(observations="none", first_fit=1, space={"k": 4}), embed, "outcome")
+    aria = AriaShaper(
+        settings(observations="none", first_fit=1, space={"granularity": {"kind": "fixed", "k": 4}}), embed, "outcome"
+    )
     trajectories = collect(episodes, aria.shape(episodes))
     anchors = label_anchors(trajectories)
     assert anchors.tolist() == [0, 1, 0, 1, 0, 2] * 2

@@ -11,15 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reward_service.intentions.gist import NOTHING, YES, Gist
+from reward_service.intentions.pooling.pooling import POOLINGS
 from reward_service.intentions.reading import Reading
-from reward_service.intentions.settings import PoolingSettings
-from reward_service.intentions.trajectory import CodedGame, TurnsByDepth
+from reward_service.intentions.settings import AggregateSettings
+from reward_service.intentions.trajectory import CodedGame
+from reward_service.intentions.turns import Turns
 from reward_service.offline.coding import Coding
 from reward_service.offline.columns import Column, open_column
 from reward_service.offline.turns import CodedTurns, figures, worth
 from tests.support.offline_games import BARGAINING, KNOWN, QUESTIONS, lone, offline, one_hot, pair, rows, write
 
-EACH_ITS_OWN = ("reward.shaper.intentions.space.granularity=fixed", "reward.shaper.intentions.space.k=100")
+EACH_ITS_OWN = ("reward.shaper.intentions.space.granularity=fixed", "reward.shaper.intentions.space.granularity.k=100")
 AS_PUBLISHED = ("reward.shaper.intentions.aggregate.baseline=none",)
 
 
@@ -100,8 +102,9 @@ def coded(folder, games) -> CodedTurns:
     return CodedTurns(folder / "coded", 0.9, [0, 1])
 
 
-def by_definition(games, pooling: PoolingSettings, levels: dict[int, np.ndarray], k: int):
+def by_definition(games, asked: AggregateSettings, levels: dict[int, np.ndarray], k: int):
     """Turn by turn, with plain keys: what each is worth, and its return."""
+    pooling, kind = asked.pooling, POOLINGS.name_of(asked.pooling)
     turns = [
         (seat, number, said, answer, game, 0.9 ** (len(spoken) - number - 1) * outcome)
         for game, (seat, spoken, outcome) in enumerate(games)
@@ -125,9 +128,9 @@ def by_definition(games, pooling: PoolingSettings, levels: dict[int, np.ndarray]
             sums[1][a].append(t[5])
         return [(sums[0][h], sums[1][a]) for h, a in keys]
 
-    lengths = sorted(set(pooling.histories), reverse=True)
-    wanted = [(k, None)] + ([(k, n) for n in lengths] if pooling.pooling != "exact" else [])
-    if pooling.pooling == "shrinkage":
+    lengths = sorted(set(getattr(pooling, "histories", ())), reverse=True)
+    wanted = [(k, None)] + [(k, n) for n in lengths]
+    if kind == "shrinkage":
         wanted += [
             (level, min(lengths)) for level in sorted(pooling.coarser, reverse=True) if level in levels and level < k
         ]
@@ -138,20 +141,20 @@ def by_definition(games, pooling: PoolingSettings, levels: dict[int, np.ndarray]
     found, expected = [], []
     for place, t in enumerate(turns):
         groups = [each[place] for each in tables]
-        if pooling.pooling == "shrinkage":
+        if kind == "shrinkage":
             both = []
-            for kind in (1, 0):
+            for side in (1, 0):
                 mean = np.mean(at_turn[t[0], t[1]])
                 for group in reversed(groups):
-                    mean = (sum(group[kind]) + pooling.strength * mean) / (len(group[kind]) + pooling.strength)
+                    mean = (sum(group[side]) + pooling.strength * mean) / (len(group[side]) + pooling.strength)
                 both.append(mean)
         else:
             group = groups[0]
-            if pooling.pooling == "backoff":
+            if kind == "backoff":
                 group = next((each for each in groups if len(each[1]) >= pooling.smallest), groups[-1])
             both = [np.mean(group[1]), np.mean(group[0])]
-        found.append(pooling.own * t[5] + (1 - pooling.own) * both[0])
-        expected.append({"none": 0.0, "turn": np.mean(at_turn[t[0], t[1]]), "history": both[1]}[pooling.baseline])
+        found.append(asked.own * t[5] + (1 - asked.own) * both[0])
+        expected.append({"none": 0.0, "turn": np.mean(at_turn[t[0], t[1]]), "history": both[1]}[asked.baseline])
     return np.array(found) - np.array(expected), [t[5] for t in turns]
 
 
@@ -166,9 +169,9 @@ def by_definition(games, pooling: PoolingSettings, levels: dict[int, np.ndarray]
 def test_worth_is_what_its_definition_says(tmp_path_factory, games, pooling, baseline, smallest, own):
     turns = coded(tmp_path_factory.mktemp("coded"), games)
     levels = {2: np.array([0, 1, 0, 1]), 4: np.arange(4)}
-    asked = PoolingSettings(
-        pooling=pooling, baseline=baseline, smallest=smallest, own=own, histories=(2, 1, 0), coarser=(2,), gamma=0.9
-    )
+    of_kind = {"exact": {}, "backoff": {"smallest": smallest}, "shrinkage": {"coarser": (2,)}}[pooling]
+    of_kind |= {} if pooling == "exact" else {"histories": (2, 1, 0)}
+    asked = AggregateSettings(pooling={"kind": pooling} | of_kind, baseline=baseline, own=own, gamma=0.9)
     expected, returns = by_definition(games, asked, levels, 4)
     found = worth(turns, levels, 4, asked)
     np.testing.assert_allclose(turns.values, returns, atol=1e-12)
@@ -194,7 +197,7 @@ def test_group_means_are_those_of_the_space_that_is_fitted_beside_the_traffic(tm
         for seat, spoken, outcome in games
     ]
     for names in (np.arange(4), np.array([0, 0, 1, 1])):
-        beside = TurnsByDepth(trajectories, 0.9).group_means(names)
+        beside = Turns.of(trajectories, 0.9).group_means(names)
         np.testing.assert_allclose(np.sort(turns.group_means(names)), np.sort(beside), atol=1e-12)
 
 

@@ -7,10 +7,16 @@ Quadratic in time and memory; more than a few thousand points are for `prototype
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import NamedTuple
 
 import numpy as np
+from pydantic import Field
 from scipy.spatial.distance import cdist
+
+from reward_service.intentions.clustering.clustering import Points, SpaceSettings
+from reward_service.intentions.granularity.granularity import GRANULARITIES, AnyGranularity, Scores
+from reward_service.intentions.space import IntentionSpace
 
 
 class Tree(NamedTuple):
@@ -22,29 +28,41 @@ class Tree(NamedTuple):
     height: np.ndarray  # float64 [p - 1]
 
 
-def link(points: np.ndarray, weights: np.ndarray, method: str) -> Tree:
-    """`method`: "average" or "ward", Euclidean. By nearest-neighbour chains: both methods are
-    reducible, so two clusters nearest to each other may merge before closer pairs elsewhere."""
-    distance = cdist(points.astype(np.float64), points.astype(np.float64), "sqeuclidean")
-    weight = np.array(weights, np.float64)
-    if method == "average":
-        np.sqrt(distance, out=distance)
-    else:
-        distance *= 2 * np.outer(weight, weight) / np.add.outer(weight, weight)
-    np.fill_diagonal(distance, np.inf)
-    merges, heights = _chain(distance, weight, _average if method == "average" else _ward)
-    if method == "ward":
-        heights = np.sqrt(np.maximum(heights, 0))
-    return _ordered(merges, heights)
+class Hierarchy(SpaceSettings):
+    """A linkage of your own derives from it. It has to be reducible: two clusters that are nearest to each other
+    may merge before closer pairs elsewhere."""
 
+    granularity: AnyGranularity = Field(
+        default_factory=lambda: GRANULARITIES.make(GRANULARITIES.default), description="how k is chosen"
+    )
+    max_k: int = Field(100, ge=2, description="finest cut of the hierarchy")
 
-def _average(x: np.ndarray, y: np.ndarray, between: float, weight: np.ndarray, wx: float, wy: float) -> np.ndarray:
-    return (wx * x + wy * y) / (wx + wy)
+    @abstractmethod
+    def between(self, squared: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """float64 [p, p]: how far points lie apart, of their squared distances, which may be written over."""
 
+    @abstractmethod
+    def merged(self, x: np.ndarray, y: np.ndarray, gap: float, weight: np.ndarray, wx: float, wy: float) -> np.ndarray:
+        """How far all others lie from two clusters in one; `x`, `y`: from each, `gap`: these from each other."""
 
-def _ward(x: np.ndarray, y: np.ndarray, between: float, weight: np.ndarray, wx: float, wy: float) -> np.ndarray:
-    """Of squared distances."""
-    return ((weight + wx) * x + (weight + wy) * y - weight * between) / (weight + wx + wy)
+    def heights(self, found: np.ndarray) -> np.ndarray:
+        return found
+
+    def link(self, points: np.ndarray, weights: np.ndarray) -> Tree:
+        """Euclidean, by nearest-neighbour chains."""
+        weight = np.array(weights, np.float64)
+        distance = self.between(cdist(points.astype(np.float64), points.astype(np.float64), "sqeuclidean"), weight)
+        np.fill_diagonal(distance, np.inf)
+        merges, heights = _chain(distance, weight, self.merged)
+        return _ordered(merges, self.heights(heights))
+
+    def cuts(self, points: Points) -> np.ndarray:
+        finest = min(self.max_k, len(points.prototypes))
+        tree = self.link(points.prototypes, points.weights)
+        return nested_cuts(tree, points.weights, finest)[min(2, finest) - 1 :]
+
+    def level(self, space: IntentionSpace, scores: Scores) -> int | None:
+        return self.granularity.level(space, scores, self.seed)
 
 
 def _chain(distance: np.ndarray, weight: np.ndarray, update) -> tuple[list[tuple[int, int]], np.ndarray]:

@@ -1,0 +1,1 @@
+"""How utterances become intentions: one method in a file of its name each."""

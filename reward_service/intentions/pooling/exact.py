@@ -1,0 +1,15 @@
+"""The mean of the turn's group, as in the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from reward_service.intentions.means import Grouped, Lazy
+from reward_service.intentions.pooling.pooling import Pooling
+
+
+class Exact(Pooling):
+    def pooled(self, tables: Sequence[Grouped], actions: Sequence[Grouped], by_turn: Lazy) -> np.ndarray:
+        return tables[0].means()
