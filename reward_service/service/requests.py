@@ -16,8 +16,6 @@ from envs.episode import Episode
 from reward_service.service.plain import PlainEpisode, episode_of
 from reward_service.shaper import ShapedRewards
 
-Identity = tuple[str, int, int]  # run, number of the ticket, attempt
-
 
 class StreamError(RuntimeError):
     """A request that gets no values; `reason` is a word for the counter."""
@@ -63,10 +61,6 @@ class Request:
     future: Future = field(default_factory=Future)
     kept: str = ""  # the answer, as it is written down
     arrived: float = field(default_factory=time.monotonic)
-
-
-def identity_of(episode: Episode) -> Identity:
-    return episode.ticket.run, episode.ticket.number, episode.ticket.attempt
 
 
 def episodes_of(requests: Sequence[Request]) -> list[Episode]:
