@@ -125,8 +125,8 @@ def _read_back(
     expected_advantages: list[float] | None = None,
 ) -> ShapedRewards:
     anchored = None if anchors is None else np.array(anchors, np.int64)
-    told = None if expected_advantages is None else np.array(expected_advantages, np.float32)
-    return ShapedRewards(number, seat, np.array(rewards, np.float32), version, kind, anchored, told)
+    expected = None if expected_advantages is None else np.array(expected_advantages, np.float32)
+    return ShapedRewards(number, seat, np.array(rewards, np.float32), version, kind, anchored, expected)
 
 
 def listed(values: np.ndarray | None) -> list | None:

@@ -9,7 +9,7 @@ With `gives: outcome` the learner's credit makes its own A of the outcome, say b
 policy's hidden states, and what goes on top is (1 - own) / own * F: the same mixture, over `own`.
 
 No turn is valued by a fit that has seen its batch (`ridge`). F shrinks to a constant where it
-foresees nothing: what is left is `own` * A, and the optimiser does not mind the scale. Until
+predicts nothing: what is left is `own` * A, and the optimiser does not mind the scale. Until
 there is a past, V is the mean at the same turn and F is 0.
 
 Nothing is refitted beside the traffic: a batch costs two small eigenvalue problems.
@@ -131,7 +131,7 @@ class RegressedShaper(ReadingShaper):
             self.axes = Axes(saved["mean"], saved["directions"], tuple(saved["amounts"]), players)
         self.version = state["version"]
         self.values.restore(state["values"])
-        self.gains.restore(state["gains"] if "gains" in state else state["foreseen"])
+        self.gains.restore(state["gains"] if "gains" in state else state["foreseen"])  # its name in earlier versions
         self.intake.restore(state | {"known": []})
 
 
