@@ -40,11 +40,12 @@ import numpy as np
 from envs.episode import Episode
 from envs.settings import GameSettings
 from reward_service.frame import Frame, locked
+from reward_service.intentions.corpus import Embed
 from reward_service.intentions.reading import captions_of
 from reward_service.shaper import ShapedRewards
 from reward_service.shapers.game import GameReward
 from reward_service.shapers.oni.annotator import Annotator, Failed, Verdict, make_annotator
-from reward_service.shapers.oni.features import Embed, Features
+from reward_service.shapers.oni.features import Features
 from reward_service.shapers.oni.labels import Comparisons, Helpfulness, KeptAnswers
 from reward_service.shapers.oni.models import Answers, Running, Scorer, logistic
 from reward_service.shapers.oni.queue import Question, Queue

@@ -16,17 +16,16 @@ The axes are found once, from the first utterances, and stay; so do the names of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from reward_service.intentions.corpus import Embed
 from reward_service.intentions.gist import NO, YES, Gist
 from reward_service.intentions.reading import Reading
 
 TURNS = 12  # turns told apart; later ones count as the last
-
-Embed = Callable[[Sequence[str]], np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)

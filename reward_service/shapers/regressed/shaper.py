@@ -25,11 +25,12 @@ import numpy as np
 from envs.episode import Episode
 from envs.text.embedding import embed
 from reward_service.frame import Intake, ReadingShaper, locked
+from reward_service.intentions.corpus import Embed
 from reward_service.intentions.reading import EpisodeReading, Reading, read
 from reward_service.intentions.trajectory import turn_returns
 from reward_service.shaper import ShapedRewards
 from reward_service.shapers.regressed import Regressed
-from reward_service.shapers.regressed.features import Axes, Embed, features
+from reward_service.shapers.regressed.features import Axes, features
 from reward_service.shapers.regressed.ridge import PastRidge
 
 
