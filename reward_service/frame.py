@@ -17,7 +17,7 @@ from functools import wraps
 from typing import Any
 
 from envs.episode import Episode, Identity
-from reward_service.intentions.reading import EpisodeReading, EpisodeRefused, check, read
+from reward_service.intentions.reading import EpisodeReading, EpisodeRefused, Reading, check, read
 from reward_service.shaper import ShapedRewards
 
 REMEMBERED_WINDOWS = 8  # an episode sent again within so many windows is known
@@ -110,6 +110,13 @@ class ReadingShaper(Frame):
     def __init__(self, intake: Intake, lock: threading.RLock | None = None):
         super().__init__(lock)
         self.intake = intake
+
+    def prepare(self, episode: Episode) -> None:
+        self.embed_ahead(read(episode, self.intake.observations))
+
+    @abstractmethod
+    def embed_ahead(self, seats: Sequence[Reading]) -> None:
+        """For the embedder to remember: the shaper itself learns of texts in ticket order. Not under the lock."""
 
     @locked
     def shape(self, episodes: Sequence[Episode]) -> list[ShapedRewards]:

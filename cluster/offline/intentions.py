@@ -58,7 +58,7 @@ def _count(work: Work, scratch: Path) -> dict:
     path, settings = work.file("msgs"), work.config.offline
     scale = _scale(work)
     reader, mode = work.reader(path, scale), _observations(work)
-    recorded = Recorded(scratch / "embeddings.npy", reader) if settings.recorded_embeddings else None
+    recorded = RecordedEmbeddings(scratch / "embeddings.npy", reader) if settings.recorded_embeddings else None
     games = 0
     shutil.rmtree(scratch / "coded", ignore_errors=True)
     with Coding(scratch / "coded", work.game.seats) as coding:
@@ -102,7 +102,7 @@ def _closing(record: Record, mode: str) -> Gist | int:
     return NOTHING if record.closing is None else world_heard(record.closing, mode)
 
 
-class Recorded:
+class RecordedEmbeddings:
     """Embeddings that come with the games: unit rows, one for each utterance, from where it first occurs."""
 
     def __init__(self, path: Path, reader: GameFileReader):

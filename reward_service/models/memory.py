@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from envs.episode import Episode, Identity
+from envs.episode import Identity
 from reward_service.intentions.corpus import Corpus, Embed, NewGists, gists_of, plain_gists, stacked
 from reward_service.intentions.gist import Gist
-from reward_service.intentions.reading import EpisodeReading, Reading, read
+from reward_service.intentions.reading import EpisodeReading, Reading
 
 
 class Texts(NamedTuple):
@@ -45,9 +45,9 @@ class Memory:
         self.episodes: deque[EpisodeReading] = deque()
         self.corpus = Corpus()
 
-    def prepare(self, episode: Episode) -> None:
-        """Embeds ahead, for the embedder to remember."""
-        self.embed([gist.text for game in read(episode) for gist in game.texts])
+    def embed_ahead(self, seats: Iterable[Reading]) -> None:
+        """For the embedder to remember."""
+        self.embed([gist.text for game in seats for gist in game.texts])
 
     def embedded(self, readings: Iterable[EpisodeReading]) -> NewGists:
         texts = [gist for each in readings for game in each.seats for gist in game.texts]

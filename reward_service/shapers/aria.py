@@ -31,7 +31,6 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from envs.episode import Episode
 from envs.settings import GameSettings
 from envs.text.embedding import Embedder, LocalEncoder
 from reward_service.frame import Intake, ReadingShaper, locked
@@ -39,7 +38,7 @@ from reward_service.intentions.companion import in_companion
 from reward_service.intentions.corpus import Corpus, Embed, gists_of, plain_gists, stacked
 from reward_service.intentions.gist import Gist
 from reward_service.intentions.matching import Change
-from reward_service.intentions.reading import EpisodeReading, Reading, read
+from reward_service.intentions.reading import EpisodeReading, Reading
 from reward_service.intentions.refit import Snapshot, fit, next_version
 from reward_service.intentions.settings import IntentionSettings
 from reward_service.intentions.space import IntentionSpace
@@ -113,10 +112,7 @@ class AriaShaper(ReadingShaper):
 
     # Episodes in, rewards out
 
-    def prepare(self, episode: Episode) -> None:
-        """Embeds what was said, for the embedder to remember: utterances become known to the
-        shaper itself in ticket order."""
-        seats = read(episode, self.settings.observations)
+    def embed_ahead(self, seats: Sequence[Reading]) -> None:
         self.embed([gist.text for seat in seats for gist in seat.clustered])
 
     def answer(self, readings: Sequence[EpisodeReading]) -> list[ShapedRewards]:

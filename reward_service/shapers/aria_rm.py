@@ -25,12 +25,11 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from envs.episode import Episode
 from envs.settings import GameSettings
 from reward_service.frame import ReadingShaper, locked
 from reward_service.intentions.corpus import Embed
 from reward_service.intentions.pooling import values_of
-from reward_service.intentions.reading import EpisodeReading
+from reward_service.intentions.reading import EpisodeReading, Reading
 from reward_service.intentions.settings import IntentionSettings
 from reward_service.intentions.space import IntentionSpace
 from reward_service.models.estimator import Estimator
@@ -86,9 +85,9 @@ class AriaRmShaper(ReadingShaper):
     def version(self) -> int:
         return self.estimator.version
 
-    def prepare(self, episode: Episode) -> None:
-        self.aria.prepare(episode)
-        self.estimator.memory.prepare(episode)
+    def embed_ahead(self, seats: Sequence[Reading]) -> None:
+        self.aria.embed_ahead(seats)
+        self.estimator.memory.embed_ahead(seats)
 
     def answer(self, readings: Sequence[EpisodeReading]) -> list[ShapedRewards]:
         new = self.estimator.embedded(readings)

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from envs.episode import Episode
 from envs.settings import GameSettings
 from reward_service.frame import Intake, ReadingShaper, locked
 from reward_service.intentions.corpus import Embed
@@ -68,8 +67,8 @@ class SpaShaper(ReadingShaper):
     def version(self) -> int:
         return self.estimator.version
 
-    def prepare(self, episode: Episode) -> None:
-        self.estimator.memory.prepare(episode)
+    def embed_ahead(self, seats: Sequence[Reading]) -> None:
+        self.estimator.memory.embed_ahead(seats)
 
     def answer(self, readings: Sequence[EpisodeReading]) -> list[ShapedRewards]:
         progress = self.estimator.take(readings, self.estimator.embedded(readings))

@@ -215,6 +215,16 @@ def test_saved_and_restored_is_as_never_stopped(tmp_path):
     assert straight.shaper.version >= 2 and straight.shaper.aria.version >= 2
 
 
+def test_a_state_of_an_earlier_version_is_restored():
+    rm, again = shaper(), shaper()
+    rm.shape(batch(0, 20))
+    state = rm.state()
+    state["estimator"]["memory"] |= {"known": state["aria"]["known"], "refused": {"no_turns": 2}}
+    again.restore(state)
+    assert again.metrics() == rm.metrics() | {"reward_model/refused/no_turns": 2.0}
+    assert plain(again.shape(batch(20, 5))) == plain(rm.shape(batch(20, 5)))
+
+
 def test_a_training_that_fails_is_counted_and_changes_nothing(caplog):
     broken = RewardDesk(shaper(model={"seconds": 1e-9}), steady=True)
     never = RewardDesk(shaper(first=100), steady=True)

@@ -22,11 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from envs.episode import Episode
 from envs.text.embedding import embed
 from reward_service.frame import Intake, ReadingShaper, locked
 from reward_service.intentions.corpus import Embed
-from reward_service.intentions.reading import EpisodeReading, Reading, read
+from reward_service.intentions.reading import EpisodeReading, Reading
 from reward_service.intentions.trajectory import turn_returns
 from reward_service.shaper import ShapedRewards
 from reward_service.shapers.regressed import Regressed
@@ -49,8 +48,8 @@ class RegressedShaper(ReadingShaper):
     def _model(self, texts: Sequence[str]) -> np.ndarray:
         return embed(texts, self.settings.model)
 
-    def prepare(self, episode: Episode) -> None:
-        self.embed([gist.text for seat in read(episode, self.settings.observations) for gist in seat.clustered])
+    def embed_ahead(self, seats: Sequence[Reading]) -> None:
+        self.embed([gist.text for seat in seats for gist in seat.clustered])
 
     def answer(self, readings: Sequence[EpisodeReading]) -> list[ShapedRewards]:
         games = [game for each in readings for game in each.seats]
