@@ -180,7 +180,7 @@ class Fleet:
     @contextmanager
     def no_starts(self) -> Iterator[None]:
         """Time in which no engine starts: one that does measures what is free of its card, and takes
-        more than it keeps. Those that are starting are waited for; who is lost is replaced after it."""
+        more than it keeps. Engines that are starting are waited for; a lost one is replaced after it."""
         while self.starting:
             self._look(LISTEN_SECONDS)
         self.put_off = {}

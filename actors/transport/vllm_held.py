@@ -114,7 +114,7 @@ class Watch:
         """Right after the reload has begun: every loader is vLLM's layerwise one now."""
         self.places.begin()
         self.now = ""  # the tensor that arrived last
-        self.here: dict[str, torch.Tensor] = {}  # those of the present call
+        self.here: dict[str, torch.Tensor] = {}  # the tensors of the present call
         self.sizes: dict[str, int] = {}
         self.parts: dict[Home, dict[Part, None]] = {}
         self.filled: dict[Home, set[tuple[int, int]]] = {}  # padding: offset and elements

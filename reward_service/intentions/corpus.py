@@ -46,7 +46,7 @@ class Corpus:
         return next((len(utterance.embedding) for utterance in self.utterances.values()), None)
 
     def embedded(self, gists: Iterable[Gist], embed: Embed) -> NewGists:
-        """Those that are new, each once, in order. Changes nothing."""
+        """The gists that are new, each once, in order, with their embeddings. Changes nothing."""
         new = [gist for gist in dict.fromkeys(gists) if gist not in self.codes]
         rows = np.asarray(embed([gist.text for gist in new])) if new else np.empty((0, self.dimension or 0))
         if len(rows) != len(new) or rows.ndim != 2 or not np.isfinite(rows).all():
@@ -68,7 +68,7 @@ class Corpus:
 
     def forget(self, codes: Iterable[int]) -> list[int]:
         """Take one of each out; what is not said any more loses its code, which is never given again.
-        Those codes."""
+        Returns the lost codes."""
         gone = []
         for code in codes:
             utterance = self.utterances[code]
@@ -79,7 +79,7 @@ class Corpus:
         return gone
 
     def since(self, code: int = 0) -> list[tuple[int, Utterance]]:
-        """Those with this code or a later one, in time proportional to how many they are."""
+        """Utterances with this code or a later one, in time proportional to how many they are."""
         if not code:
             return list(self.utterances.items())
         return list(takewhile(lambda item: item[0] >= code, reversed(self.utterances.items())))[::-1]

@@ -46,7 +46,7 @@ class RewardModel:
 def trained(
     settings: RewardModelSettings, reads: Reads, texts: Texts, examples: Examples, version: int, trained_at: int
 ) -> RewardModel:
-    """Trained on the examples of most episodes and measured on those of the rest."""
+    """Trained on the examples of most episodes and measured on the examples of the rest."""
     from reward_service.models.training import TimeLimit, train, values_of
 
     started = time.monotonic()

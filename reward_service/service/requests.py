@@ -77,7 +77,7 @@ def read(plain: dict[str, Any]) -> Episode:
 
 
 def shares_of(requests: Sequence[Request], rewards: Sequence[ShapedRewards]) -> list[list[ShapedRewards]]:
-    """The values of each request, out of those of all their episodes in turn."""
+    """The values of each request, out of the values of all their episodes in turn."""
     given, shares = iter(rewards), []
     for request in requests:
         share = []

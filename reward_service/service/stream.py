@@ -77,7 +77,7 @@ class RewardStream:
         self.waiting = 0  # episodes in the queue or being shaped
         self.known: OrderedDict[Identity, bool] = OrderedDict()  # episodes, and whether they are counted yet
         self.asked: OrderedDict[str, Request] = OrderedDict()  # requests with an id, answered or waiting
-        self.held = 0  # episodes of those
+        self.held = 0  # episodes of these requests
         self.stopped = ""  # why
         self.counts: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
