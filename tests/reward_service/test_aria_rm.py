@@ -59,7 +59,7 @@ def test_its_targets_are_the_aggregated_rewards():
     answers = rm.shape(batch(0, 100))
     texts = rm.estimator.memory.texts()
     assert rm.aria.version == 1
-    assert rm._targets(texts).astype(np.float32).tolist() == flat(answers).tolist()
+    assert rm._examples(texts).target.astype(np.float32).tolist() == flat(answers).tolist()
     assert [game.identity[1] for game in texts.games] == list(range(100))
 
 
