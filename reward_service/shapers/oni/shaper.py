@@ -44,7 +44,7 @@ from reward_service.intentions.corpus import Embed
 from reward_service.intentions.reading import captions_of
 from reward_service.shaper import ShapedRewards
 from reward_service.shapers.game import GameReward
-from reward_service.shapers.oni.annotator import Annotator, Failed, Verdict, make_annotator
+from reward_service.shapers.oni.annotator import Annotator, Failed, make_annotator
 from reward_service.shapers.oni.features import Features
 from reward_service.shapers.oni.labels import Comparisons, Helpfulness, KeptAnswers
 from reward_service.shapers.oni.models import Answers, Running, Scorer, logistic
@@ -61,15 +61,12 @@ class Round:
     """What one round of annotation found."""
 
     number: int
-    verdicts: list[tuple[Question, Verdict]]
+    answers: list[tuple[Question, float]]
+    failures: list[tuple[Question, Failed]]
     rows: dict[str, np.ndarray]  # of captions that were new to the model
     scorer: Scorer | None  # None: not trained
     loss: float
     updates: int  # policy updates whose gradient steps are in it
-
-    @property
-    def answers(self) -> list[tuple[Question, float]]:
-        return [(question, verdict) for question, verdict in self.verdicts if not isinstance(verdict, Failed)]
 
 
 class Captioned(NamedTuple):
@@ -207,34 +204,35 @@ class OniShaper(Frame):
     def _annotated(
         self, number: int, known: list[tuple[Question, float]], scorer: Scorer | None, updates: int
     ) -> Round:
-        settings, verdicts, rows, losses, before = self.settings, [], {}, [], scorer
+        settings, answers, failures, rows, losses, before = self.settings, [], [], {}, [], scorer
         labelled = self.queue.counts["labelled"]
 
         def train(steps: int) -> None:
             nonlocal scorer
-            answers = self._answers(known, rows)
-            scorer = scorer or Scorer.fresh(answers.rows.shape[1], settings.distil)
-            scorer, loss = scorer.trained(answers, steps, settings.distil)
+            taught = self._answers(known, rows)
+            scorer = scorer or Scorer.fresh(taught.rows.shape[1], settings.distil)
+            scorer, loss = scorer.trained(taught, steps, settings.distil)
             losses.append(loss)
 
         for _ in range(settings.queue.batches):
             questions = self._take(number)
             if not questions:
                 break
-            found = list(zip(questions, self.annotator.annotate(questions), strict=True))
-            verdicts += found
-            answered = [(question, verdict) for question, verdict in found if not isinstance(verdict, Failed)]
+            answered = []
+            for question, verdict in zip(questions, self.annotator.annotate(questions), strict=True):
+                (failures if isinstance(verdict, Failed) else answered).append((question, verdict))
             if not answered:
                 break
             early = labelled < settings.distil.until
             labelled += len(answered)
+            answers += answered
             known += answered
             if self.distils and early:
                 train(settings.distil.steps_per_batch)
         if steps := self._steps(labelled, updates):
             train(steps)
         trained = scorer if scorer is not before else None
-        return Round(number, verdicts, rows, trained, losses[-1] if losses else self.loss, updates)
+        return Round(number, answers, failures, rows, trained, losses[-1] if losses else self.loss, updates)
 
     @locked
     def _take(self, number: int) -> list[Question]:
@@ -256,11 +254,10 @@ class OniShaper(Frame):
     def publish(self, result: Round) -> None:
         if result.number != self.round:
             raise ValueError(f"annotation round {result.number} was overtaken by round {self.round}")
-        for question, verdict in result.verdicts:
-            if isinstance(verdict, Failed):
-                self.queue.failed(question, verdict.reason)
-            else:
-                self.queue.answered(question)
+        for question, _ in result.answers:
+            self.queue.answered(question)
+        for question, failed in result.failures:
+            self.queue.failed(question, failed.reason)
         self.labels.add(result.answers)
         if result.answers or result.scorer:
             self.version += 1
@@ -271,9 +268,7 @@ class OniShaper(Frame):
     def saved(self, result: Round) -> dict[str, Any]:
         return {
             "answers": [[list(question), verdict] for question, verdict in result.answers],
-            "failed": [
-                [list(question), verdict.reason] for question, verdict in result.verdicts if isinstance(verdict, Failed)
-            ],
+            "failed": [[list(question), failed.reason] for question, failed in result.failures],
             "captions": list(result.rows),
             "rows": np.stack(list(result.rows.values())) if result.rows else None,
             "scorer": result.scorer.state() if result.scorer else None,
@@ -285,11 +280,11 @@ class OniShaper(Frame):
     def result_of(self, saved: dict[str, Any]) -> Round:
         """Its questions are pending again, as they were when it was published."""
         answers = [(tuple(question), answer) for question, answer in saved["answers"]]
-        failed = [(tuple(question), Failed(reason)) for question, reason in saved["failed"]]
+        failures = [(tuple(question), Failed(reason)) for question, reason in saved["failed"]]
         rows = dict(zip(saved["captions"], np.asarray(saved["rows"]), strict=True)) if saved["captions"] else {}
         scorer = Scorer.of_state(saved["scorer"]) if saved["scorer"] else None
-        self.queue.claim([question for question, _ in (*answers, *failed)])
-        return Round(self.round, [*answers, *failed], rows, scorer, saved["loss"], saved["updates"])
+        self.queue.claim([question for question, _ in (*answers, *failures)])
+        return Round(self.round, answers, failures, rows, scorer, saved["loss"], saved["updates"])
 
     # What is logged and saved
 
