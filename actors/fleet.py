@@ -180,7 +180,7 @@ class Fleet:
     @contextmanager
     def no_starts(self) -> Iterator[None]:
         """Time in which no engine starts: one that does measures what is free of its card, and takes
-        more than it keeps. Those that are starting are waited for; who is lost is replaced after it."""
+        more than it keeps. Engines that are starting are waited for; a lost one is replaced after it."""
         while self.starting:
             self._look(LISTEN_SECONDS)
         self.put_off = {}
@@ -292,14 +292,14 @@ class Fleet:
 
     def _heard(self, index: int, call: ray.ObjectRefGenerator) -> None:
         report: Report = ray.get(self._next(call), timeout=FETCH_SECONDS)
-        refs = [None if reason else self._next(call) for _, reason, _ in report.results]
+        refs = [None if result.reason else self._next(call) for result in report.results]
         ray.get(call.completed(), timeout=FETCH_SECONDS)  # an answer that breaks off is no answer
         del self.listening[index]
         self.health.answered(index)
-        for (ticket, reason, summary), ref in zip(report.results, refs, strict=True):
-            if ticket in self.with_worker[index]:
-                del self.with_worker[index][ticket]
-                self._return(Finished(ticket, ref, reason, summary))
+        for result, ref in zip(report.results, refs, strict=True):
+            if result.ticket in self.with_worker[index]:
+                del self.with_worker[index][result.ticket]
+                self._return(Finished(result.ticket, ref, result.reason, result.summary))
         if report.engine_silent_seconds > self.settings.worker_silence_seconds:
             self._lose(index, "worker_stuck")
 

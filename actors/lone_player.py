@@ -46,7 +46,7 @@ class LonePlayer:
         engine.submit(Request(f"turn {self.turn}", seat.asked(), room, 1.0, seed, ends))
         while True:
             for completion in engine.step():
-                return seat.said(completion)[0]
+                return seat.said(completion).text
 
     def close(self) -> None:
         self.policy.engine.close()

@@ -28,14 +28,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from actors.engines.contract import Completion, Request, Scored
-from actors.players import Cast, EndpointSeat, PolicySeat, stable_seed
+from actors.players import Cast, EndpointSeat, PolicySeat, Said, stable_seed
 from actors.settings import RolloutSettings
-from envs.episode import Episode, Ticket, Turn, TurnTokens
+from envs.episode import Episode, Ticket, Turn
 from envs.game import Game, Player, Step, hook, money_of
 from envs.text.chat import EndpointError
 
@@ -49,6 +49,22 @@ class Failure:
     """Why a ticket gave no episode: a short name that metrics count by."""
 
     reason: str
+
+
+class Ending(NamedTuple):
+    """How a game ended, beside its outcome."""
+
+    terminated: bool
+    closing: dict[str, str]  # what each seat would see next
+    facts: dict[str, str]
+    money: dict[str, float]
+
+
+class Returned(NamedTuple):
+    """What became of a ticket."""
+
+    ticket: Ticket
+    result: Episode | Failure
 
 
 class EpisodeFailed(Exception):
@@ -87,7 +103,7 @@ class Play:
         self.queue: deque[tuple[Ticket, float]] = deque()
         self.live: dict[int, Live] = {}
         self.waiting_for: dict[str, Live] = {}  # request id -> episode
-        self.finished: list[tuple[Ticket, Episode | Failure]] = []
+        self.finished: list[Returned] = []
         self.spare_games: dict[str, list[Game]] = {}
         self.spare_players: dict[tuple[str, str], list[Player]] = {}
         self.admitted = 0
@@ -110,7 +126,7 @@ class Play:
         for live in self.live.values():
             live.started += seconds
 
-    def step(self) -> list[tuple[Ticket, Episode | Failure]]:
+    def step(self) -> list[Returned]:
         """Advance every episode as far as it goes without waiting for more than one engine step."""
         while self.queue and len(self.live) < self.settings.episodes_in_flight:
             self._begin(*self.queue.popleft())
@@ -132,7 +148,7 @@ class Play:
                 spare = self.spare_games.setdefault(ticket.game, [])
                 game = spare.pop() if spare else self.new_game(ticket.game)
         except EpisodeFailed as failure:
-            self.finished.append((ticket, Failure(failure.reason)))
+            self.finished.append(Returned(ticket, Failure(failure.reason)))
             return
         live = Live(self.admitted, ticket, game, dict(ticket.players), {}, temperature, time.monotonic())
         self.live[live.serial] = live
@@ -185,7 +201,7 @@ class Play:
             log.exception("episode %d (%s, seed %d) failed", ticket.number, ticket.game, ticket.seed)
             raise EpisodeFailed(reason if bare else f"{reason}:{type(error).__name__}") from error
 
-    def _go_on(self, live: Live, said: tuple[str, TurnTokens | None] | None = None) -> None:
+    def _go_on(self, live: Live, said: Said | None = None) -> None:
         """Hand over what was said, if anything, then play until the episode waits or is over."""
         try:
             while said is None or self._hear(live, said):
@@ -199,36 +215,36 @@ class Play:
         except EpisodeFailed as failure:
             self._fail(live, failure.reason)
 
-    def _hear(self, live: Live, said: tuple[str, TurnTokens | None]) -> bool:
+    def _hear(self, live: Live, said: Said) -> bool:
         """Let the game hear an utterance. False if the episode now waits for it, or is over."""
         if live.slow:
             seat = live.game.seat
-            work = self.threads.submit(live.game.step, said[0])
+            work = self.threads.submit(live.game.step, said.text)
             self._await(live, work, lambda step: self._stepped(live, seat, said, step))
             return False
         with self._failing_as("game_error", live.ticket):
-            seat, step = live.game.seat, live.game.step(said[0])
+            seat, step = live.game.seat, live.game.step(said.text)
         return self._record(live, seat, said, step)
 
-    def _stepped(self, live: Live, seat: str, said: tuple[str, TurnTokens | None], step: Step) -> None:
+    def _stepped(self, live: Live, seat: str, said: Said, step: Step) -> None:
         try:
             if self._record(live, seat, said, step):
                 self._go_on(live)
         except EpisodeFailed as failure:
             self._fail(live, failure.reason)
 
-    def _record(self, live: Live, seat: str, said: tuple[str, TurnTokens | None], step: Step) -> bool:
+    def _record(self, live: Live, seat: str, said: Said, step: Step) -> bool:
         """Write down one turn. False once the episode is over."""
         turn = Turn(
             seat,
             live.players[seat],
             live.observation,
-            said[0],
+            said.text,
             step.executable,
             live.owed.pop(seat, 0.0),
             step.caption,
             live.actions,
-            said[1],
+            said.tokens,
         )
         live.turns.append(turn)
         live.latest[seat] = turn
@@ -241,13 +257,13 @@ class Play:
         with self._failing_as("game_error", live.ticket):
             over = step.terminated or step.truncated or live.game.seat is None
             if over:
-                closing, facts = dict(live.game.closing()), dict(live.game.facts())
-                money = money_of(live.game)
+                game = live.game
+                ending = Ending(step.terminated, dict(game.closing()), dict(game.facts()), money_of(game))
         if over:
-            self._finish(live, step.terminated, closing, facts, money)
+            self._finish(live, ending)
         return not over
 
-    def _ask(self, live: Live) -> tuple[str, None] | None:
+    def _ask(self, live: Live) -> Said | None:
         """Ask the acting seat. A scripted player's utterance comes back at once; for the
         others None, and the answer arrives in a later step."""
         name = live.game.seat
@@ -260,7 +276,7 @@ class Play:
                 if not live.turns:
                     log.error("%s: the opening prompt of %s fills the context", live.ticket.game, name)
                     raise EpisodeFailed("context_too_small")
-                self._finish(live, False, {name: live.observation}, {}, {})
+                self._finish(live, Ending(False, {name: live.observation}, {}, {}))
                 return None
             live.request = f"{live.serial}.{name}.{turn}"
             self.waiting_for[live.request] = live
@@ -281,7 +297,7 @@ class Play:
             self._await(live, seat.ask(live.observation, seed), lambda answer: self._answered(live, seat, answer))
             return None
         with self._failing_as("player_error", live.ticket):
-            return seat.reply(live.observation, live.actions), None
+            return Said(seat.reply(live.observation, live.actions))
 
     def _completed(self, live: Live, answer: Completion | Scored) -> None:
         live.request = None
@@ -296,7 +312,7 @@ class Play:
 
     def _answered(self, live: Live, seat: EndpointSeat, answer: str) -> None:
         seat.said(answer)
-        self._go_on(live, (answer, None))
+        self._go_on(live, Said(answer))
 
     def _await(self, live: Live, work: Future, then: Callable[[Any], None]) -> None:
         live.work, live.then = work, then
@@ -322,21 +338,25 @@ class Play:
         for live in [live for live in self.live.values() if live.started < oldest]:
             self._fail(live, "timeout")
 
-    def _finish(
-        self,
-        live: Live,
-        terminated: bool,
-        closing: dict[str, str],
-        facts: dict[str, str],
-        money: dict[str, float],
-    ) -> None:
+    def _finish(self, live: Live, ending: Ending) -> None:
         with self._failing_as("game_error", live.ticket):
             outcome = dict(live.game.outcome())
-            ids = {} if terminated else self._closing_ids(live, closing)
+            ids = {} if ending.terminated else self._closing_ids(live, ending.closing)
         seconds = time.monotonic() - live.started
         seats = {name: seat for name, seat in live.seats.items() if isinstance(seat, PolicySeat)}
         experts = {name: np.concatenate(seat.recorded) for name, seat in seats.items() if seat.recorded}
-        episode = Episode(live.ticket, live.turns, outcome, terminated, closing, ids, facts, seconds, experts, money)
+        episode = Episode(
+            live.ticket,
+            live.turns,
+            outcome,
+            ending.terminated,
+            ending.closing,
+            closing_ids=ids,
+            facts=ending.facts,
+            seconds=seconds,
+            experts=experts,
+            money=ending.money,
+        )
         self.spare_games[live.ticket.game].append(live.game)
         for seat, player in live.players.items():
             if player.startswith("scripted:"):
@@ -362,7 +382,7 @@ class Play:
 
     def _leave(self, live: Live, result: Episode | Failure) -> None:
         del self.live[live.serial]
-        self.finished.append((live.ticket, result))
+        self.finished.append(Returned(live.ticket, result))
 
     def close(self) -> None:
         """Work that has begun in a thread ends by its own time limit; nobody waits for it."""

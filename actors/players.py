@@ -13,6 +13,7 @@ import hashlib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +31,13 @@ def stable_seed(*parts: object) -> int:
     """The same 63-bit number for the same parts, in every process and Python version."""
     digest = hashlib.blake2b("\x1f".join(map(str, parts)).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
+
+
+class Said(NamedTuple):
+    """An utterance, with its tokens where they are kept for training."""
+
+    text: str
+    tokens: TurnTokens | None = None
 
 
 class UnknownPlayer(ValueError):
@@ -81,7 +89,7 @@ class PolicySeat:
         """How much of the prompt has its experts recorded."""
         return sum(len(experts) for experts in self.recorded)
 
-    def said(self, completion: Completion) -> tuple[str, TurnTokens | None]:
+    def said(self, completion: Completion) -> Said:
         tokens = TurnTokens(
             observation_ids=np.asarray(self.new_ids, np.int32),
             utterance_ids=completion.token_ids,
@@ -93,9 +101,7 @@ class PolicySeat:
             self.recorded.append(completion.experts)
         return self._spoken(self.policy.dialogue.text(completion.token_ids), tokens)
 
-    def chose(
-        self, actions: tuple[str, ...], scored: Scored, counted: str, temperature: float, draw: float
-    ) -> tuple[str, TurnTokens | None]:
+    def chose(self, actions: tuple[str, ...], scored: Scored, counted: str, temperature: float, draw: float) -> Said:
         """`draw`: a uniform number in [0, 1)."""
         chosen, logprob = choice.drawn(actions, self.listed, scored.logprobs, counted, temperature, draw)
         said = np.asarray(self.listed[chosen.chosen], np.int32)
@@ -108,10 +114,10 @@ class PolicySeat:
         )
         return self._spoken(actions[chosen.chosen], tokens)
 
-    def _spoken(self, text: str, tokens: TurnTokens) -> tuple[str, TurnTokens | None]:
+    def _spoken(self, text: str, tokens: TurnTokens) -> Said:
         self.prompt += self.new_ids
         self.prompt += tokens.utterance_ids.tolist()
-        return text, tokens if self.policy.trained else None
+        return Said(text, tokens if self.policy.trained else None)
 
 
 @dataclass

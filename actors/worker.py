@@ -21,12 +21,12 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from actors.engines.contract import Engine
-from actors.play import Failure, Play
+from actors.play import Failure, Play, Returned
 from actors.players import Cast, Endpoint, Policy
 from actors.settings import RolloutSettings
 from actors.transport.receipt import Receipt
@@ -71,11 +71,19 @@ class Summary:
     cut_off: bool  # by the horizon or the context; it did not end
 
 
+class Result(NamedTuple):
+    """What became of a ticket: `reason` says why there is no episode."""
+
+    ticket: Ticket
+    reason: str | None
+    summary: Summary | None
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """Opens each answer of `finished`: what follows it, and how the engine thread is."""
 
-    results: list[tuple[Ticket, str | None, Summary | None]]  # ticket, failure reason, summary
+    results: list[Result]
     engine_silent_seconds: float
 
 
@@ -148,7 +156,7 @@ class RolloutWorker:
         self.commands: queue.Queue[tuple[Callable[[], Any], Future]] = queue.Queue()
         self.lock = threading.Lock()  # guards `failure` against the posting of commands
         self.news = threading.Condition()  # guards `results`
-        self.results: list[tuple[Ticket, Episode | Failure]] = []
+        self.results: list[Returned] = []
         self.failure: WorkerFailed | None = None
         self.closing = False
         self.paused = False
@@ -272,7 +280,9 @@ class RolloutWorker:
         silent = time.monotonic() - self.beat if self.up.is_set() else 0.0
         yield Report(
             [
-                (ticket, result.reason, None) if isinstance(result, Failure) else (ticket, None, summarise(result))
+                Result(ticket, result.reason, None)
+                if isinstance(result, Failure)
+                else Result(ticket, None, summarise(result))
                 for ticket, result in results
             ],
             silent,

@@ -26,9 +26,9 @@ from envs.settings import GameSettings
 from envs.text.embedding import embed
 from learners.embedded.build import build_policy
 from learners.settings import EmbeddedSettings
+from reward_service.intentions.reading import read
 from reward_service.intentions.settings import IntentionSettings
 from reward_service.models.settings import REWARD_MODELS
-from reward_service.models.texts import tell
 from reward_service.shaper import Shaper
 from reward_service.shapers.aria_rm import AriaRm, AriaRmShaper
 from reward_service.shapers.spa import Spa, SpaShaper
@@ -79,7 +79,7 @@ def played(game: str, number: int) -> Episode:
 
 def embedded(episodes: list[Episode]) -> dict[str, float]:
     """How long that takes. From then on all texts are in the cache."""
-    texts = list(dict.fromkeys(gist.text for each in episodes for game in tell(each) for gist in game.gists))
+    texts = list(dict.fromkeys(gist.text for each in episodes for game in read(each) for gist in game.texts))
     embed(["the model is loaded before"])
     started = time.process_time()
     embed(texts)

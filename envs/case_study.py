@@ -138,8 +138,8 @@ class CaseStudy(Game):
         )
 
     def observe(self) -> str:
-        told = f" {menu_of(self._listed)}" if self.menu else ""
-        return f"{seen_in(self._state)}{told} {GOAL}"
+        menu = f" {menu_of(self._listed)}" if self.menu else ""
+        return f"{seen_in(self._state)}{menu} {GOAL}"
 
     def actions(self) -> tuple[str, ...]:
         return self._listed

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+Identity = tuple[str, int, int]  # of an episode: run, number of the ticket, attempt
+
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
@@ -28,6 +30,10 @@ class Ticket:
     seed: int
     players: tuple[tuple[str, str], ...]  # (seat, player), e.g. (("guesser", "policy"),)
     attempt: int = 0
+
+    @property
+    def identity(self) -> Identity:
+        return self.run, self.number, self.attempt
 
 
 @dataclass(slots=True)

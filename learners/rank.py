@@ -84,8 +84,8 @@ class LearnerRank:
             verbose=False,
             timeout=timedelta(seconds=settings.update_seconds),
         )
-        source, sharded = (self.revision, self.trust_remote_code), settings.zero == 3
-        model = load_model(self.model_path, settings, self.seed, *source, sharded=sharded)
+        source = {"revision": self.revision, "trust_remote_code": self.trust_remote_code, "sharded": settings.zero == 3}
+        model = load_model(self.model_path, settings, self.seed, **source)
         self.fingerprint = fingerprint(model)
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.optimiser = make_optimiser(trained, settings)
@@ -96,9 +96,18 @@ class LearnerRank:
         width = self.engine.module.get_output_embeddings().in_features
         critic, reference = make_critic(settings, width, self.device, self.seed), None
         if reads_base(settings):
-            reference = Reference(self.engine, settings, self.device, self.model_path, *source, sharded=sharded)
-        made = self.engine, self.optimiser, settings, self.temperature, self.device, self.seed, self.rank
-        self.learning = Learning(*made, critic, reference)
+            reference = Reference(self.engine, settings, self.device, self.model_path, **source)
+        self.learning = Learning(
+            self.engine,
+            self.optimiser,
+            settings,
+            temperature=self.temperature,
+            device=self.device,
+            seed=self.seed,
+            rank=self.rank,
+            critic=critic,
+            reference=reference,
+        )
 
     def _forget_shared_names(self, address: str, port: int) -> None:
         """DeepSpeed's shared-memory all-reduce leaves a 64 MiB segment under its name for
@@ -160,8 +169,14 @@ class LearnerRank:
         from learners.transport.sender import WeightSender
 
         if self.sender is None:
-            made = self.engine.module, self.transport, self.settings.sync, self.rank, self.ranks_per_worker
-            self.sender = WeightSender(*made, self.digest)
+            self.sender = WeightSender(
+                self.engine.module,
+                self.transport,
+                self.settings.sync,
+                self.rank,
+                ranks_per_worker=self.ranks_per_worker,
+                digest=self.digest,
+            )
         digests = self.sender.send(workers, version)
         self.version = version
         return digests

@@ -1,7 +1,7 @@
 """Where episodes are handed in and rewards handed out: a state machine without Ray.
 
     receive(episode)         at once, in any order      -> prepared ahead, and kept
-    missing(names)           when a batch is complete   -> those of its episodes that are not here
+    missing(names)           when a batch is complete   -> its episodes that are not here
     shape(batch, names)                                 -> its rewards, in ticket order
     refit                    beside all, in a thread    -> published before the next batch
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import ray
 from ray.actor import ActorHandle
@@ -39,15 +39,15 @@ class RewardError(RuntimeError):
 class RewardActor:
     def __init__(self, settings: RewardSettings, game: GameSettings, steady: bool):
         self.desk = RewardDesk(settings.shaper.make(game), steady=steady, refit_seconds=settings.refit_seconds)
-        self.settled = False
+        self.frozen = False
 
     @ray.method(concurrency_group="receive")
     def receive(self, *episodes: Episode) -> None:
         for episode in episodes:
             self.desk.receive(episode)
-        if not self.settled:  # not before: the first episodes load what the shaper embeds with
+        if not self.frozen:  # not before: the first episodes load what the shaper embeds with
             freeze_garbage_collector()
-            self.settled = True
+            self.frozen = True
 
     @ray.method(concurrency_group="shape")
     def shape(self, batch: int, names: list[Name]) -> list[ShapedRewards] | list[int]:
@@ -64,11 +64,19 @@ class RewardActor:
         return getattr(self.desk, method)(*arguments)
 
 
+class Asked(NamedTuple):
+    """A batch that was asked for."""
+
+    batch: int
+    names: list[Name]  # of its episodes
+    references: list[ray.ObjectRef]
+
+
 class RewardService:
     def __init__(self, settings: RewardSettings, game: GameSettings, name: str, *, steady: bool):
         self.settings, self.game, self.name, self.steady = settings, game, name, steady
         self.saved: dict[str, Any] | None = None  # the last checkpoint's state
-        self.since: list[tuple[int, list[Name], list[ray.ObjectRef]]] = []  # batches shaped after it
+        self.since: list[Asked] = []  # batches shaped after it
         self.last: int | None = None  # batch shaped
         self.restarts = 0
         self.actor = self._start()
@@ -84,19 +92,19 @@ class RewardService:
 
     def shape(self, batch: int, names: Sequence[Name], references: Sequence[ray.ObjectRef]) -> list[ShapedRewards]:
         """The rewards of a complete batch, given in ticket order."""
-        asked = batch, list(names), list(references)
-        rewards = self._surviving(lambda actor: self._shape(actor, *asked), f"batch {batch}")
+        asked = Asked(batch, list(names), list(references))
+        rewards = self._surviving(lambda actor: self._shape(actor, asked), f"batch {batch}")
         if batch != self.last:
             self.last = batch
             self.since.append(asked)
         return rewards
 
-    def _shape(self, actor: ActorHandle, batch: int, names: list[Name], references: list[ray.ObjectRef]):
+    def _shape(self, actor: ActorHandle, asked: Asked) -> list[ShapedRewards]:
         limit = self.settings.batch_seconds
-        answer = ray.get(actor.shape.remote(batch, names), timeout=limit)
+        answer = ray.get(actor.shape.remote(asked.batch, asked.names), timeout=limit)
         if answer and isinstance(answer[0], int):
-            ray.get(actor.supply.remote([references[place] for place in answer]), timeout=limit)
-            answer = ray.get(actor.shape.remote(batch, names), timeout=limit)
+            ray.get(actor.supply.remote([asked.references[place] for place in answer]), timeout=limit)
+            answer = ray.get(actor.shape.remote(asked.batch, asked.names), timeout=limit)
         return answer
 
     @staticmethod
@@ -144,7 +152,7 @@ class RewardService:
                 if self.saved is not None:
                     self._call(self.actor, "restore", self.saved)
                 for asked in self.since:
-                    self._shape(self.actor, *asked)
+                    self._shape(self.actor, asked)
                 return
             except RayActorError as again:
                 error = again

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -57,6 +58,14 @@ def passes(prompt: np.ndarray, computed: int, listed: Sequence[Sequence[int]], w
     ]
 
 
+class Whose(NamedTuple):
+    """Which token a log-prob is of."""
+
+    row: int
+    utterance: int  # of those listed for the row
+    token: int  # of the utterance
+
+
 @dataclass(slots=True)
 class Feed:
     """Passes of several rows as one, aligned at the right. Of what is read: on which line, how
@@ -71,7 +80,7 @@ class Feed:
     line: np.ndarray  # int64 [read], like the next two
     back: np.ndarray
     target: np.ndarray
-    whose: list[tuple[int, int, int]]  # row, utterance, token
+    whose: list[Whose]
 
     def hand_out(self, values: np.ndarray, found: dict[int, list[np.ndarray]]) -> None:
         for (row, utterance, token), value in zip(self.whose, values, strict=True):
@@ -90,7 +99,7 @@ def feed(batch: Sequence[tuple[int, Pass]], listed: dict[int, Sequence[Sequence[
         begins[own], owners[own] = part.begins, row
         line += [number] * len(part.wanted)
         back += (len(part) - 1 - part.wanted[:, 0]).tolist()
-        whose += [(row, utterance, token) for _, utterance, token in part.wanted.tolist()]
+        whose += [Whose(row, utterance, token) for _, utterance, token in part.wanted.tolist()]
     target = [listed[row][utterance][token] for row, utterance, token in whose]
     rows = np.array([row for row, _ in batch], np.int64)
     read = np.array(line, np.int64), np.array(back, np.int64), np.array(target, np.int64)

@@ -53,7 +53,7 @@ class CheckpointWeights:
             _, places = self.parts.get(name, (name, None))
             held = self.own[holder]
             self.tally.find(name, holder, held if places is None else held.view(-1)[places])
-        apart = {holder for holder, _ in self.parts.values()}
-        wanted = [name for name in self.parameters if name not in apart] + list(self.parts)
+        shared = {holder for holder, _ in self.parts.values()}
+        wanted = [name for name in self.parameters if name not in shared] + list(self.parts)
         left = [name for name in wanted if name not in self.tally.arrived]
         return self.tally.faults() + [Fault(name, "was left out: it keeps its old values") for name in left]

@@ -21,7 +21,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -33,6 +33,14 @@ from actors.transport.receipt import Fault
 from actors.transport.tally import Tally
 
 Home = tuple[str, str]  # a module's name and its parameter's; the first one of those that share it
+
+
+class Kept(NamedTuple):
+    """Digests of a parameter that the kernels packed."""
+
+    home: Home
+    ready: torch.Tensor  # of what they got
+    now: torch.Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +114,7 @@ class Watch:
         """Right after the reload has begun: every loader is vLLM's layerwise one now."""
         self.places.begin()
         self.now = ""  # the tensor that arrived last
-        self.here: dict[str, torch.Tensor] = {}  # those of the present call
+        self.here: dict[str, torch.Tensor] = {}  # the tensors of the present call
         self.sizes: dict[str, int] = {}
         self.parts: dict[Home, dict[Part, None]] = {}
         self.filled: dict[Home, set[tuple[int, int]]] = {}  # padding: offset and elements
@@ -127,7 +135,7 @@ class Watch:
         """What is held, after the reload has ended."""
         self.begun = False
         faults = self._incomplete()
-        kept: list[tuple[Home, torch.Tensor, torch.Tensor]] = []
+        kept: list[Kept] = []
         for name, layer in self.model.named_modules():
             packed = id(layer) in self.packed
             for own, parameter in layer._parameters.items():
@@ -140,12 +148,12 @@ class Watch:
                 elif not packed:
                     self._read_back((name, own), parameter)
                 elif (name, own) in self.ready:
-                    kept.append(((name, own), self.ready[name, own], digest(parameter)))
-        ready, now = numbers_of(one for _, one, _ in kept), numbers_of(one for _, _, one in kept)
-        for (home, _, _), before, after in zip(kept, ready, now, strict=True):
+                    kept.append(Kept((name, own), self.ready[name, own], digest(parameter)))
+        ready, now = numbers_of(each.ready for each in kept), numbers_of(each.now for each in kept)
+        for each, before, after in zip(kept, ready, now, strict=True):
             if before != after:
-                what = f"is not what the kernels run on: {'.'.join(home)} was not taken over"
-                parts = self.parts[self.homes[home]]
+                what = f"is not what the kernels run on: {'.'.join(each.home)} was not taken over"
+                parts = self.parts[self.homes[each.home]]
                 faults += [Fault(tensor, what) for tensor in dict.fromkeys(part.tensor for part in parts)]
         loaded = dict.fromkeys(self.sizes, 0)
         for parts in self.parts.values():

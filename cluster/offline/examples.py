@@ -106,7 +106,9 @@ def games_of(rows: Iterator[tuple[int, dict[str, Any]]]) -> Iterator[list[dict[s
 
 
 @dataclass(slots=True)
-class Spoken:
+class TokenTurn:
+    """A turn as token ids: what was new before the action, and the action."""
+
     seen: Sequence[int]
     said: Sequence[int]
     worth: float
@@ -119,8 +121,8 @@ class Speech:
         self.tokenizer, self.name = tokenizer, name
         self.dialogue = Dialogue(tokenizer)
 
-    def game(self, rows: Sequence[dict[str, Any]]) -> list[Spoken]:
-        spoken: list[Spoken] = []
+    def game(self, rows: Sequence[dict[str, Any]]) -> list[TokenTurn]:
+        spoken: list[TokenTurn] = []
         for row in rows:
             if "tokens" in row and row.get("tokenizer") == self.name:
                 seen, said = row["tokens"]
@@ -131,7 +133,7 @@ class Speech:
                 else:
                     seen = self.dialogue.opening(row.get("briefing", ""), shown)
                 said = self.dialogue.utterance(row["action"].strip())
-            spoken.append(Spoken(seen, said, row["reward"]))
+            spoken.append(TokenTurn(seen, said, row["reward"]))
         return spoken
 
 
@@ -161,7 +163,7 @@ def write_sequences(
     return dict(counts)
 
 
-def fitting(spoken: list[Spoken], context: int) -> list[Spoken]:
+def fitting(spoken: list[TokenTurn], context: int) -> list[TokenTurn]:
     """The turns up to the first that ends beyond the context."""
     length = 0
     for number, turn in enumerate(spoken):
@@ -188,10 +190,10 @@ class Sequences:
         """int64 [games]: how many each has."""
         return np.diff(self.first_turn)
 
-    def game(self, index: int) -> list[Spoken]:
+    def game(self, index: int) -> list[TokenTurn]:
         ids = np.array(self.columns["ids"][self.first_token[index] : self.first_token[index + 1]])
         rows = slice(self.first_turn[index], self.first_turn[index + 1])
         sizes = np.stack([self.columns["seen"][rows], self.columns["said"][rows]], axis=1).ravel()
         parts = np.split(ids, np.cumsum(sizes)[:-1])
         worth = self.columns["worth"][rows].tolist()
-        return [Spoken(*parts[2 * turn : 2 * turn + 2], worth[turn]) for turn in range(len(worth))]
+        return [TokenTurn(*parts[2 * turn : 2 * turn + 2], worth[turn]) for turn in range(len(worth))]

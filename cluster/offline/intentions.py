@@ -27,9 +27,9 @@ from cluster.recipe.offline import PUBLISHED_K
 from cluster.record.run_folder import to_json, write_whole
 from envs.text.embedding import Encoder, LocalEncoder
 from reward_service.intentions.fit import Utterances, fit_space
-from reward_service.intentions.gist import LONGEST, NOTHING, Gist, answer_of, gist_of, observations_of
+from reward_service.intentions.gist import NOTHING, Gist, gist_of, observations_of, one_line
 from reward_service.intentions.granularity.split import split_scores
-from reward_service.intentions.reading import read
+from reward_service.intentions.reading import read, world_heard
 from reward_service.intentions.settings import IntentionSettings
 from reward_service.intentions.space import IntentionSpace
 from reward_service.offline.coding import SEATS, TURNS, Coding
@@ -58,7 +58,7 @@ def _count(work: Work, scratch: Path) -> dict:
     path, settings = work.file("msgs"), work.config.offline
     scale = _scale(work)
     reader, mode = work.reader(path, scale), _observations(work)
-    recorded = Recorded(scratch / "embeddings.npy", reader) if settings.recorded_embeddings else None
+    recorded = RecordedEmbeddings(scratch / "embeddings.npy", reader) if settings.recorded_embeddings else None
     games = 0
     shutil.rmtree(scratch / "coded", ignore_errors=True)
     with Coding(scratch / "coded", work.game.seats) as coding:
@@ -99,12 +99,10 @@ def _observations(work: Work) -> str:
 
 def _closing(record: Record, mode: str) -> Gist | int:
     """What a lone player heard after its last turn, as what it heard before."""
-    if record.closing is None or mode == "none":
-        return NOTHING
-    return answer_of(record.closing) if mode == "labels" else Gist(" ".join(record.closing.split())[:LONGEST])
+    return NOTHING if record.closing is None else world_heard(record.closing, mode)
 
 
-class Recorded:
+class RecordedEmbeddings:
     """Embeddings that come with the games: unit rows, one for each utterance, from where it first occurs."""
 
     def __init__(self, path: Path, reader: GameFileReader):
@@ -119,7 +117,7 @@ class Recorded:
             raise self.reader.wrong("embeddings", "are missing, but the games before have them")
         game = record.episode.ticket.game
         vectors = {gist_of(game, text): vector for text, vector in record.embeddings.items()}
-        vectors |= {Gist(" ".join(text.split())[:LONGEST]): vector for text, vector in record.embeddings.items()}
+        vectors |= {Gist(one_line(text)): vector for text, vector in record.embeddings.items()}
         for gist in new:
             if gist not in vectors:
                 raise self.reader.wrong("embeddings", f"there is none of {gist.text[:60]!r}")

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from cluster.report.figures import short, shorts
-from reward_service.intentions.corpus import Embed
+from reward_service.intentions.corpus import Embed, gists_of
 from reward_service.intentions.gist import Gist, gist_of
 from reward_service.intentions.space import IntentionSpace
 from reward_service.intentions.stored import unpacked
@@ -51,13 +51,9 @@ class Meanings:
         if not state["space"] or not state["gists"]:
             return None
         space = IntentionSpace.of_state(state["space"])
-        gists = [Gist(text, tuple((name, amount) for name, amount in amounts)) for text, amounts in state["gists"]]
+        gists = gists_of(state["gists"])
         features = space.features(unpacked(state["embeddings"]).astype(np.float32), gists)
-        games = [
-            CodedGame((game, seat), tuple(said), tuple(heard), outcome)
-            for _, saved in state["window"]
-            for game, seat, said, heard, outcome in saved
-        ]
+        games = [CodedGame.of_plain(*each) for _, played in state["window"] for each in played]
         return cls(space, gists, features, space.labels(features), games, len(state["window"]))
 
     def of_samples(self, samples: Iterable[Mapping[str, Any]], embed: Embed) -> dict[Gist, int]:

@@ -153,6 +153,6 @@ class DataScience(Game):
 
     @classmethod
     def trials(cls) -> list[Trial]:
-        """The data sets that are here: those that need no file, and those whose file is in the default folder."""
+        """The data sets that are here: they need no file, or their file is in the default folder."""
         here = ["breast_cancer", "balance_scale", *(name for name in FILES if file_of(name, FOLDER).is_file())]
         return [Trial(name, {"dataset": name}, episodes=50) for name in here]

@@ -99,13 +99,13 @@ class Bargaining(Talks):
             if people[owner] in gains:
                 return UNCLEAR
             gains[people[owner]] = gain
-        told = {who: gain for who, gain in gains.items() if gain is not None}
-        if len(told) == 1:  # the other one gets the rest, said or unsaid
-            who, gain = next(iter(told.items()))
-            told[RIVAL[who]] = self.whole - gain
-        if sum(told.values()) != self.whole or min(told.values()) < 0:
+        named = {who: gain for who, gain in gains.items() if gain is not None}
+        if len(named) == 1:  # the other one gets the rest, said or unsaid
+            who, gain = next(iter(named.items()))
+            named[RIVAL[who]] = self.whole - gain
+        if sum(named.values()) != self.whole or min(named.values()) < 0:
             return self._refusals()[0]
-        return told[ALICE]
+        return named[ALICE]
 
     def _refusals(self) -> tuple[str, ...]:
         return (f"the two gains must add up to {'100 %' if self.plain else dollars(self.whole)}.",)

@@ -30,11 +30,11 @@ class Negotiator(Side):
     may_leave = True
 
     def learn(self, seen: str) -> None:
-        if told := _YOU.search(seen):
-            self.selling = told[1] == "seller"
-            self.hundred = 100 if self.plain else int(told[2].replace(",", "")) * 100  # units in the list price
-            self.value = _units(*told.groups()[2:5])
-            known = told.groups()[5:]
+        if stakes := _YOU.search(seen):
+            self.selling = stakes[1] == "seller"
+            self.hundred = 100 if self.plain else int(stakes[2].replace(",", "")) * 100  # units in the list price
+            self.value = _units(*stakes.groups()[2:5])
+            known = stakes.groups()[5:]
             self.rival_value = _units(*known) if any(known) else None
             limit = self.rival_value
             if limit is None:

@@ -60,14 +60,14 @@ def _parted(oracle: Oracle, question: str) -> dict[str, int]:
 
 
 @lru_cache(maxsize=65536)
-def _told(oracle: Oracle, candidates: int) -> tuple[str, ...]:
+def _informative(oracle: Oracle, candidates: int) -> tuple[str, ...]:
     """The questions that tell most about the candidates, in falling order of expected information."""
     everyone = candidates.bit_count()
-    told = []
+    expected = []
     for question, answers in questions_of(oracle).items():
         counts = [(candidates & mask).bit_count() for mask in answers.values()]
-        told.append((sum(count * log(count) for count in counts if count) / everyone, question))
-    return tuple(question for _, question in sorted(told)[:TELLING])
+        expected.append((sum(count * log(count) for count in counts if count) / everyone, question))
+    return tuple(question for _, question in sorted(expected)[:TELLING])
 
 
 def words_players_say(oracle: Oracle) -> list[str]:
@@ -112,7 +112,7 @@ class Guesser:
         return self.turns - len(self.said)
 
     def informed_question(self) -> str:
-        return self.random.choice(_told(self.oracle, self.candidates))
+        return self.random.choice(_informative(self.oracle, self.candidates))
 
     def random_question(self) -> str:
         return self.random.choice(self.questions)

@@ -51,7 +51,7 @@ class Chooser:
     wisdom: float = 1.0
 
     def __init__(self, **options):
-        """Players are given the game's options; those that a player needs it takes itself."""
+        """Players are given all options of the game; each takes the ones that it needs."""
 
     def reset(self, seed: int) -> None:
         self.random = random.Random(f"chooser {seed}")
@@ -66,4 +66,4 @@ class Chooser:
         return self.random.choice(actions)
 
     def said(self, action: str) -> None:
-        """What was chosen in the end, for those that keep account."""
+        """What was chosen in the end, for players that remember it."""

@@ -1,6 +1,6 @@
 """An oracle whose questions an OpenAI-compatible server answers.
 
-Guesses never leave the house: whole names are judged by the rules, so no server can be
+Guesses are never sent to the server: whole names are judged by the rules, so no server can be
 talked into a win. Anything else that holds words is asked with the object beside it; what
 comes back is yes, no, or else invalid. An answer is asked for once per object and question
 (letters and figures only, in lower case) and then kept. A server that does not answer in time,

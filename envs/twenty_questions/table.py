@@ -40,7 +40,7 @@ class Table:
     reading: str  # how the oracle reads unless the game's options say otherwise: one of READINGS
     attributes: tuple[Attribute, ...]
     objects: dict[str, frozenset[str]]  # object -> the attributes that are plainly or sometimes true of it
-    sometimes: dict[str, frozenset[str]]  # object -> those that are only sometimes true
+    sometimes: dict[str, frozenset[str]]  # object -> the attributes that are only sometimes true
     names: tuple[str, ...]  # the objects, in the order of the file
     also: dict[str, str]  # another name -> the object
     measures: dict[str, tuple[float, float]]  # name of an object or a reference -> centimetres, kilograms

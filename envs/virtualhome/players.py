@@ -5,7 +5,7 @@
     random     any listed action
 
 The home is the same in every episode and does nothing by itself, so the expert needs no eyes:
-it knows the task, by what it is first told to do, and keeps account of what it has done.
+it knows the task, by what it is first told to do, and remembers what it has done.
 """
 
 from __future__ import annotations

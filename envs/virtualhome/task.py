@@ -95,7 +95,7 @@ def task_named(task: str) -> Task:
 
 
 def tasks_named(tasks: str | Sequence[str]) -> tuple[Task, ...]:
-    """Those of a game that plays one of several in each episode: what is to be achieved tells them apart."""
+    """The tasks of a game that plays one of several in each episode: each is known by what is to be achieved."""
     if isinstance(tasks, str):
         return (task_named(tasks),)
     if not isinstance(tasks, Sequence) or not tasks:

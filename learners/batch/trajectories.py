@@ -106,19 +106,18 @@ def _trajectory(episode: Episode, seat: str, shaped: ShapedRewards) -> Trajector
             raise ValueError(f"{where} has {len(turns)} turns but {len(given)} {name}")
     if shaped.expected_advantages is not None and not np.isfinite(shaped.expected_advantages).all():
         raise ValueError(f"{where} has an expected advantage that is not finite: {shaped.expected_advantages.tolist()}")
-    number, task, ended = episode.ticket.number, episode.ticket.seed, episode.terminated
     return Trajectory(
-        number,
-        seat,
-        task,
-        sequence,
-        values,
-        turn_tokens,
-        shaped.kind,
-        ended,
-        closing,
-        shaped.anchors,
-        shaped.expected_advantages,
+        number=episode.ticket.number,
+        seat=seat,
+        task=episode.ticket.seed,
+        sequence=sequence,
+        rewards=values,
+        turn_tokens=turn_tokens,
+        kind=shaped.kind,
+        terminated=episode.terminated,
+        closing_ids=closing,
+        anchors=shaped.anchors,
+        expected_advantages=shaped.expected_advantages,
     )
 
 

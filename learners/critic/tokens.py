@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -64,6 +64,14 @@ def value_net(width: int) -> nn.Sequential:
     return net
 
 
+class Placed(NamedTuple):
+    """A micro-batch on the critic's device."""
+
+    hidden: torch.Tensor  # [trained tokens, width]
+    targets: torch.Tensor
+    used: torch.Tensor  # bool: which of the targets count
+
+
 class Critic:
     def __init__(self, settings: TokenCriticSettings, width: int, device: torch.device, seed: int):
         self.settings, self.width, self.device = settings, width, device
@@ -99,20 +107,26 @@ class Critic:
         for group in self.optimiser.param_groups:
             group["lr"] = self.settings.learning_rate if rate is None else rate
         placed = [
-            (states.hidden[: states.tokens], *(torch.from_numpy(each).to(self.device) for each in (target, use)))
+            Placed(
+                states.hidden[: states.tokens],
+                torch.from_numpy(target).to(self.device),
+                torch.from_numpy(use).to(self.device),
+            )
             for states, target, use in zip(batch, targets, valued, strict=True)
         ]
         with torch.no_grad():
-            before = [self.net(hidden.float()).squeeze(-1)[use] for hidden, _, use in placed]
-        count = torch.tensor(float(sum(use.sum() for _, _, use in placed)), device=self.device, dtype=torch.float64)
+            before = [self.net(each.hidden.float()).squeeze(-1)[each.used] for each in placed]
+        used = float(sum(each.used.sum() for each in placed))
+        count = torch.tensor(used, device=self.device, dtype=torch.float64)
         dist.all_reduce(count)
         losses = []
         for _ in range(self.settings.epochs):
             self.optimiser.zero_grad(set_to_none=False)
             total = torch.zeros((), dtype=torch.float64, device=self.device)
-            for (hidden, target, use), start in zip(placed, before, strict=True):
-                values = self.net(hidden.float()).squeeze(-1)[use]
-                loss = value_losses(values, target.float()[use], start, self.settings.value_clip).sum() / count
+            for each, start in zip(placed, before, strict=True):
+                values = self.net(each.hidden.float()).squeeze(-1)[each.used]
+                errors = value_losses(values, each.targets.float()[each.used], start, self.settings.value_clip)
+                loss = errors.sum() / count
                 loss.backward()
                 total += loss.detach().double()
             for parameter in self.net.parameters():

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -119,11 +120,11 @@ def clone(
     for step in range(settings.steps):
         first = -1 - step * settings.games_per_step
         batch = [laid for number in range(settings.games_per_step) for laid in games.play(first - number)]
-        ids, said, belief = _padded(batch, tokenizer.pad_token_id)
-        logits = model(input_ids=ids).logits  # padded at the right: causal attention never sees it
-        loss = _mean_loss(logits, said)
+        padded = _padded(batch, tokenizer.pad_token_id)
+        logits = model(input_ids=padded.ids).logits  # padded at the right: causal attention never sees it
+        loss = _mean_loss(logits, padded.said)
         if settings.belief_weight:
-            loss = loss + settings.belief_weight * _mean_loss(logits, belief)
+            loss = loss + settings.belief_weight * _mean_loss(logits, padded.belief)
         model.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -147,16 +148,22 @@ def _optimizers(model: PreTrainedModel, settings: EmbeddedSettings) -> list[torc
     ]
 
 
-def _padded(batch: list[ClonedGame], pad: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+class Padded(NamedTuple):
+    """int64 [games, tokens of the longest]"""
+
+    ids: torch.Tensor
+    said: torch.Tensor
+    belief: torch.Tensor
+
+
+def _padded(batch: list[ClonedGame], pad: int) -> Padded:
     longest = max(len(laid.ids) for laid in batch)
-    return tuple(
-        torch.tensor([row + [fill] * (longest - len(row)) for row in rows])
-        for rows, fill in (
-            ([laid.ids for laid in batch], pad),
-            ([laid.said for laid in batch], IGNORED),
-            ([laid.belief for laid in batch], IGNORED),
-        )
-    )
+
+    def rows(name: str, fill: int) -> torch.Tensor:
+        filled = [getattr(laid, name) + [fill] * (longest - len(laid.ids)) for laid in batch]
+        return torch.tensor(filled)
+
+    return Padded(rows("ids", pad), rows("said", IGNORED), rows("belief", IGNORED))
 
 
 def _mean_loss(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

@@ -21,8 +21,9 @@ class ClippedLoss(SamplerLoss):
     )
 
     @property
-    def bounds(self) -> tuple[float, float, float | None]:
-        return self.clip_low, self.clip_high, self.dual_clip
+    def bounds(self) -> dict[str, float | None]:
+        """As ppo_loss and clipped take them."""
+        return {"low": self.clip_low, "high": self.clip_high, "dual_clip": self.dual_clip}
 
 
 def ppo_loss(

@@ -24,5 +24,5 @@ class Decoupled(ClippedLoss):
 
     def policy_term(self, tokens: PolicyTokens, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
         weights = tokens.kept * truncated(tokens.old, tokens.sampled, self.importance_cap)
-        loss = ppo_loss(tokens.logprobs, tokens.old, tokens.advantages, weights, scale, *self.bounds)
-        return loss, clipped(tokens.logprobs, tokens.old, tokens.advantages, *self.bounds)
+        loss = ppo_loss(tokens.logprobs, tokens.old, tokens.advantages, weights, scale, **self.bounds)
+        return loss, clipped(tokens.logprobs, tokens.old, tokens.advantages, **self.bounds)

@@ -16,5 +16,5 @@ if TYPE_CHECKING:
 
 class Ppo(ClippedLoss):
     def policy_term(self, tokens: PolicyTokens, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
-        loss = ppo_loss(tokens.logprobs, tokens.sampled, tokens.advantages, tokens.kept, scale, *self.bounds)
-        return loss, clipped(tokens.logprobs, tokens.sampled, tokens.advantages, *self.bounds)
+        loss = ppo_loss(tokens.logprobs, tokens.sampled, tokens.advantages, tokens.kept, scale, **self.bounds)
+        return loss, clipped(tokens.logprobs, tokens.sampled, tokens.advantages, **self.bounds)

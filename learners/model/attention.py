@@ -64,7 +64,7 @@ def layout(
 
 
 def _alike(lengths: np.ndarray) -> Iterator[np.ndarray]:
-    """Indices of those that fill up one another's rows: each is longer than half of the first."""
+    """Indices of sequences that fill up one another's rows: each is longer than half of the first."""
     order = np.argsort(-lengths, kind="stable")
     while len(order):
         together = order[lengths[order] * 2 > lengths[order[0]]]

@@ -29,9 +29,9 @@ def checkpoint_forms(
     }
     forms = {name: in_checkpoint(module, name, tensor) for name, tensor in empty.items()}
     if isinstance(module, PreTrainedModel):
-        apart = {part: tensor.shape for parts in forms.values() for part, tensor in parts.items()}
+        separate = {part: tensor.shape for parts in forms.values() for part, tensor in parts.items()}
         together = revert_weight_conversion(module, empty)
-        joined = sorted(part for part, tensor in together.items() if apart.get(part) != tensor.shape)
+        joined = sorted(part for part, tensor in together.items() if separate.get(part) != tensor.shape)
         if joined:
             raise ValueError(
                 f"{type(module).__name__} cannot be trained whole: a checkpoint has in one tensor what it holds in "

@@ -36,14 +36,15 @@ class Reference:
         settings: LearnerSettings,
         device: torch.device,
         path: str,
-        *source: Any,
+        revision: str | None = None,
+        trust_remote_code: bool = False,
         sharded: bool = False,
     ):
-        """`source`: revision and trust of the model at `path`, as load_model takes them."""
+        """From `path` on as load_model takes them."""
         self.engine, self.frozen = engine, None
         if not settings.lora.rank:
             plain = settings.model_copy(update={"lora": LoraSettings(), "gradient_checkpointing": False})
-            frozen = load_model(path, plain, 0, *source, sharded=sharded).eval().requires_grad_(False)
+            frozen = load_model(path, plain, 0, revision, trust_remote_code, sharded).eval().requires_grad_(False)
             self.frozen = gathering(frozen, plain) if sharded else frozen.to(device)
 
     @contextmanager

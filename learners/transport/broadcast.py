@@ -20,7 +20,7 @@ from actors.wire.circle import OVER, Circle, CircleBroken, host_store
 from learners.transport.bucket import Bucket, BucketEngine, BucketInitInfo
 from learners.transport.client import Calls, WeightSyncError, WorkerClient
 
-SETTLE_SECONDS = 5.0  # for the workers to answer once they were told that it is over
+BLAME_SECONDS = 5.0  # for the workers to answer once they were told that it is over
 
 
 @dataclass
@@ -95,7 +95,7 @@ class BroadcastTrainerEngine(BucketEngine):
         """Tell the workers, and hear who of them is the cause."""
         calls, self.calls = self.calls, None
         self.end(f"{type(error).__name__}: {error}")
-        blamed = self.client.settle(calls, SETTLE_SECONDS) if calls and calls.pending else self.client.losses()
+        blamed = self.client.blame(calls, BLAME_SECONDS) if calls and calls.pending else self.client.losses()
         self.store = None
         if self.client.lost:
             raise WeightSyncError(f"weight sync {self.client.version}: {blamed}") from error

@@ -90,7 +90,7 @@ class WorkerClient:
         while calls.pending:
             self.look(calls, LOOK_SECONDS)
 
-    def settle(self, calls: Calls, seconds: float) -> str:
+    def blame(self, calls: Calls, seconds: float) -> str:
         """Of a sync that has failed: who is to blame, as far as the workers can tell in that time."""
         ready, _ = ray.wait(list(calls.pending), num_returns=len(calls.pending), timeout=seconds)
         said = []

@@ -122,16 +122,16 @@ class IpcTrainerEngine(BucketEngine):
             given = action()
         except Exception as caught:
             error = caught
-        told = [(given, error and f"{type(error).__name__}: {error}")]
+        outcomes = [(given, error and f"{type(error).__name__}: {error}")]
         if self.group is not None:
-            told *= dist.get_world_size(self.group)
-            dist.all_gather_object(told, told[0], group=self.group)
+            outcomes *= dist.get_world_size(self.group)
+            dist.all_gather_object(outcomes, outcomes[0], group=self.group)
         if error is not None:
             raise error
-        for rank, (_, why) in enumerate(told):
+        for rank, (_, why) in enumerate(outcomes):
             if why:
                 raise WeightSyncError(f"rank {rank} stopped the sync: {why}")
-        return [given for given, _ in told]
+        return [given for given, _ in outcomes]
 
     def _sender_does(self, action: Callable[[], None]) -> None:
         self._everyone(action if self.is_sender else lambda: None)

@@ -35,7 +35,7 @@ from learners.update.policy_steps import Batch, PolicySteps
 from learners.update.reading import BatchReader
 from learners.update.schedule import critic_learning_rate, learning_rate
 
-EQUAL = 1e-6  # apart, returns are the same: rewards come in float32
+EQUAL = 1e-6  # returns that differ by no more are the same: rewards come in float32
 
 
 @dataclass(slots=True)
@@ -71,10 +71,9 @@ class Learning:
         reference: Reference | None = None,
     ):
         self.settings, self.seed, self.rank, self.critic, self.device = settings, seed, rank, critic, device
-        asked = engine, settings, temperature, device
         self.replay = RouterReplay(engine.module, device) if settings.router_replay else None
-        self.reader = BatchReader(*asked, critic, reference, self.replay)
-        self.steps = PolicySteps(*asked, optimiser, rank, self.replay)
+        self.reader = BatchReader(engine, settings, temperature, device, critic, reference, self.replay)
+        self.steps = PolicySteps(engine, settings, temperature, device, optimiser, rank, self.replay)
         self.updates = 0  # applied
         self.bad_updates = 0  # skipped
         self.credit_state: dict[str, float] = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,11 @@ class Utterance:
     count: int = 0  # the one thing that changes
 
 
+class NewGists(NamedTuple):
+    gists: list[Gist]
+    embeddings: np.ndarray  # a row each
+
+
 class Corpus:
     def __init__(self):
         self.utterances: dict[int, Utterance] = {}  # by code
@@ -39,18 +45,22 @@ class Corpus:
         """Of the embeddings; None while there are none."""
         return next((len(utterance.embedding) for utterance in self.utterances.values()), None)
 
-    def unknown(self, gists: Iterable[Gist]) -> list[Gist]:
-        """Each once, in order."""
-        return [gist for gist in dict.fromkeys(gists) if gist not in self.codes]
+    def embedded(self, gists: Iterable[Gist], embed: Embed) -> NewGists:
+        """The gists that are new, each once, in order, with their embeddings. Changes nothing."""
+        new = [gist for gist in dict.fromkeys(gists) if gist not in self.codes]
+        rows = np.asarray(embed([gist.text for gist in new])) if new else np.empty((0, self.dimension or 0))
+        if len(rows) != len(new) or rows.ndim != 2 or not np.isfinite(rows).all():
+            raise ValueError(f"the embedding of {len(new)} texts has shape {rows.shape} or is not finite")
+        if self.dimension not in (None, rows.shape[1]):
+            raise ValueError(f"embeddings have {rows.shape[1]} numbers, earlier ones {self.dimension}")
+        return NewGists(new, rows)
 
-    def learn(self, gists: Sequence[Gist], embeddings: np.ndarray) -> list[int]:
-        """Codes of new gists. Each must then be counted, or it stays for ever."""
-        codes = list(range(self.next_code, self.next_code + len(gists)))
-        self.next_code += len(gists)
-        for code, gist, embedding in zip(codes, gists, embeddings.astype(np.float16), strict=True):
-            self.codes[gist] = code
-            self.utterances[code] = Utterance(gist, embedding.copy())
-        return codes
+    def learn(self, gists: Sequence[Gist], embeddings: np.ndarray) -> None:
+        """Gives new gists their codes. Each must then be counted, or it stays for ever."""
+        for gist, embedding in zip(gists, embeddings.astype(np.float16), strict=True):
+            self.codes[gist] = self.next_code
+            self.utterances[self.next_code] = Utterance(gist, embedding.copy())
+            self.next_code += 1
 
     def count(self, codes: Iterable[int]) -> None:
         for code in codes:
@@ -58,7 +68,7 @@ class Corpus:
 
     def forget(self, codes: Iterable[int]) -> list[int]:
         """Take one of each out; what is not said any more loses its code, which is never given again.
-        Those codes."""
+        Returns the lost codes."""
         gone = []
         for code in codes:
             utterance = self.utterances[code]
@@ -69,7 +79,7 @@ class Corpus:
         return gone
 
     def since(self, code: int = 0) -> list[tuple[int, Utterance]]:
-        """Those with this code or a later one, in time proportional to how many they are."""
+        """Utterances with this code or a later one, in time proportional to how many they are."""
         if not code:
             return list(self.utterances.items())
         return list(takewhile(lambda item: item[0] >= code, reversed(self.utterances.items())))[::-1]
@@ -79,8 +89,19 @@ class Corpus:
 
 
 def stacked(embeddings: Sequence[np.ndarray]) -> np.ndarray:
-    """float16 [n, dimension]. Some at a time: numpy puts small arrays together without making way."""
+    """float16 [n, dimension]. Some at a time: numpy puts small arrays together without releasing the interpreter."""
     table = np.empty((len(embeddings), len(embeddings[0]) if embeddings else 0), np.float16)
     for start in range(0, len(embeddings), STACKED):
         table[start : start + STACKED] = embeddings[start : start + STACKED]
     return table
+
+
+# As plain values
+
+
+def plain_gists(utterances: Iterable[Utterance]) -> list[list[Any]]:
+    return [[each.gist.text, [list(amount) for amount in each.gist.amounts]] for each in utterances]
+
+
+def gists_of(plain: Iterable[Sequence[Any]]) -> list[Gist]:
+    return [Gist(text, tuple(map(tuple, amounts))) for text, amounts in plain]

@@ -87,7 +87,7 @@ def fit_space(utterances: Utterances, settings: SpaceSettings, version: int = 1)
 
 
 def _radius(prototypes: np.ndarray, squared: np.ndarray | None) -> float:
-    """Within it lie 95 % of the distinct utterances. Those that are their own prototypes (None) are
+    """Within it lie 95 % of the distinct utterances. Utterances that are their own prototypes (None) are
     measured by the nearest other one: a new utterance will not find itself there either."""
     if len(prototypes) == 1:
         return 0.0

@@ -30,9 +30,14 @@ def gist_of(game: str, utterance: str) -> Gist:
 
 def gist_by(made_by: type, utterance: str) -> Gist:
     """As this game class would have it."""
-    text = " ".join(hook(made_by, "gist")(utterance).split())[:LONGEST].rstrip()
+    text = one_line(hook(made_by, "gist")(utterance)).rstrip()
     found = hook(made_by, "amounts")(utterance)
     return Gist(text, tuple((name, _bounded(found[name])) for name in sorted(found) if not math.isnan(found[name])))
+
+
+def one_line(text: str) -> str:
+    """With its white space collapsed, and no longer than what is embedded."""
+    return " ".join(text.split())[:LONGEST]
 
 
 def _bounded(amount: float) -> float:

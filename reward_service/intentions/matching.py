@@ -7,7 +7,8 @@ finds no partner gets an id that no version has used at that level.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -15,8 +16,7 @@ from scipy.optimize import linear_sum_assignment
 from reward_service.intentions.space import IntentionSpace
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     agreement: float  # adjusted Rand index of the two labellings; 1: the same partition, about 0: by chance
     moved: float  # share of utterances outside the best one-to-one pairing of clusters
 

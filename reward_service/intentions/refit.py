@@ -1,10 +1,9 @@
 """The next version, fitted on the window as one snapshot shows it.
 
     snapshot -> utterances, counted -> space, with the ids of the one before, k -> version
-                                       (fit: may be computed apart)
+                                       (fit: may go on in another process)
 
-A snapshot holds what does not change any more, so all this goes on beside the traffic, and makes way
-for it (`interpreter`).
+A snapshot holds what does not change any more, so all this goes on beside the traffic, which goes first (`threads`).
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ last turn, answered or not, gets exactly R.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 Player = tuple[str, str]  # (game, seat): their histories never mix
 
@@ -20,6 +21,15 @@ class CodedGame(NamedTuple):
     actions: tuple[int, ...]  # what the seat said, turn by turn
     observations: tuple[int, ...]  # what it heard before each of them
     outcome: float
+
+    def plain(self, row: Mapping[int, int]) -> list[Any]:
+        """With rows in place of codes; fixed labels stay."""
+        said = [row[code] for code in self.actions]
+        return [*self.player, said, [row.get(code, code) for code in self.observations], self.outcome]
+
+    @classmethod
+    def of_plain(cls, game: str, seat: str, said: list[int], heard: list[int], outcome: float) -> CodedGame:
+        return cls((game, seat), tuple(said), tuple(heard), outcome)
 
 
 def turn_returns(outcome: float, turns: int, gamma: float) -> list[float]:

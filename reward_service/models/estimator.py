@@ -10,15 +10,15 @@ model n only; batches, memory and model are saved, a training under way is begun
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from envs.episode import Episode
-from reward_service.intentions.corpus import Embed
-from reward_service.intentions.gist import Gist
+from reward_service.intentions.corpus import Embed, NewGists
+from reward_service.intentions.reading import EpisodeReading, Place
 from reward_service.models.examples import Examples
-from reward_service.models.memory import Memory, Texts, Told
+from reward_service.models.memory import Memory, Texts
 from reward_service.models.model import RewardModel, of_state, trained
 from reward_service.models.settings import Reads, RewardModelSettings
 
@@ -55,16 +55,26 @@ class Estimator:
     def due(self) -> bool:
         return self.age >= (self.every if self.model else self.first) and len(self.memory.episodes) >= FEWEST_EPISODES
 
-    def read(self, episodes: Sequence[Episode]) -> tuple[list[Told], dict[Gist, np.ndarray]]:
-        """See Memory. The first call refuses a model that could never be trained."""
+    def embedded(self, readings: Sequence[EpisodeReading]) -> NewGists:
+        """What is new in a batch. Changes nothing; the first call refuses a model that could never be trained."""
         if not self.checked:
             self.settings.check(self.reads)
             self.checked = True
-        return self.memory.read(episodes)
+        return self.memory.embedded(readings)
 
-    def trained(self, texts: Texts, examples: Examples, version: int, trained_at: int) -> RewardModel:
-        """Changes nothing."""
-        return trained(self.settings, self.reads, texts, examples, version, trained_at)
+    def take(self, readings: Sequence[EpisodeReading], new: NewGists) -> dict[Place, np.ndarray] | None:
+        """A batch into the memory: float64 [turns], what the model says of each game. None: there is no model."""
+        texts = self.memory.add(readings, new)
+        self.batches += 1
+        if self.model is None:
+            return None
+        values = texts.by_game(self.model.values(texts)) if texts.games else []
+        return {game.place: found for game, found in zip(texts.games, values, strict=True)}
+
+    def training(self, examples_of: Callable[[Texts], Examples]) -> Callable[[], RewardModel]:
+        """The next model. The snapshot is of now, whenever the work is done; it changes nothing."""
+        texts = self.memory.texts()
+        return partial(trained, self.settings, self.reads, texts, examples_of(texts), self.version + 1, self.batches)
 
     def publish(self, model: RewardModel) -> None:
         if model.version != self.version + 1:
@@ -84,10 +94,7 @@ class Estimator:
         }
         if self.model:
             found |= self.model.measured | {"training_seconds": self.model.seconds}
-        return found | {f"refused/{reason}": float(n) for reason, n in sorted(self.memory.refused.items())}
-
-    def state(self) -> dict[str, Any]:
-        return self.frozen()()
+        return found
 
     def frozen(self) -> Callable[[], dict[str, Any]]:
         """A published model is never trained again."""

@@ -34,10 +34,8 @@ def by_turn(texts: Texts, target: np.ndarray, weight: np.ndarray) -> Examples:
 
 
 def by_game(texts: Texts) -> Examples:
-    ends = np.cumsum([game.turns for game in texts.games])
-    turns = np.split(np.arange(ends[-1] if len(ends) else 0), ends[:-1])
     outcomes = np.array([game.outcome for game in texts.games], np.float64)
-    return Examples(turns if len(ends) else [], outcomes, np.ones(len(outcomes)))
+    return Examples(texts.by_game(np.arange(len(texts.owner))), outcomes, np.ones(len(outcomes)))
 
 
 def held_out_games(texts: Texts, share: float, seed: int) -> np.ndarray:

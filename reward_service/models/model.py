@@ -46,20 +46,22 @@ class RewardModel:
 def trained(
     settings: RewardModelSettings, reads: Reads, texts: Texts, examples: Examples, version: int, trained_at: int
 ) -> RewardModel:
-    """Trained on the examples of most episodes and measured on those of the rest."""
+    """Trained on the examples of most episodes and measured on the examples of the rest."""
     from reward_service.models.training import TimeLimit, train, values_of
 
     started = time.monotonic()
     of_held_out = held_out_games(texts, settings.held_out, settings.seed)[texts.owner]
-    apart = of_held_out[[turns[0] for turns in examples.turns]]
+    held_out = of_held_out[[turns[0] for turns in examples.turns]]
     limit = TimeLimit(settings.seconds)
     network = settings.fresh(reads, texts)
     read = network.read(texts)
-    offset = train(network, read, examples.chosen(np.flatnonzero(~apart)), settings, settings.seed, limit)
+    offset = train(network, read, examples.chosen(np.flatnonzero(~held_out)), settings, settings.seed, limit)
     values = values_of(network, read, texts, offset, limit)
     sums = np.array([values[turns].sum() for turns in examples.turns])
-    measured = {f"held_out_{name}": value for name, value in measures(sums[apart], examples.target[apart]).items()}
-    measured |= {"examples": float((~apart).sum()), "held_out": float(apart.sum())}
+    measured = {
+        f"held_out_{name}": value for name, value in measures(sums[held_out], examples.target[held_out]).items()
+    }
+    measured |= {"examples": float((~held_out).sum()), "held_out": float(held_out.sum())}
     return RewardModel(version, trained_at, network, offset, measured, time.monotonic() - started)
 
 

@@ -1,6 +1,6 @@
-"""A small network on sentence embeddings: what was said, in the light of what was heard and said before.
+"""A small network on sentence embeddings: what was said, in the light of what was shown and said before.
 
-    turn t:   e(said_t)  e(heard_t)  pool(said_<t)  pool(heard_<t)  amounts  seat  log(1 + t)   ->  MLP
+    turn t:   e(said_t)  e(shown_t)  pool(said_<t)  pool(shown_<t)  amounts  seat  log(1 + t)   ->  MLP
 
 e is the embedding reduced to its principal components in the games trained on, scaled to unit mean
 variance. A pool is the mean with weights decay^(t-1-i), so it forgets at the same rate however long
@@ -55,7 +55,7 @@ class Perceptron:
 
     @classmethod
     def fresh(cls, settings: Embedding, texts: Texts, seed: int) -> Perceptron:
-        gists = [gist for game in texts.games for gist in game.gists]
+        gists = [gist for game in texts.games for gist in game.texts]
         counts = np.bincount([texts.row[gist] for gist in gists], minlength=len(texts.row))
         mean, axes = principal_axes(texts.embeddings, counts, settings.dimensions)
         kept = project(texts.embeddings, mean, axes)
@@ -71,16 +71,16 @@ class Perceptron:
         blocks = []
         for game in texts.games:
             said = embedded[[texts.row[gist] for gist in game.said]]
-            heard = embedded[[texts.row[gist] for gist in game.heard]]
+            shown = embedded[[texts.row[gist] for gist in game.shown]]
             pool = pooling(game.turns, self.settings.decay)
             seat = np.array([game.player == player for player in self.players], np.float32)
             rest = (
                 np.stack([named[gist] for gist in game.said]),
-                np.stack([named[gist] for gist in game.heard]),
+                np.stack([named[gist] for gist in game.shown]),
                 np.broadcast_to(seat, (game.turns, len(seat))),
                 np.log1p(np.arange(game.turns, dtype=np.float32))[:, None],
             )
-            blocks.append(np.concatenate((said, heard, pool @ said, pool @ heard, *rest), axis=1))
+            blocks.append(np.concatenate((said, shown, pool @ said, pool @ shown, *rest), axis=1))
         return torch.from_numpy(np.concatenate(blocks).astype(np.float32, copy=False))
 
     def _amounts(self, gist: Gist) -> np.ndarray:

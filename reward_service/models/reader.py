@@ -4,7 +4,7 @@ Reads "turn": one pass for each turn, over its history and its utterance.
 Reads "game": one pass over the whole game, read off at the last token of each turn, whose hidden
 state knows what came before and nothing that came after.
 
-    begin  heard end said end  heard end said end  ...        `end` of `said` is the turn's last token
+    begin  shown end said end  shown end said end  ...        `end` of `said` is the turn's last token
 
 Of what is too long, the end is read. A game that does not fit into one pass is read in several, each
 with the end of what came before it as its history, at most half of the pass.
@@ -61,8 +61,8 @@ class TransformerReader:
         passages, first = [], 0
         for game in texts.games:
             turns = [
-                [*tokens[heard], self.tokens.end, *tokens[said], self.tokens.end]
-                for heard, said in zip(game.heard, game.said, strict=True)
+                [*tokens[shown], self.tokens.end, *tokens[said], self.tokens.end]
+                for shown, said in zip(game.shown, game.said, strict=True)
             ]
             cut = together(turns, room) if self.whole_games else one_by_one(turns, room)
             for ids, read in cut:

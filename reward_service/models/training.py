@@ -110,8 +110,7 @@ def _sums(network: Network, read: Any, examples: Sequence[np.ndarray], offset: f
 def values_of(network: Network, read: Any, texts: Texts, offset: float, limit: TimeLimit | None = None) -> np.ndarray:
     """float64 [turns]"""
     turns = np.arange(len(texts.owner))
-    ends = np.cumsum([game.turns for game in texts.games])[:-1]
-    pieces = np.split(turns, ends if network.whole_games else turns[1:])
+    pieces = texts.by_game(turns) if network.whole_games else np.split(turns, turns[1:])
     found = []
     for share in network.shares(read, pieces):
         found.append(network.values(read, np.concatenate(pieces[share])).double().numpy())

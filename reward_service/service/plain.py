@@ -53,16 +53,7 @@ def episode_of(plain: PlainEpisode) -> Episode:
     return Episode(
         ticket=Ticket(plain.run, plain.game, plain.number, plain.seed, tuple(players.items()), plain.attempt),
         turns=[
-            Turn(
-                seat=turn.seat,
-                player=players.get(turn.seat, OTHER),
-                observation=turn.observation,
-                utterance=turn.utterance,
-                executable=turn.executable,
-                reward=turn.reward,
-                caption=turn.caption,
-                actions=tuple(turn.actions),
-            )
+            Turn(**vars(turn) | {"player": players.get(turn.seat, OTHER), "actions": tuple(turn.actions)})
             for turn in plain.turns
         ],
         outcome=dict(plain.outcome),
@@ -83,15 +74,7 @@ def plain_of(episode: Episode) -> dict[str, Any]:
         "seed": ticket.seed,
         "players": dict(ticket.players),
         "turns": [
-            {
-                "seat": turn.seat,
-                "utterance": turn.utterance,
-                "observation": turn.observation,
-                "executable": turn.executable,
-                "reward": turn.reward,
-                "caption": turn.caption,
-                "actions": list(turn.actions),
-            }
+            {name: getattr(turn, name) for name in PlainTurn.model_fields} | {"actions": list(turn.actions)}
             for turn in episode.turns
         ],
         "outcome": episode.outcome,

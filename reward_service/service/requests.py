@@ -16,8 +16,6 @@ from envs.episode import Episode
 from reward_service.service.plain import PlainEpisode, episode_of
 from reward_service.shaper import ShapedRewards
 
-Identity = tuple[str, int, int]  # run, number of the ticket, attempt
-
 
 class StreamError(RuntimeError):
     """A request that gets no values; `reason` is a word for the counter."""
@@ -65,10 +63,6 @@ class Request:
     arrived: float = field(default_factory=time.monotonic)
 
 
-def identity_of(episode: Episode) -> Identity:
-    return episode.ticket.run, episode.ticket.number, episode.ticket.attempt
-
-
 def episodes_of(requests: Sequence[Request]) -> list[Episode]:
     return [episode for request in requests for episode in request.episodes]
 
@@ -83,7 +77,7 @@ def read(plain: dict[str, Any]) -> Episode:
 
 
 def shares_of(requests: Sequence[Request], rewards: Sequence[ShapedRewards]) -> list[list[ShapedRewards]]:
-    """The values of each request, out of those of all their episodes in turn."""
+    """The values of each request, out of the values of all their episodes in turn."""
     given, shares = iter(rewards), []
     for request in requests:
         share = []
@@ -131,8 +125,8 @@ def _read_back(
     expected_advantages: list[float] | None = None,
 ) -> ShapedRewards:
     anchored = None if anchors is None else np.array(anchors, np.int64)
-    told = None if expected_advantages is None else np.array(expected_advantages, np.float32)
-    return ShapedRewards(number, seat, np.array(rewards, np.float32), version, kind, anchored, told)
+    expected = None if expected_advantages is None else np.array(expected_advantages, np.float32)
+    return ShapedRewards(number, seat, np.array(rewards, np.float32), version, kind, anchored, expected)
 
 
 def listed(values: np.ndarray | None) -> list | None:

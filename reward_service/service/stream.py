@@ -37,14 +37,13 @@ from typing import Any
 
 import numpy as np
 
-from envs.episode import Episode
+from envs.episode import Episode, Identity
 from reward_service.intentions.reading import EpisodeRefused
 from reward_service.service.admission import admit
 from reward_service.service.journal import Journal, JournalError, Snapshot, published
 from reward_service.service.plain import plain_of
 from reward_service.service.requests import (
     Busy,
-    Identity,
     OtherContent,
     Request,
     Stopped,
@@ -52,7 +51,6 @@ from reward_service.service.requests import (
     TooMany,
     answered,
     episodes_of,
-    identity_of,
     kept,
     read,
     request_of,
@@ -79,7 +77,7 @@ class RewardStream:
         self.waiting = 0  # episodes in the queue or being shaped
         self.known: OrderedDict[Identity, bool] = OrderedDict()  # episodes, and whether they are counted yet
         self.asked: OrderedDict[str, Request] = OrderedDict()  # requests with an id, answered or waiting
-        self.held = 0  # episodes of those
+        self.held = 0  # episodes of these requests
         self.stopped = ""  # why
         self.counts: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
@@ -140,7 +138,7 @@ class RewardStream:
     def _know(self, episodes: Sequence[Episode]) -> None:
         coming: set[Identity] = set()
         for episode in episodes:
-            identity = identity_of(episode)
+            identity = episode.ticket.identity
             if identity in self.known or identity in coming:
                 raise EpisodeRefused(episode, "sent_twice", "it was sent before")
             coming.add(identity)
@@ -213,7 +211,7 @@ class RewardStream:
             self.refused[error.reason] += 1
             self.waiting -= request.size
             for episode in request.episodes:
-                self.known.pop(identity_of(episode), None)
+                self.known.pop(episode.ticket.identity, None)
             if self.asked.pop(request.id, None):
                 self.held -= request.size
         request.future.set_exception(error)
@@ -230,7 +228,7 @@ class RewardStream:
                 self.waiting -= request.size
                 self.counts["episodes"] += request.size
                 self.latencies.append(time.monotonic() - request.arrived)
-                self.known |= {identity_of(episode): True for episode in request.episodes}
+                self.known |= {episode.ticket.identity: True for episode in request.episodes}
                 request.episodes, request.plain = [], []
                 request.kept = kept(request, values) if request.id and self.journal else ""
                 self._forget()

@@ -18,41 +18,37 @@ For a refit the lock is held while references are taken, and in `publish` for wh
 round. Every answer comes wholly from one version, and names it. A published version is as one
 that is made, at that moment, of the window and the new space.
 
-A call of `shape` is all or nothing: a refused episode is counted, and changes nothing else.
-Saved and restored is as never stopped. What was prepared and not published is fitted again, unless it
-was `saved`: then `result_of` makes the version anew, of the space and the window as it is.
+What was prepared and not published when the shaper was saved is fitted again, unless it was `saved` too: then
+`result_of` makes the version anew, of the space and the window as it is.
 """
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
-from envs.episode import Episode
 from envs.settings import GameSettings
 from envs.text.embedding import Embedder, LocalEncoder
+from reward_service.frame import Intake, ReadingShaper, locked
 from reward_service.intentions.companion import in_companion
-from reward_service.intentions.corpus import Corpus, Embed, Utterance, stacked
+from reward_service.intentions.corpus import Corpus, Embed, gists_of, plain_gists, stacked
 from reward_service.intentions.gist import Gist
 from reward_service.intentions.matching import Change
-from reward_service.intentions.reading import EpisodeRefused, Reading, check, read
+from reward_service.intentions.reading import EpisodeReading, Reading
 from reward_service.intentions.refit import Snapshot, fit, next_version
 from reward_service.intentions.settings import IntentionSettings
 from reward_service.intentions.space import IntentionSpace
 from reward_service.intentions.stored import packed, unpacked
 from reward_service.intentions.trajectory import CodedGame
 from reward_service.intentions.version import Since, Version
-from reward_service.intentions.window import CodedEpisode, Identity, Window, WindowEpisode
+from reward_service.intentions.window import CodedEpisode, Window, WindowEpisode
 from reward_service.shaper import ShapedRewards, ShaperSettings
 from reward_service.threads import short_switch_interval
 
-REMEMBERED_WINDOWS = 8  # an episode sent again within so many windows is known
 DRIFT_UTTERANCES = 200  # fewer since the last refit say nothing about drift
 CATCH_UP_EPISODES = 16  # few enough to be left for `publish`
 CATCH_UP_ROUNDS = 8  # each on what came during the one before
@@ -80,19 +76,19 @@ class Aria(ShaperSettings):
         return self.gives == "outcome"
 
 
-class AriaShaper:
+class AriaShaper(ReadingShaper):
     """`embed`: texts to unit rows; by default what the settings name."""
+
+    name = "intentions"
 
     def __init__(self, settings: IntentionSettings | None = None, embed: Embed | None = None, gives: str = "advantage"):
         self.settings, self.gives = settings or IntentionSettings(), gives
+        super().__init__(Intake(self.settings.observations, self.settings.aggregate.window))
         self.embedder = Embedder(self._encoder, self.settings.embedding.cached)
-        self._embed = embed or self.embedder.embed
-        self._lock = threading.RLock()
+        self.embed = embed or self.embedder.embed
         self.corpus = Corpus()
         self.now = Version(self.settings.aggregate)
         self._next: tuple[Version, Version] | None = None  # the version in use, and one fitted beside it
-        self._known: dict[Identity, None] = {}
-        self._refused: Counter[str] = Counter()
         self._new = self._said = self._far = 0  # since the last refit: distinct, all, outside the space
 
     def _encoder(self):
@@ -116,64 +112,32 @@ class AriaShaper:
 
     # Episodes in, rewards out
 
-    def prepare(self, episode: Episode) -> None:
-        """Embeds what was said, for the embedder to remember: utterances become known to the
-        shaper itself in ticket order."""
-        gists = [
-            gist for reading in read(episode, self.settings.observations) for gist in (*reading.said, *reading.heard)
-        ]
-        self._embed([gist.text for gist in gists if isinstance(gist, Gist)])
+    def embed_ahead(self, seats: Sequence[Reading]) -> None:
+        self.embed([gist.text for seat in seats for gist in seat.clustered])
 
-    def shape(self, episodes: Sequence[Episode]) -> list[ShapedRewards]:
-        with self._lock:
-            self._check(episodes)
-            readings = [read(episode, self.settings.observations) for episode in episodes]
-            self._learn(readings)
-            self._add([(_identity(episode), seats) for episode, seats in zip(episodes, readings, strict=True)])
-            self._expire(max(self.settings.aggregate.window, len(episodes)))
-            if self.settings.refit == "inline" and self.refit_due():
-                self.publish(self.fit_again())
-            shaped = self._shaped(self.window.latest(len(episodes)))
-            self._expire(self.settings.aggregate.window)
-            return shaped
+    def answer(self, readings: Sequence[EpisodeReading]) -> list[ShapedRewards]:
+        kept = self.settings.aggregate.window
+        self._learn(readings)
+        self._expire(max(kept, len(readings)))
+        if self.settings.refit == "inline" and self.refit_due():
+            self.publish(self.fit_again())
+        shaped = self._shaped(self.window.latest(len(readings)))
+        self._expire(kept)
+        return shaped
 
-    def _check(self, episodes: Sequence[Episode]) -> None:
-        coming: set[Identity] = set()
-        for episode in episodes:
-            try:
-                check(episode)
-                identity = _identity(episode)
-                if identity in self._known or identity in coming:
-                    raise EpisodeRefused(episode, "sent_twice", "it was sent before")
-                coming.add(identity)
-            except EpisodeRefused as refused:
-                self._refused[refused.reason] += 1
-                raise
-
-    def _learn(self, readings: Sequence[Sequence[Reading]]) -> None:
-        """Embeds what is new. Nothing has changed if the embedding fails."""
-        gists = [gist for seats in readings for seat in seats for gist in (*seat.said, *seat.heard)]
-        new = self.corpus.unknown(gist for gist in gists if isinstance(gist, Gist))
-        if not new:
-            return
-        rows = np.asarray(self._embed([gist.text for gist in new]))
-        if len(rows) != len(new) or rows.ndim != 2 or not np.isfinite(rows).all():
-            raise ValueError(f"the embedding of {len(new)} texts has shape {rows.shape} or is not finite")
-        if self.corpus.dimension not in (None, rows.shape[1]):
-            raise ValueError(f"embeddings have {rows.shape[1]} numbers, earlier ones {self.corpus.dimension}")
-        self.corpus.learn(new, rows)
-        self._new += len(new)
+    def _learn(self, readings: Sequence[EpisodeReading]) -> None:
+        """Embeds what is new and adds the games. Nothing has changed if the embedding fails."""
+        gists = [gist for each in readings for seat in each.seats for gist in seat.clustered]
+        new = self.corpus.embedded(gists, self.embed)
+        self.corpus.learn(*new)
         self.now.place(self.corpus.since(self.now.seen))
-
-    def _add(self, read: Sequence[tuple[Identity, Sequence[Reading]]]) -> None:
-        games = [(identity, tuple(self._coded(seat) for seat in seats)) for identity, seats in read]
+        games = [(each.identity, tuple(map(self._coded, each.seats))) for each in readings]
         codes = _codes(games)
         self.corpus.count(codes)
+        self._new += len(new.gists)
         self._said += len(codes)
         self._far += sum(code in self.now.far for code in codes)
-        self._known |= dict.fromkeys(identity for identity, _ in games)
-        while len(self._known) > REMEMBERED_WINDOWS * self.settings.aggregate.window:
-            del self._known[next(iter(self._known))]
+        self.intake.remember(readings)
         self.window.add(games)
 
     def _coded(self, reading: Reading) -> CodedGame:
@@ -204,13 +168,14 @@ class AriaShaper:
 
     # Refitting
 
+    @locked
     def refit_due(self) -> bool:
-        with self._lock:
-            if self.space is None:
-                return self._said >= self.settings.first_fit
-            grown = self._new >= self.settings.growth * self.space.fitted
-            return grown or (self._said >= DRIFT_UTTERANCES and self._drift() > self.settings.drift)
+        if self.space is None:
+            return self._said >= self.settings.first_fit
+        grown = self._new >= self.settings.growth * self.space.fitted
+        return grown or (self._said >= DRIFT_UTTERANCES and self._drift > self.settings.drift)
 
+    @property
     def _drift(self) -> float:
         return self._far / self._said if self._said else 0.0
 
@@ -219,140 +184,102 @@ class AriaShaper:
 
     def fit_again(self) -> IntentionSpace:
         """The next space; the window labelled in it waits here to be published with it."""
-        with self._lock:
+        with self.lock:
             old = self.now
             snapshot = Snapshot(old.space, self.corpus.since(), list(old.window.episodes), old.window.first)
         with short_switch_interval():
             fitting = fit if self.settings.refit == "inline" else partial(in_companion, fit)
             new = next_version(snapshot, self.settings, fitting)
             for _ in range(CATCH_UP_ROUNDS):
-                with self._lock:
-                    since = self._since(new)
+                since = self._since(new)
                 if len(since.games) <= CATCH_UP_EPISODES:
                     break
                 new.follow(since)
-        with self._lock:
+        with self.lock:
             self._next = old, new
         return new.space
 
+    @locked
     def _since(self, version: Version) -> Since:
         window = self.window
         return Since(self.corpus.since(version.seen), window.since(version.window.end), window.first, window.end)
 
+    @locked
     def publish(self, space: IntentionSpace) -> None:
-        with self._lock:
-            if space.version != self.version + 1:
-                raise ValueError(f"intention space {space.version} cannot follow version {self.version}")
-            if self._next is None or self._next[0] is not self.now or self._next[1].space is not space:
-                raise ValueError(f"intention space {space.version} was not fitted beside the version in use")
-            new = self._next[1]
-            new.follow(self._since(new))
-            self.now, self._next = new, None
-            self._new = self._said = self._far = 0
+        if space.version != self.version + 1:
+            raise ValueError(f"intention space {space.version} cannot follow version {self.version}")
+        if self._next is None or self._next[0] is not self.now or self._next[1].space is not space:
+            raise ValueError(f"intention space {space.version} was not fitted beside the version in use")
+        new = self._next[1]
+        new.follow(self._since(new))
+        self.now, self._next = new, None
+        self._new = self._said = self._far = 0
 
     def saved(self, space: IntentionSpace) -> dict[str, Any]:
-        with self._lock:
-            if self._next is None or self._next[1].space is not space:
-                raise ValueError(f"intention space {space.version} is not the one that was fitted last")
-            change = self._next[1].change
-        return {"space": space.state(), "change": [change.agreement, change.moved]}
+        following = self._next
+        if following is None or following[1].space is not space:
+            raise ValueError(f"intention space {space.version} is not the one that was fitted last")
+        return {"space": space.state(), "change": list(following[1].change)}
 
+    @locked
     def result_of(self, saved: dict[str, Any]) -> IntentionSpace:
         """With the present window labelled in it."""
-        with self._lock:
-            new = Version(self.settings.aggregate, IntentionSpace.of_state(saved["space"]), self.window.first)
-            new.change = Change(*saved["change"])
-            new.follow(self._since(new))
-            self._next = self.now, new
+        new = Version(self.settings.aggregate, IntentionSpace.of_state(saved["space"]), self.window.first)
+        new.change = Change(*saved["change"])
+        new.follow(self._since(new))
+        self._next = self.now, new
         return new.space
 
     # What is logged and saved
 
-    def metrics(self) -> dict[str, float]:
-        with self._lock:
-            found = self.window.metrics() | {
-                "version": float(self.version),
-                "utterances": float(len(self.corpus)),
-                "drift": self._drift(),
-                "agreement": self.now.change.agreement,
-                "moved": self.now.change.moved,
-            }
-            if self.space:
-                found |= {"k": float(self.space.k), "settled": float(self.space.settled)}
-            found |= {f"refused/{reason}": float(count) for reason, count in sorted(self._refused.items())}
-        found |= {f"embedding/{name}": value for name, value in self.embedder.metrics().items()}
-        return {f"intentions/{name}": value for name, value in found.items()}
+    def measured(self) -> dict[str, float]:
+        found = self.window.metrics() | {
+            "version": float(self.version),
+            "utterances": float(len(self.corpus)),
+            "drift": self._drift,
+            "agreement": self.now.change.agreement,
+            "moved": self.now.change.moved,
+        }
+        if self.space:
+            found |= {"k": float(self.space.k), "settled": float(self.space.settled)}
+        return found | {f"embedding/{name}": value for name, value in self.embedder.metrics().items()}
 
-    def state(self) -> dict[str, Any]:
-        return self.frozen()()
-
+    @locked
     def frozen(self) -> Callable[[], dict[str, Any]]:
-        """What is referred to does not change any more."""
-        with self._lock:
-            change = self.now.change
-            counted = {
-                "change": [change.agreement, change.moved],
-                "refused": dict(sorted(self._refused.items())),
-                "since_refit": [self._new, self._said, self._far],
+        space, utterances, episodes = self.space, self.corpus.since(), list(self.window.episodes)
+        intake = self.intake.frozen()
+        counted = {"change": list(self.now.change), "since_refit": [self._new, self._said, self._far]}
+
+        def made() -> dict[str, Any]:
+            row = {code: number for number, (code, _) in enumerate(utterances)}
+            return {
+                "space": space.state() if space else None,
+                "gists": plain_gists(each for _, each in utterances),
+                "embeddings": packed(stacked([each.embedding for _, each in utterances])),
+                "window": [[list(each.identity), [game.plain(row) for game in each.trajectories]] for each in episodes],
+                **intake(),
+                **counted,
             }
-            return partial(
-                _plain, self.space, self.corpus.since(), list(self.window.episodes), list(self._known), counted
-            )
 
+        return made
+
+    @locked
     def restore(self, state: dict[str, Any]) -> None:
-        with self._lock:
-            self.corpus = Corpus()
-            gists = [Gist(text, tuple((name, amount) for name, amount in amounts)) for text, amounts in state["gists"]]
-            self.corpus.learn(gists, unpacked(state["embeddings"]))
-            games = [
-                (
-                    tuple(identity),
-                    tuple(
-                        CodedGame((game, seat), *map(tuple, codes), outcome) for game, seat, *codes, outcome in saved
-                    ),
-                )
-                for identity, saved in state["window"]
-            ]
-            self.corpus.count(_codes(games))
-            self.now = Version(
-                self.settings.aggregate, IntentionSpace.of_state(state["space"]) if state["space"] else None
-            )
-            self.now.change = Change(*state["change"])
-            self.now.place(self.corpus.since())
-            self.window.add(games)
-            self._known = {tuple(identity): None for identity in state["known"]}
-            self._refused = Counter(state["refused"])
-            self._new, self._said, self._far = state["since_refit"]
-
-
-def _plain(
-    space: IntentionSpace | None,
-    utterances: Sequence[tuple[int, Utterance]],
-    episodes: Sequence[WindowEpisode],
-    known: Sequence[Identity],
-    counted: Mapping[str, Any],
-) -> dict[str, Any]:
-    row = {code: number for number, (code, _) in enumerate(utterances)}
-    return {
-        "space": space.state() if space else None,
-        "gists": [[each.gist.text, [list(amount) for amount in each.gist.amounts]] for _, each in utterances],
-        "embeddings": packed(stacked([each.embedding for _, each in utterances])),
-        "window": [[list(each.identity), [_saved(seat, row) for seat in each.trajectories]] for each in episodes],
-        "known": [list(identity) for identity in known],
-        **counted,
-    }
-
-
-def _identity(episode: Episode) -> Identity:
-    return episode.ticket.run, episode.ticket.number, episode.ticket.attempt
+        self.corpus = Corpus()
+        self.corpus.learn(gists_of(state["gists"]), unpacked(state["embeddings"]))
+        games = [
+            (tuple(identity), tuple(CodedGame.of_plain(*each) for each in played))
+            for identity, played in state["window"]
+        ]
+        self.corpus.count(_codes(games))
+        self.now = Version(self.settings.aggregate, IntentionSpace.of_state(state["space"]) if state["space"] else None)
+        self.now.change = Change(*state["change"])
+        self.now.place(self.corpus.since())
+        self.window.add(games)
+        self.intake.restore(state)
+        self._new, self._said, self._far = state["since_refit"]
 
 
 def _codes(games: Iterable[CodedEpisode]) -> list[int]:
     """Of every clustered utterance, as often as it occurs."""
     return [code for _, seats in games for seat in seats for code in (*seat.actions, *seat.observations) if code >= 0]
-
-
-def _saved(trajectory: CodedGame, row: Mapping[int, int]) -> list:
-    """With rows in place of codes; fixed labels stay."""
-    said = [row[code] for code in trajectory.actions]
-    return [*trajectory.player, said, [row.get(code, code) for code in trajectory.observations], trajectory.outcome]

@@ -18,23 +18,22 @@ The version of an answer is the model's; 0: answered by ARIA.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from pydantic import Field
 
-from envs.episode import Episode
 from envs.settings import GameSettings
+from reward_service.frame import ReadingShaper, locked
 from reward_service.intentions.corpus import Embed
+from reward_service.intentions.reading import EpisodeReading, Reading
 from reward_service.intentions.settings import IntentionSettings
 from reward_service.intentions.space import IntentionSpace
 from reward_service.intentions.worth import values_of
 from reward_service.models.estimator import Estimator
-from reward_service.models.examples import by_turn
+from reward_service.models.examples import Examples, by_turn
 from reward_service.models.memory import Texts
 from reward_service.models.model import RewardModel
 from reward_service.models.settings import REWARD_MODELS, AnyRewardModel
@@ -66,95 +65,65 @@ class AriaRm(ShaperSettings):
         return True
 
 
-class AriaRmShaper:
+class AriaRmShaper(ReadingShaper):
     """`embed`: texts to unit rows, for intentions and model; by default each has the sentence-transformers
-    model of its settings."""
+    model of its settings. ARIA's lock and intake are this one's."""
 
-    def __init__(
-        self,
-        settings: AriaRm | None = None,
-        embed: Embed | None = None,
-    ):
+    name = "reward_model"
+
+    def __init__(self, settings: AriaRm | None = None, embed: Embed | None = None):
         self.settings = settings or AriaRm()
         self.aria = AriaShaper(self.settings.intentions, embed)
+        super().__init__(self.aria.intake, self.aria.lock)
         every, window = self.settings.every, self.aria.settings.aggregate.window
         self.estimator = Estimator(
             self.settings.model, "turn", first=self.settings.first, every=every, window=window, embed=embed
         )
-        self._lock = threading.RLock()
         self._model_next = False  # where space and model are both due
 
     @property
     def version(self) -> int:
         return self.estimator.version
 
-    def prepare(self, episode: Episode) -> None:
-        self.aria.prepare(episode)
-        self.estimator.memory.prepare(episode)
+    def embed_ahead(self, seats: Sequence[Reading]) -> None:
+        self.aria.embed_ahead(seats)
+        self.estimator.memory.embed_ahead(seats)
 
-    def shape(self, episodes: Sequence[Episode]) -> list[ShapedRewards]:
-        """All or nothing: a refused episode is counted, and changes nothing else."""
-        with self._lock:
-            memory = self.estimator.memory
-            told, rows = self.estimator.read(episodes)
-            answers = self.aria.shape(episodes)
-            memory.add(told, rows)
-            texts = memory.texts(told)
-            memory.expire()
-            self.estimator.batches += 1
-            model = self.estimator.model
-            if not model or not texts.games:
-                return [replace(answer, version=self.version) for answer in answers]
-            ends = np.cumsum([game.turns for game in texts.games])[:-1]
-            scores = dict(zip((g.place for g in texts.games), np.split(model.values(texts), ends), strict=True))
-            return [
-                ShapedRewards(
-                    number=game.identity[1],
-                    seat=game.player[1],
-                    rewards=scores[game.place].astype(np.float32),
-                    version=model.version,
-                    kind="advantage",
-                )
-                for each in told
-                for game in each.games
-            ]
+    def answer(self, readings: Sequence[EpisodeReading]) -> list[ShapedRewards]:
+        new = self.estimator.embedded(readings)
+        answers = self.aria.answer(readings)
+        scores, games = self.estimator.take(readings, new), [game for each in readings for game in each.seats]
+        if scores is None:
+            return [replace(answer, version=self.version) for answer in answers]
+        return [
+            replace(answer, rewards=scores[game.place].astype(np.float32), version=self.version, anchors=None)
+            for game, answer in zip(games, answers, strict=True)
+        ]
 
     # Refitting
 
+    @locked
     def refit(self) -> Callable[[], RewardModel | IntentionSpace] | None:
-        """The model's snapshot is of now, whenever the work is done."""
-        with self._lock:
-            space = self.aria.refit()
-            if space and not (self._model_due and self._model_next):
-                return space
-            return self._training() if self._model_due else None
+        space, model_due = self.aria.refit(), self.aria.space is not None and self.estimator.due
+        if space and not (model_due and self._model_next):
+            return space
+        return self.estimator.training(self._examples) if model_due else None
 
-    @property
-    def _model_due(self) -> bool:
-        return self.aria.space is not None and self.estimator.due
-
-    def _training(self) -> Callable[[], RewardModel]:
-        texts = self.estimator.memory.texts()
-        targets = self._targets(texts)
-        examples = by_turn(texts, targets, weights_of(targets, self.settings))
-        return partial(self.estimator.trained, texts, examples, self.version + 1, self.estimator.batches)
-
-    def _targets(self, texts: Texts) -> np.ndarray:
+    def _examples(self, texts: Texts) -> Examples:
         """The aggregated reward of every turn, as of now."""
         found = {
             (played.identity, trajectory.player): values_of(entry, self.aria.settings.aggregate)
             for played in self.aria.window.episodes
             for trajectory, entry in zip(played.trajectories, played.entries, strict=True)
         }
-        return np.concatenate([found[game.place] for game in texts.games])
+        targets = np.concatenate([found[game.place] for game in texts.games])
+        return by_turn(texts, targets, weights_of(targets, self.settings))
 
+    @locked
     def publish(self, result: RewardModel | IntentionSpace) -> None:
-        with self._lock:
-            if isinstance(result, RewardModel):
-                self.estimator.publish(result)
-            else:
-                self.aria.publish(result)
-            self._model_next = not isinstance(result, RewardModel)
+        model = isinstance(result, RewardModel)
+        (self.estimator if model else self.aria).publish(result)
+        self._model_next = not model
 
     def saved(self, result: RewardModel | IntentionSpace) -> dict[str, Any]:
         if isinstance(result, RewardModel):
@@ -168,24 +137,24 @@ class AriaRmShaper:
 
     # What is logged and saved
 
+    @locked
     def metrics(self) -> dict[str, float]:
-        with self._lock:
-            model = {f"reward_model/{name}": value for name, value in self.estimator.metrics().items()}
-            return self.aria.metrics() | model
+        return super().metrics() | {f"{self.aria.name}/{name}": value for name, value in self.aria.measured().items()}
 
-    def state(self) -> dict[str, Any]:
-        return self.frozen()()
+    def measured(self) -> dict[str, float]:
+        return self.estimator.metrics()
 
+    @locked
     def frozen(self) -> Callable[[], dict[str, Any]]:
-        with self._lock:
-            aria, estimator, model_next = self.aria.frozen(), self.estimator.frozen(), self._model_next
-            return lambda: {"aria": aria(), "estimator": estimator(), "model_next": model_next}
+        aria, estimator, model_next = self.aria.frozen(), self.estimator.frozen(), self._model_next
+        return lambda: {"aria": aria(), "estimator": estimator(), "model_next": model_next}
 
+    @locked
     def restore(self, state: dict[str, Any]) -> None:
-        with self._lock:
-            self.aria.restore(state["aria"])
-            self.estimator.restore(state["estimator"])
-            self._model_next = state["model_next"]
+        self.aria.restore(state["aria"])
+        self.intake.refused.update(state["estimator"]["memory"].get("refused", {}))  # in earlier versions
+        self.estimator.restore(state["estimator"])
+        self._model_next = state["model_next"]
 
 
 def weights_of(targets: np.ndarray, settings: AriaRm) -> np.ndarray:

@@ -15,23 +15,20 @@ Training goes on beside the traffic: refit, in a thread, on a snapshot; publish,
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 from pydantic import Field
 
-from envs.episode import Episode
 from envs.settings import GameSettings
+from reward_service.frame import Intake, ReadingShaper, locked
 from reward_service.intentions.corpus import Embed
+from reward_service.intentions.reading import EpisodeReading, Reading
 from reward_service.models.estimator import Estimator
 from reward_service.models.examples import by_game
-from reward_service.models.memory import Texts
 from reward_service.models.model import RewardModel
 from reward_service.models.settings import REWARD_MODELS, AnyRewardModel
-from reward_service.models.texts import SeatGame
 from reward_service.shaper import ShapedRewards, ShaperSettings
 
 
@@ -53,45 +50,36 @@ class Spa(ShaperSettings):
         return SpaShaper(self)
 
 
-class SpaShaper:
+class SpaShaper(ReadingShaper):
     """`embed`: texts to unit rows; by default the sentence-transformers model of the settings."""
+
+    name = "spa"
 
     def __init__(self, settings: Spa | None = None, embed: Embed | None = None):
         self.settings = settings or Spa()
         every, window = self.settings.every, self.settings.window
+        super().__init__(Intake(window=window))
         self.estimator = Estimator(
             self.settings.model, "game", first=self.settings.first, every=every, window=window, embed=embed
         )
-        self._lock = threading.RLock()
 
     @property
     def version(self) -> int:
         return self.estimator.version
 
-    def prepare(self, episode: Episode) -> None:
-        self.estimator.memory.prepare(episode)
+    def embed_ahead(self, seats: Sequence[Reading]) -> None:
+        self.estimator.memory.embed_ahead(seats)
 
-    def shape(self, episodes: Sequence[Episode]) -> list[ShapedRewards]:
-        """All or nothing: a refused episode is counted, and changes nothing else."""
-        with self._lock:
-            memory = self.estimator.memory
-            told, rows = self.estimator.read(episodes)
-            memory.add(told, rows)
-            progress = self._progress(memory.texts(told))
-            memory.expire()
-            self.estimator.batches += 1
-            return [self._shaped(game, progress[game.place]) for each in told for game in each.games]
+    def answer(self, readings: Sequence[EpisodeReading]) -> list[ShapedRewards]:
+        progress = self.estimator.take(readings, self.estimator.embedded(readings))
+        self.intake.remember(readings)
+        return [
+            self._shaped(game, last_turn(game) if progress is None else progress[game.place])
+            for each in readings
+            for game in each.seats
+        ]
 
-    def _progress(self, texts: Texts) -> dict[Any, np.ndarray]:
-        """c of every game, by its place."""
-        model = self.estimator.model
-        if not model or not texts.games:
-            return {game.place: np.append(np.zeros(game.turns - 1), game.outcome) for game in texts.games}
-        ends = np.cumsum([game.turns for game in texts.games])[:-1]
-        values = np.split(model.values(texts), ends)
-        return {game.place: each for game, each in zip(texts.games, values, strict=True)}
-
-    def _shaped(self, game: SeatGame, progress: np.ndarray) -> ShapedRewards:
+    def _shaped(self, game: Reading, progress: np.ndarray) -> ShapedRewards:
         if self.settings.matched:
             progress = progress + (game.outcome - progress.sum()) / game.turns
         rewards = progress + self.settings.grounding * np.array(game.executable)
@@ -99,18 +87,13 @@ class SpaShaper:
 
     # Refitting
 
+    @locked
     def refit(self) -> Callable[[], RewardModel] | None:
-        """The snapshot is of now, whenever the work is done."""
-        with self._lock:
-            if not self.estimator.due:
-                return None
-            texts = self.estimator.memory.texts()
-            version, now = self.version + 1, self.estimator.batches
-            return partial(self.estimator.trained, texts, by_game(texts), version, now)
+        return self.estimator.training(by_game) if self.estimator.due else None
 
+    @locked
     def publish(self, result: RewardModel) -> None:
-        with self._lock:
-            self.estimator.publish(result)
+        self.estimator.publish(result)
 
     def saved(self, result: RewardModel) -> dict[str, Any]:
         return result.state()
@@ -120,17 +103,20 @@ class SpaShaper:
 
     # What is logged and saved
 
-    def metrics(self) -> dict[str, float]:
-        with self._lock:
-            return {f"spa/{name}": value for name, value in self.estimator.metrics().items()}
+    def measured(self) -> dict[str, float]:
+        return self.estimator.metrics()
 
-    def state(self) -> dict[str, Any]:
-        return self.frozen()()
-
+    @locked
     def frozen(self) -> Callable[[], dict[str, Any]]:
-        with self._lock:
-            return self.estimator.frozen()
+        estimator, intake = self.estimator.frozen(), self.intake.frozen()
+        return lambda: estimator() | intake()
 
+    @locked
     def restore(self, state: dict[str, Any]) -> None:
-        with self._lock:
-            self.estimator.restore(state)
+        self.estimator.restore(state)
+        self.intake.restore(state if "known" in state else state["memory"])  # there in earlier versions
+
+
+def last_turn(game: Reading) -> np.ndarray:
+    """The outcome is the last turn's."""
+    return np.append(np.zeros(game.turns - 1), game.outcome)

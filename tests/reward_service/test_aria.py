@@ -185,7 +185,7 @@ def test_a_failed_embedding_changes_nothing():
         (np.full((1, 32), np.nan), "is not finite"),
         (np.ones((1, 8)), "8 numbers, earlier ones 32"),
     ):
-        aria._embed = lambda texts, row=embedding: np.repeat(row, len(texts), axis=0)
+        aria.embed = lambda texts, row=embedding: np.repeat(row, len(texts), axis=0)
         with pytest.raises(ValueError, match=says):
             aria.shape(batch(20, 20))
     assert aria.state() == before

@@ -59,7 +59,7 @@ def test_its_targets_are_the_aggregated_rewards():
     answers = rm.shape(batch(0, 100))
     texts = rm.estimator.memory.texts()
     assert rm.aria.version == 1
-    assert rm._targets(texts).astype(np.float32).tolist() == flat(answers).tolist()
+    assert rm._examples(texts).target.astype(np.float32).tolist() == flat(answers).tolist()
     assert [game.identity[1] for game in texts.games] == list(range(100))
 
 
@@ -213,6 +213,16 @@ def test_saved_and_restored_is_as_never_stopped(tmp_path):
         found, expected = stopped.shaper.metrics(), straight.shaper.metrics()
         assert {k: expected[k] for k in found.keys() - ALL_TIME} == {k: found[k] for k in found.keys() - ALL_TIME}
     assert straight.shaper.version >= 2 and straight.shaper.aria.version >= 2
+
+
+def test_a_state_of_an_earlier_version_is_restored():
+    rm, again = shaper(), shaper()
+    rm.shape(batch(0, 20))
+    state = rm.state()
+    state["estimator"]["memory"] |= {"known": state["aria"]["known"], "refused": {"no_turns": 2}}
+    again.restore(state)
+    assert again.metrics() == rm.metrics() | {"reward_model/refused/no_turns": 2.0}
+    assert plain(again.shape(batch(20, 5))) == plain(rm.shape(batch(20, 5)))
 
 
 def test_a_training_that_fails_is_counted_and_changes_nothing(caplog):

@@ -92,6 +92,17 @@ def test_alone_with_the_game_the_opening_says_nothing_and_later_observations_cou
     assert read(episode("quiz", "me: a | me: b", alone), "game")[0].heard == heard["labels"]
 
 
+def test_a_reading_holds_all_that_a_seat_was_shown_and_whether_the_game_could_execute_what_it_said():
+    played = episode(
+        "haggle", "me: a # 0.1 | you: b # 0.2 | you: c # 0.3 | me: accept", (("me", "policy"), ("you", ""))
+    )
+    played.turns[3].executable = False
+    (me,) = read(played)
+    assert me.identity == ("run", 3, 0) and me.executable == [True, False] and me.heard == [NOTHING, NOTHING]
+    assert me.shown == [Gist("seen 0"), Gist("seen 3", (("share", 0.3),))], "the newest amount of each name"
+    assert me.texts == (*me.shown, *me.said) and me.clustered == me.said
+
+
 def test_a_game_that_asks_for_something_else_is_named():
     with pytest.raises(ValueError, match="game 'mistaken' has observations = 'label', which must be 'text'"):
         read(episode("mistaken", "me: a"), "game")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from transformers import AutoModelForSequenceClassification
 
 from envs.episode import Episode, Ticket, Turn
+from reward_service.frame import Intake
 from reward_service.intentions.settings import IntentionSettings
 from reward_service.models.examples import by_game, by_turn
 from reward_service.models.language_model import Tokens
@@ -37,8 +38,8 @@ def questions(number: int, turns: int = 4) -> Episode:
 
 def texts_of(episodes) -> Texts:
     memory = Memory(1000, None)
-    memory.add(*memory.read(episodes))
-    return memory.texts()
+    readings = Intake().read(episodes)
+    return memory.add(readings, memory.embedded(readings))
 
 
 def options(path, **more) -> Transformer:

@@ -59,7 +59,7 @@ MADE: dict[str, tuple[Callable[[], Shaper], Callable]] = {
 
 
 def _embedding_here(shaper: SpaShaper) -> SpaShaper:
-    shaper.estimator.memory._embed = embed
+    shaper.estimator.memory.embed = embed
     return shaper
 
 

@@ -173,6 +173,17 @@ def test_saved_and_restored_is_as_never_stopped(tmp_path):
     assert {k: v for k, v in found.items() if k not in changes} == {k: expected[k] for k in found if k not in changes}
 
 
+def test_a_state_of_an_earlier_version_is_restored():
+    spa, again = shaper(), shaper()
+    spa.shape(batch(0, 20))
+    state = spa.state()
+    older = {"memory": state["memory"] | {name: state.pop(name) for name in ("known", "refused")}}
+    again.restore(state | older)
+    with pytest.raises(EpisodeRefused, match="it was sent before"):
+        again.shape([episode(3)])
+    assert plain(again.shape(batch(20, 5))) == plain(spa.shape(batch(20, 5)))
+
+
 def test_models_come_when_they_are_due():
     spa = shaper(first=2, every=3, model={"steps": 5})
     versions = []

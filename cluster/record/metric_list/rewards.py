@@ -71,8 +71,10 @@ MODELS = (
 
 REGRESSED = (
     Metric("reward/regressed/version", "", "Version of the axes of meaning; 0 is before the first."),
-    Metric("reward/regressed/value_explained", "share", "Share of the returns' variance that values foresaw.", HIGHER),
-    Metric("reward/regressed/advantage_explained", "share", "Share of what is left that utterances foresaw.", HIGHER),
+    Metric(
+        "reward/regressed/value_explained", "share", "Share of the returns' variance that values predicted.", HIGHER
+    ),
+    Metric("reward/regressed/advantage_explained", "share", "Share of what is left that utterances predicted.", HIGHER),
     Metric("reward/regressed/{value,advantage}_penalty", "", "The penalties of the two regressions."),
     Metric("reward/regressed/refused/<reason>", "episodes", "Episodes that were refused for this reason.", LOWER),
 )

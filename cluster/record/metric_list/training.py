@@ -193,7 +193,7 @@ LEARNER = (
     Metric(
         "learner/value_explained",
         "share",
-        "Share of the variance of the critic's targets that it foresaw; below 0 it is worse than their mean.",
+        "Share of the variance of the critic's targets that it predicted; below 0 it is worse than their mean.",
         HIGHER,
         panel="Critic",
     ),

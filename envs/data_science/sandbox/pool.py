@@ -48,7 +48,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What one fit is told. The labels of `x_test` are not part of it."""
+    """What one fit is given. The labels of `x_test` are not part of it."""
 
     code: str
     x_train: numpy.ndarray
@@ -61,8 +61,8 @@ class Fit:
     def message(self) -> bytes:
         (train, columns), test = self.x_train.shape, len(self.x_test)
         limits = {"seconds": self.limits.seconds, "megabytes": self.limits.megabytes}
-        told = {"code": self.code, "classes": self.classes, "seed": self.seed, **limits}
-        header = json.dumps({**told, "train": train, "test": test, "columns": columns}).encode()
+        given = {"code": self.code, "classes": self.classes, "seed": self.seed, **limits}
+        header = json.dumps({**given, "train": train, "test": test, "columns": columns}).encode()
         arrays = (self.x_train.astype("<f8"), self.y_train.astype("<i8"), self.x_test.astype("<f8"))
         return b"".join([struct.pack("<I", len(header)), header, *(array.tobytes() for array in arrays)])
 

@@ -37,8 +37,8 @@ class Expert(Curious):
 
     def choose(self, observation: str, listed: tuple[str, ...], speech: tuple[str, ...]) -> str:
         if self.sentences is None:
-            told = observation.splitlines()[0].lower()
-            self.sentences = [set(WORD.findall(sentence)) for sentence in re.split(r"[.!?]", told)][::-1]
+            quest = observation.splitlines()[0].lower()
+            self.sentences = [set(WORD.findall(sentence)) for sentence in re.split(r"[.!?]", quest)][::-1]
         if self.random.random() < self.slips:
             return self.anything(listed or speech)
         while self.sentences:

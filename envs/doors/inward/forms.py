@@ -1,4 +1,4 @@
-"""The two forms in which texts leave the house, as Gymnasium spaces.
+"""The two forms in which texts leave Parley, as Gymnasium spaces.
 
     text      Text in, Text out. Characters that the space does not hold become U+FFFD, and of
               an observation that is too long the newest end is shown.

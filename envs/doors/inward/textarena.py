@@ -86,9 +86,9 @@ class TextArenaGame(ImportedGame):
     def _look(self) -> None:
         """Take what is new to the acting player, once; `observe` shows it as often as it is asked."""
         self._player, messages = self._environment.get_observation()
-        self._shown = self._told(self._player, messages) or YOUR_TURN
+        self._shown = self._shown_to(self._player, messages) or YOUR_TURN
 
-    def _told(self, player: int, messages: Any) -> str:
+    def _shown_to(self, player: int, messages: Any) -> str:
         kinds = self._textarena.ObservationType
         names = self._environment.state.role_mapping
         newest = max((place for place, message in enumerate(messages) if message[2] == kinds.GAME_BOARD), default=-1)
@@ -138,15 +138,15 @@ class TextArenaGame(ImportedGame):
         self._shown = REFUSED
 
     def _caption(self, player: int) -> str:
-        """What the acting player is told about its own move."""
+        """What the acting player learns about its own move."""
         kinds = self._textarena.ObservationType
-        told = [
+        messages = [
             text.strip()
             for _, text, kind in self._environment.state.observations[player]
             if kind in (kinds.GAME_ACTION_DESCRIPTION, kinds.GAME_ADMIN, kinds.GAME_MESSAGE) and text.strip()
         ]
         done = "makes a move that is refused" if self._refused else "makes a move"
-        return f"player_{player} {done}: {' '.join(told)}"[:CAPTION] if told else f"player_{player} {done}"
+        return f"player_{player} {done}: {' '.join(messages)}"[:CAPTION] if messages else f"player_{player} {done}"
 
     @contextmanager
     def _own_generators(self) -> Iterator[None]:
@@ -179,8 +179,8 @@ class TextArenaGame(ImportedGame):
         if self._seed is None or self.seat is not None:
             return {}
         waiting = self._environment.state.observations
-        told = {seat: self._told(number, waiting.get(number, ())) for number, seat in enumerate(self.seats)}
-        return {seat: text for seat, text in told.items() if text}
+        shown = {seat: self._shown_to(number, waiting.get(number, ())) for number, seat in enumerate(self.seats)}
+        return {seat: text for seat, text in shown.items() if text}
 
     def facts(self) -> dict[str, str]:
         if self._seed is None or not self._over:

@@ -121,14 +121,14 @@ class TextWorldGame(ImportedGame):
             self._show(UNKNOWN)
             return Step(executable=False, caption="the adventurer says something that cannot be done")
         self._state, _, self._ended = self._environment.step(command)
-        told = _tidy(AFTER_THE_END.sub("", self._state.feedback))
-        self._show(told)
+        feedback = _tidy(AFTER_THE_END.sub("", self._state.feedback))
+        self._show(feedback)
         gained = (self._state.score - self._score) / self._state.max_score if self._state.max_score else 0.0
         self._score = self._state.score
         return Step(
             rewards={SEAT: gained} if gained else {},
             terminated=self._ended,
-            caption=f"the adventurer does this: {command}. {told}"[:400].rstrip(),
+            caption=f"the adventurer does this: {command}. {feedback}"[:400].rstrip(),
         )
 
     def briefing(self, seat: str) -> str:

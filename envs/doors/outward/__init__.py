@@ -1,1 +1,1 @@
-"""Games of this house, played by other libraries."""
+"""Games of Parley, played by other libraries."""

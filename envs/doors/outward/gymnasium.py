@@ -72,18 +72,18 @@ class GameEnvironment(gymnasium.Env):
         step = sitting.say(said)
         game = sitting.game
         terminated, truncated = sitting.ended
-        told: dict[str, Any] = {"caption": step.caption, "executable": step.executable}
+        info: dict[str, Any] = {"caption": step.caption, "executable": step.executable}
         if terminated or truncated:
             text = game.closing().get(seat, "")
-            told |= {"outcome": game.outcome()[seat], "facts": dict(game.facts())}
+            info |= {"outcome": game.outcome()[seat], "facts": dict(game.facts())}
         else:
             text = game.observe()
         self.lines += [f"> {said}", text]
-        return self.form.shown(text), sitting.collect(seat), terminated, truncated, self._info(**told)
+        return self.form.shown(text), sitting.collect(seat), terminated, truncated, self._info(**info)
 
-    def _info(self, **told: Any) -> dict[str, Any]:
+    def _info(self, **info: Any) -> dict[str, Any]:
         game = self.sitting.game
-        return {**told, **self.form.listed(tuple(game.actions()) if game.seat is not None else ())}
+        return {**info, **self.form.listed(tuple(game.actions()) if game.seat is not None else ())}
 
     def render(self) -> str | None:
         return "\n".join(self.lines) if self.render_mode == "ansi" else None

@@ -89,7 +89,7 @@ class EndpointAnnotator:
         self.settings, self.game = settings, game
         self.client = ChatClient("reward.shaper.endpoint", settings)
         self.goal = settings.goal or goal_of(game)
-        self.told: Counter[str] = Counter()  # failures that the log has
+        self.logged: Counter[str] = Counter()  # failures that the log has
 
     def annotate(self, questions: Sequence[Question]) -> list[Verdict]:
         with ThreadPoolExecutor(self.settings.parallel, thread_name_prefix="annotator") as threads:
@@ -111,8 +111,8 @@ class EndpointAnnotator:
         return verdict(said, choices)
 
     def _failed(self, reason: str, error: Exception) -> Failed:
-        self.told[reason] += 1
-        if self.told[reason] == 1:
+        self.logged[reason] += 1
+        if self.logged[reason] == 1:
             log.warning("an annotation failed (further ones are counted only): %s", error)
         return Failed(reason)
 

@@ -7,12 +7,12 @@ annotated are kept, and saved with the run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-Embed = Callable[[Sequence[str]], np.ndarray]  # unit rows
+from reward_service.intentions.corpus import Embed
 
 
 class Features:

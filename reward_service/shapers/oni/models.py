@@ -134,9 +134,9 @@ class Running:
             return
         before = min(self.count, max(0, self.remembered - len(new)))
         total = before + len(new)
-        apart = float(new.mean()) - self.mean
-        spread = self.variance * before + float(new.var()) * len(new) + apart * apart * before * len(new) / total
-        self.mean += apart * len(new) / total
+        gap = float(new.mean()) - self.mean
+        spread = self.variance * before + float(new.var()) * len(new) + gap * gap * before * len(new) / total
+        self.mean += gap * len(new) / total
         self.count, self.variance = total, spread / total
 
     def normalised(self, values: np.ndarray) -> np.ndarray:

@@ -28,28 +28,31 @@ pending at a checkpoint is asked again by whoever restores it.
 
 from __future__ import annotations
 
-import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from envs.episode import Episode
 from envs.settings import GameSettings
+from reward_service.frame import Frame, locked
+from reward_service.intentions.corpus import Embed
+from reward_service.intentions.reading import captions_of
 from reward_service.shaper import ShapedRewards
 from reward_service.shapers.game import GameReward
-from reward_service.shapers.oni.annotator import Annotator, Failed, Verdict, make_annotator
-from reward_service.shapers.oni.captions import captions_of, repetitions
-from reward_service.shapers.oni.features import Embed, Features
+from reward_service.shapers.oni.annotator import Annotator, Failed, make_annotator
+from reward_service.shapers.oni.features import Features
 from reward_service.shapers.oni.labels import Comparisons, Helpfulness, KeptAnswers
 from reward_service.shapers.oni.models import Answers, Running, Scorer, logistic
 from reward_service.shapers.oni.queue import Question, Queue
 from reward_service.shapers.oni.settings import OniSettings
 from reward_service.shapers.outcome import Outcome
 
+PARTS = ("queue", "asking", "labels", "features")  # with states of their own
 PAID_BY = {"outcome": Outcome, "game": GameReward}
 
 
@@ -58,26 +61,34 @@ class Round:
     """What one round of annotation found."""
 
     number: int
-    verdicts: list[tuple[Question, Verdict]]
+    answers: list[tuple[Question, float]]
+    failures: list[tuple[Question, Failed]]
     rows: dict[str, np.ndarray]  # of captions that were new to the model
     scorer: Scorer | None  # None: not trained
     loss: float
     updates: int  # policy updates whose gradient steps are in it
 
-    @property
-    def answers(self) -> list[tuple[Question, float]]:
-        return [(question, verdict) for question, verdict in self.verdicts if not isinstance(verdict, Failed)]
+
+class Captioned(NamedTuple):
+    """A turn of the policy. `times`: how often its caption has come up in the episode by now."""
+
+    number: int  # of the episode's ticket
+    seat: str
+    caption: str
+    times: int
 
 
-class OniShaper:
+class OniShaper(Frame):
     """`annotator` and `embed` are for whoever brings their own; by default they are made as the settings say."""
+
+    name = "oni"
 
     def __init__(
         self, settings: OniSettings, game: GameSettings, annotator: Annotator | None = None, embed: Embed | None = None
     ):
+        super().__init__()
         self.settings, self.game = settings, game
         self._annotator, self._embed = annotator, embed or self._model
-        self._lock = threading.RLock()
         self.paid = PAID_BY[settings.extrinsic]().make(game)
         self.queue = Queue(settings.queue.backlog, settings.queue.attempts, settings.queue.rest)
         self.asking = (
@@ -114,38 +125,39 @@ class OniShaper:
     def prepare(self, episode: Episode) -> None:
         """Embeds what the policy's seats did, for the embedder to remember."""
         if self.distils:
-            told = zip(episode.turns, captions_of(episode, self.settings.caption), strict=True)
-            seats = episode.policy_seats()
-            for caption in dict.fromkeys(caption for turn, caption in told if caption and turn.seat in seats):
+            for caption in dict.fromkeys(turn.caption for turn in self._captioned(episode) if turn.caption):
                 self._embed([caption])
 
+    @locked
     def shape(self, episodes: Sequence[Episode]) -> list[ShapedRewards]:
         self.annotator  # noqa: B018  (whatever is wrong with it is said before anything changes)
         paid = self.paid.shape(episodes)
-        captions = [captions_of(episode, self.settings.caption) for episode in episodes]
-        with self._lock:
-            worth = self._worth(episodes, captions)
-            self._see(episodes, captions)
-            self.queue.tick()
-            self.updates += 1
+        turns = [turn for episode in episodes for turn in self._captioned(episode)]
+        worth = self._worth(turns)
+        self._see(turns)
+        self.queue.tick()
+        self.updates += 1
         for shaped in paid:
             extra = self.settings.intrinsic_weight * np.array(worth[shaped.number, shaped.seat], np.float64)
             shaped.rewards = (self.settings.extrinsic_weight * shaped.rewards + extra).astype(np.float32)
             shaped.version = self.version
         return paid
 
-    def _worth(self, episodes: Sequence[Episode], captions: list[list[str]]) -> dict[tuple[int, str], list[float]]:
+    def _captioned(self, episode: Episode) -> list[Captioned]:
+        times: Counter[str] = Counter()
+        seats, found = episode.policy_seats(), []
+        for turn, caption in zip(episode.turns, captions_of(episode, self.settings.caption), strict=True):
+            times[caption] += 1
+            if turn.seat in seats:
+                found.append(Captioned(episode.ticket.number, turn.seat, caption, times[caption]))
+        return found
+
+    def _worth(self, turns: Sequence[Captioned]) -> dict[tuple[int, str], list[float]]:
         """r_int / n^beta of each turn, by (ticket number, policy seat)."""
-        turns = [
-            (episode.ticket.number, turn.seat, caption, again)
-            for episode, told in zip(episodes, captions, strict=True)
-            for turn, caption, again in zip(episode.turns, told, repetitions(told), strict=True)
-            if turn.seat in episode.policy_seats()
-        ]
-        helpful = self._helpful([caption for _, _, caption, _ in turns])
+        helpful = self._helpful([turn.caption for turn in turns])
         worth: dict[tuple[int, str], list[float]] = {}
-        for (number, seat, _, again), value in zip(turns, helpful, strict=True):
-            worth.setdefault((number, seat), []).append(value / again**self.settings.beta)
+        for turn, value in zip(turns, helpful, strict=True):
+            worth.setdefault((turn.number, turn.seat), []).append(value / turn.times**self.settings.beta)
         self.paid_by_annotator = float(np.mean(helpful)) if helpful else 0.0
         return worth
 
@@ -153,12 +165,12 @@ class OniShaper:
         """r_int of each. The running mean and deviation are those with these captions in."""
         if not self.distils:
             return [self.labels.of(caption) for caption in captions]
-        told = [caption for caption in captions if caption]
-        if self.scorer is None or not told:
+        scored = [caption for caption in captions if caption]
+        if self.scorer is None or not scored:
             return [0.0] * len(captions)
-        distinct = list(dict.fromkeys(told))
+        distinct = list(dict.fromkeys(scored))
         scores = dict(zip(distinct, self.scorer.scores(self.features.of(distinct)), strict=True))
-        found = np.array([scores[caption] for caption in told], np.float64)
+        found = np.array([scores[caption] for caption in scored], np.float64)
         if self.settings.model == "ranking":
             self.running.add(found)
             normal = self.running.normalised(found)
@@ -168,23 +180,21 @@ class OniShaper:
         worth = iter(values.tolist())
         return [next(worth) if caption else 0.0 for caption in captions]
 
-    def _see(self, episodes: Sequence[Episode], captions: list[list[str]]) -> None:
-        for episode, told in zip(episodes, captions, strict=True):
-            for turn, caption in zip(episode.turns, told, strict=True):
-                if caption and turn.seat in episode.policy_seats():
-                    for question in self.asking.questions(caption):
-                        if question not in self.labels:
-                            self.queue.see(question)
+    def _see(self, turns: Sequence[Captioned]) -> None:
+        for turn in turns:
+            for question in self.asking.questions(turn.caption) if turn.caption else ():
+                if question not in self.labels:
+                    self.queue.see(question)
 
     # Rounds of annotation
 
+    @locked
     def refit(self) -> Callable[[], Round] | None:
-        with self._lock:
-            self.queue.lost()
-            if not self.queue.queued and not self._steps(self.queue.counts["labelled"], self.updates):
-                return None
-            self.round += 1
-            return partial(self._annotated, self.round, list(self.labels.answers.items()), self.scorer, self.updates)
+        self.queue.lost()
+        if not self.queue.queued and not self._steps(self.queue.counts["labelled"], self.updates):
+            return None
+        self.round += 1
+        return partial(self._annotated, self.round, list(self.labels.answers.items()), self.scorer, self.updates)
 
     def _steps(self, labelled: int, updates: int) -> int:
         """Gradient steps due for policy updates."""
@@ -194,39 +204,40 @@ class OniShaper:
     def _annotated(
         self, number: int, known: list[tuple[Question, float]], scorer: Scorer | None, updates: int
     ) -> Round:
-        settings, verdicts, rows, losses, before = self.settings, [], {}, [], scorer
+        settings, answers, failures, rows, losses, before = self.settings, [], [], {}, [], scorer
         labelled = self.queue.counts["labelled"]
 
         def train(steps: int) -> None:
             nonlocal scorer
-            answers = self._answers(known, rows)
-            scorer = scorer or Scorer.fresh(answers.rows.shape[1], settings.distil)
-            scorer, loss = scorer.trained(answers, steps, settings.distil)
+            taught = self._answers(known, rows)
+            scorer = scorer or Scorer.fresh(taught.rows.shape[1], settings.distil)
+            scorer, loss = scorer.trained(taught, steps, settings.distil)
             losses.append(loss)
 
         for _ in range(settings.queue.batches):
             questions = self._take(number)
             if not questions:
                 break
-            found = list(zip(questions, self.annotator.annotate(questions), strict=True))
-            verdicts += found
-            answered = [(question, verdict) for question, verdict in found if not isinstance(verdict, Failed)]
+            answered = []
+            for question, verdict in zip(questions, self.annotator.annotate(questions), strict=True):
+                (failures if isinstance(verdict, Failed) else answered).append((question, verdict))
             if not answered:
                 break
             early = labelled < settings.distil.until
             labelled += len(answered)
+            answers += answered
             known += answered
             if self.distils and early:
                 train(settings.distil.steps_per_batch)
         if steps := self._steps(labelled, updates):
             train(steps)
         trained = scorer if scorer is not before else None
-        return Round(number, verdicts, rows, trained, losses[-1] if losses else self.loss, updates)
+        return Round(number, answers, failures, rows, trained, losses[-1] if losses else self.loss, updates)
 
+    @locked
     def _take(self, number: int) -> list[Question]:
         """Nothing for a round that was given up for lost."""
-        with self._lock:
-            return self.queue.take(self.settings.queue.batch) if number == self.round else []
+        return self.queue.take(self.settings.queue.batch) if number == self.round else []
 
     def _answers(self, known: list[tuple[Question, float]], rows: dict[str, np.ndarray]) -> Answers:
         """The answers there are, each question's last; rows that had to be made are put into `rows`."""
@@ -239,28 +250,25 @@ class OniShaper:
         asked = np.array([[places[caption] for caption in question] for question in latest], np.int64)
         return Answers(table, asked, np.array(list(latest.values()), np.float32))
 
+    @locked
     def publish(self, result: Round) -> None:
-        with self._lock:
-            if result.number != self.round:
-                raise ValueError(f"annotation round {result.number} was overtaken by round {self.round}")
-            for question, verdict in result.verdicts:
-                if isinstance(verdict, Failed):
-                    self.queue.failed(question, verdict.reason)
-                else:
-                    self.queue.answered(question)
-            self.labels.add(result.answers)
-            if result.answers or result.scorer:
-                self.version += 1
-            self.scorer, self.loss = result.scorer or self.scorer, result.loss
-            self.features.keep(result.rows, self.labels.captions() if self.distils else ())
-            self.updates -= result.updates
+        if result.number != self.round:
+            raise ValueError(f"annotation round {result.number} was overtaken by round {self.round}")
+        for question, _ in result.answers:
+            self.queue.answered(question)
+        for question, failed in result.failures:
+            self.queue.failed(question, failed.reason)
+        self.labels.add(result.answers)
+        if result.answers or result.scorer:
+            self.version += 1
+        self.scorer, self.loss = result.scorer or self.scorer, result.loss
+        self.features.keep(result.rows, self.labels.captions() if self.distils else ())
+        self.updates -= result.updates
 
     def saved(self, result: Round) -> dict[str, Any]:
         return {
             "answers": [[list(question), verdict] for question, verdict in result.answers],
-            "failed": [
-                [list(question), verdict.reason] for question, verdict in result.verdicts if isinstance(verdict, Failed)
-            ],
+            "failed": [[list(question), failed.reason] for question, failed in result.failures],
             "captions": list(result.rows),
             "rows": np.stack(list(result.rows.values())) if result.rows else None,
             "scorer": result.scorer.state() if result.scorer else None,
@@ -268,48 +276,42 @@ class OniShaper:
             "updates": result.updates,
         }
 
+    @locked
     def result_of(self, saved: dict[str, Any]) -> Round:
         """Its questions are pending again, as they were when it was published."""
         answers = [(tuple(question), answer) for question, answer in saved["answers"]]
-        failed = [(tuple(question), Failed(reason)) for question, reason in saved["failed"]]
+        failures = [(tuple(question), Failed(reason)) for question, reason in saved["failed"]]
         rows = dict(zip(saved["captions"], np.asarray(saved["rows"]), strict=True)) if saved["captions"] else {}
         scorer = Scorer.of_state(saved["scorer"]) if saved["scorer"] else None
-        with self._lock:
-            self.queue.claim([question for question, _ in (*answers, *failed)])
-            return Round(self.round, [*answers, *failed], rows, scorer, saved["loss"], saved["updates"])
+        self.queue.claim([question for question, _ in (*answers, *failures)])
+        return Round(self.round, answers, failures, rows, scorer, saved["loss"], saved["updates"])
 
     # What is logged and saved
 
-    def metrics(self) -> dict[str, float]:
-        with self._lock:
-            found = self.queue.metrics() | {
-                "version": float(self.version),
-                "answers": float(len(self.labels)),
-                "helpful": self.paid_by_annotator,
-            }
-            if self.distils:
-                found |= {"loss": self.loss, "gradient_steps": float(self.scorer.steps if self.scorer else 0)}
-            if self.settings.model == "ranking":
-                found |= {"score_mean": self.running.mean, "score_deviation": float(np.sqrt(self.running.variance))}
-            if self._annotator is not None:
-                found |= self._annotator.metrics()
-        return {f"oni/{name}": value for name, value in found.items()}
+    def measured(self) -> dict[str, float]:
+        found = self.queue.metrics() | {
+            "version": float(self.version),
+            "answers": float(len(self.labels)),
+            "helpful": self.paid_by_annotator,
+        }
+        if self.distils:
+            found |= {"loss": self.loss, "gradient_steps": float(self.scorer.steps if self.scorer else 0)}
+        if self.settings.model == "ranking":
+            found |= {"score_mean": self.running.mean, "score_deviation": float(np.sqrt(self.running.variance))}
+        return found if self._annotator is None else found | self._annotator.metrics()
 
-    def state(self) -> dict[str, Any]:
-        return self.frozen()()
-
+    @locked
     def frozen(self) -> Callable[[], dict[str, Any]]:
-        with self._lock:
-            parts = {name: _copied(getattr(self, name)) for name in ("queue", "asking", "labels", "features")}
-            scorer = self.scorer
-            plain = {
-                "model": self.settings.model,
-                "version": self.version,
-                "updates": self.updates,
-                "loss": self.loss,
-                "helpful": self.paid_by_annotator,
-                "running": [self.running.count, self.running.mean, self.running.variance],
-            }
+        parts = {name: _copied(getattr(self, name)) for name in PARTS}
+        scorer = self.scorer
+        plain = {
+            "model": self.settings.model,
+            "version": self.version,
+            "updates": self.updates,
+            "loss": self.loss,
+            "helpful": self.paid_by_annotator,
+            "running": [self.running.count, self.running.mean, self.running.variance],
+        }
 
         def made() -> dict[str, Any]:
             large = {name: part.state() for name, part in parts.items()}
@@ -317,19 +319,17 @@ class OniShaper:
 
         return made
 
+    @locked
     def restore(self, state: dict[str, Any]) -> None:
         if state["model"] != self.settings.model:
             raise ValueError(f"the state is of reward.shaper.model={state['model']}, not of {self.settings.model}")
-        with self._lock:
-            self.round += 1  # whatever is under way is of another state
-            self.version, self.updates, self.loss = state["version"], state["updates"], state["loss"]
-            self.paid_by_annotator = state["helpful"]
-            self.queue.restore(state["queue"])
-            self.asking.restore(state["asking"])
-            self.labels.restore(state["labels"])
-            self.features.restore(state["features"])
-            self.scorer = Scorer.of_state(state["scorer"]) if state["scorer"] else None
-            self.running = Running(self.settings.remembered, *state["running"])
+        self.round += 1  # whatever is under way is of another state
+        self.version, self.updates, self.loss = state["version"], state["updates"], state["loss"]
+        self.paid_by_annotator = state["helpful"]
+        for name in PARTS:
+            getattr(self, name).restore(state[name])
+        self.scorer = Scorer.of_state(state["scorer"]) if state["scorer"] else None
+        self.running = Running(self.settings.remembered, *state["running"])
 
 
 def _copied(part: Any) -> Any:

@@ -16,17 +16,16 @@ The axes are found once, from the first utterances, and stay; so do the names of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from reward_service.intentions.corpus import Embed
 from reward_service.intentions.gist import NO, YES, Gist
 from reward_service.intentions.reading import Reading
 
 TURNS = 12  # turns told apart; later ones count as the last
-
-Embed = Callable[[Sequence[str]], np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +39,7 @@ class Axes:
 
     @classmethod
     def found(cls, readings: Sequence[Reading], components: int, embed: Embed) -> Axes:
-        gists = sorted({gist for reading in readings for gist in _gists(reading)})
+        gists = sorted({gist for reading in readings for gist in reading.clustered})
         rows = embed([gist.text for gist in gists])
         mean = rows.mean(axis=0)
         _, spread, directions = np.linalg.svd(rows - mean, full_matrices=False)
@@ -61,26 +60,22 @@ class Axes:
         """float64 [gists, width]"""
         if not gists:
             return np.zeros((0, self.width))
-        told = np.zeros((len(gists), 2 * len(self.amounts)))
+        named = np.zeros((len(gists), 2 * len(self.amounts)))
         place = {name: column for column, name in enumerate(self.amounts)}
         for row, gist in enumerate(gists):
             for name, amount in gist.amounts:
                 if name in place:
-                    told[row, place[name]] = amount
-                    told[row, len(place) + place[name]] = 1.0
-        return np.hstack([(embed([gist.text for gist in gists]) - self.mean) @ self.directions, told])
-
-
-def _gists(reading: Reading) -> list[Gist]:
-    return [gist for gist in (*reading.said, *reading.heard) if isinstance(gist, Gist)]
+                    named[row, place[name]] = amount
+                    named[row, len(place) + place[name]] = 1.0
+        return np.hstack([(embed([gist.text for gist in gists]) - self.mean) @ self.directions, named])
 
 
 def features(readings: Sequence[Reading], axes: Axes, embed: Embed) -> tuple[np.ndarray, np.ndarray]:
     """Situation and meaning of every turn: float32 [turns, ...], reading after reading."""
-    gists = list(dict.fromkeys(gist for reading in readings for gist in _gists(reading)))
+    gists = list(dict.fromkeys(gist for reading in readings for gist in reading.clustered))
     row = {gist: number for number, gist in enumerate(gists)}
     points = np.vstack([axes.points(gists, embed), np.zeros((1, axes.width))])  # the last: nothing
-    lengths = [len(reading.said) for reading in readings]
+    lengths = [reading.turns for reading in readings]
     said = points[[row[gist] for reading in readings for gist in reading.said]]
     heard_labels = [heard for reading in readings for heard in reading.heard]
     heard = points[[row.get(each, len(gists)) if isinstance(each, Gist) else len(gists) for each in heard_labels]]

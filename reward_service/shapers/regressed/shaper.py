@@ -9,120 +9,102 @@ With `gives: outcome` the learner's credit makes its own A of the outcome, say b
 policy's hidden states, and what goes on top is (1 - own) / own * F: the same mixture, over `own`.
 
 No turn is valued by a fit that has seen its batch (`ridge`). F shrinks to a constant where it
-foresees nothing: what is left is `own` * A, and the optimiser does not mind the scale. Until
+predicts nothing: what is left is `own` * A, and the optimiser does not mind the scale. Until
 there is a past, V is the mean at the same turn and F is 0.
 
-Nothing is refitted beside the traffic: a batch costs two small eigenvalue problems. A call
-of `shape` is all or nothing: a refused episode is counted, and changes nothing else.
+Nothing is refitted beside the traffic: a batch costs two small eigenvalue problems.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from envs.episode import Episode
 from envs.text.embedding import embed
-from reward_service.intentions.gist import Gist
-from reward_service.intentions.reading import EpisodeRefused, Reading, check, read
+from reward_service.frame import Intake, ReadingShaper, locked
+from reward_service.intentions.corpus import Embed
+from reward_service.intentions.reading import EpisodeReading, Reading
 from reward_service.intentions.trajectory import turn_returns
 from reward_service.shaper import ShapedRewards
 from reward_service.shapers.regressed import Regressed
-from reward_service.shapers.regressed.features import Axes, Embed, features
+from reward_service.shapers.regressed.features import Axes, features
 from reward_service.shapers.regressed.ridge import PastRidge
 
 
-class RegressedShaper:
-    def __init__(
-        self,
-        settings: Regressed | None = None,
-        embed: Embed | None = None,
-    ):
+class RegressedShaper(ReadingShaper):
+    name = "regressed"
+
+    def __init__(self, settings: Regressed | None = None, embed: Embed | None = None):
         self.settings = settings or Regressed()
-        self._embed, self.observations = embed or self._model, self.settings.observations
+        super().__init__(Intake(self.settings.observations))
+        self.embed = embed or self._model
         self.axes: Axes | None = None
         self.values = PastRidge(self.settings.batches)
         self.gains = PastRidge(self.settings.batches)
         self.version = 0  # batches learned from
-        self._refused: Counter[str] = Counter()
 
     def _model(self, texts: Sequence[str]) -> np.ndarray:
         return embed(texts, self.settings.model)
 
-    def prepare(self, episode: Episode) -> None:
-        gists = [gist for reading in read(episode, self.observations) for gist in (*reading.said, *reading.heard)]
-        self._embed([gist.text for gist in gists if isinstance(gist, Gist)])
+    def embed_ahead(self, seats: Sequence[Reading]) -> None:
+        self.embed([gist.text for seat in seats for gist in seat.clustered])
 
-    def shape(self, episodes: Sequence[Episode]) -> list[ShapedRewards]:
-        for episode in episodes:
-            try:
-                check(episode)
-            except EpisodeRefused as refused:
-                self._refused[refused.reason] += 1
-                raise
-        readings = [(episode.ticket.number, each) for episode in episodes for each in read(episode, self.observations)]
-        if not readings:
+    def answer(self, readings: Sequence[EpisodeReading]) -> list[ShapedRewards]:
+        games = [game for each in readings for game in each.seats]
+        if not games:
             return []
-        games = [reading for _, reading in readings]
         if self.axes is None:
-            self.axes = Axes.found(games, self.settings.components, self._embed)
-        situation, meaning = features(games, self.axes, self._embed)
+            self.axes = Axes.found(games, self.settings.components, self.embed)
+        situation, meaning = features(games, self.axes, self.embed)
         both = np.hstack([situation, meaning])
-        returns = [turn_returns(each.outcome, len(each.said), self.settings.gamma) for each in games]
+        returns = [turn_returns(each.outcome, each.turns, self.settings.gamma) for each in games]
         values, found = self.values.predict(situation), self.gains.predict(both)
         own = self._advantages(games, by_turn(returns) if values is None else values)
         self.values.learn(situation, np.concatenate(returns))
         self.gains.learn(both, own)
         self.version += 1
-        cuts = np.cumsum([len(each.said) for each in games])[:-1]
+        cuts = np.cumsum([each.turns for each in games])[:-1]
         expected = np.zeros(len(own)) if found is None else found
-        parts = zip(readings, np.split(own, cuts), np.split(expected, cuts), strict=True)
-        return [self._shaped(number, reading, *part, found is not None) for (number, reading), *part in parts]
+        parts = zip(games, np.split(own, cuts), np.split(expected, cuts), strict=True)
+        return [self._shaped(*part, found is not None) for part in parts]
 
-    def _shaped(
-        self, number: int, reading: Reading, own: np.ndarray, expected: np.ndarray, past: bool
-    ) -> ShapedRewards:
+    def _shaped(self, game: Reading, own: np.ndarray, expected: np.ndarray, past: bool) -> ShapedRewards:
         """`past`: whether anything could be expected at all."""
+        number, seat = game.identity[1], game.player[1]
         share, version = self.settings.own if past else 1.0, self.version - 1
         if self.settings.gives == "outcome":
-            paid = np.append(np.zeros(len(own) - 1, np.float32), np.float32(reading.outcome))
+            paid = np.append(np.zeros(len(own) - 1, np.float32), np.float32(game.outcome))
             extra = ((1 - share) / share * expected).astype(np.float32)
-            return ShapedRewards(number, reading.player[1], paid, version, expected_advantages=extra)
+            return ShapedRewards(number, seat, paid, version, expected_advantages=extra)
         worth = (share * own + (1 - share) * expected).astype(np.float32)
-        return ShapedRewards(number, reading.player[1], worth, version, kind="advantage")
+        return ShapedRewards(number, seat, worth, version, kind="advantage")
 
     def _advantages(self, games: Sequence[Reading], values: np.ndarray) -> np.ndarray:
         """Turn-level GAE: delta = gamma V(h') - V(h), and at the end R - V(h)."""
         gamma, trace = self.settings.gamma, self.settings.trace
         advantages, place = np.empty(len(values)), 0
         for game in games:
-            here = values[place : place + len(game.said)]
+            here = values[place : place + game.turns]
             gaps = np.append(gamma * here[1:], game.outcome) - here
             later = 0.0
             for turn in range(len(gaps) - 1, -1, -1):
                 later = advantages[place + turn] = gaps[turn] + gamma * trace * later
-            place += len(game.said)
+            place += game.turns
         return advantages
 
-    def refit(self) -> Callable[[], Any] | None:
-        return None
-
-    def publish(self, result: Any) -> None:
-        raise RuntimeError("intention credit by regression has nothing to publish: it learns with each batch")
-
-    def metrics(self) -> dict[str, float]:
+    def measured(self) -> dict[str, float]:
         return {
-            "regressed/version": float(self.version),
-            "regressed/value_explained": self.values.explained,
-            "regressed/advantage_explained": self.gains.explained,
-            "regressed/value_penalty": float(self.values.penalty),
-            "regressed/advantage_penalty": float(self.gains.penalty),
-        } | {f"regressed/refused/{reason}": float(count) for reason, count in sorted(self._refused.items())}
+            "version": float(self.version),
+            "value_explained": self.values.explained,
+            "advantage_explained": self.gains.explained,
+            "value_penalty": float(self.values.penalty),
+            "advantage_penalty": float(self.gains.penalty),
+        }
 
-    def state(self) -> dict[str, Any]:
+    @locked
+    def frozen(self) -> Callable[[], dict[str, Any]]:
         axes = None
         if self.axes is not None:
             axes = {
@@ -131,14 +113,16 @@ class RegressedShaper:
                 "amounts": list(self.axes.amounts),
                 "players": [list(player) for player in self.axes.players],
             }
-        return {
+        state = {
             "version": self.version,
             "axes": axes,
             "values": self.values.state(),
             "gains": self.gains.state(),
-            "refused": dict(sorted(self._refused.items())),
+            "refused": dict(sorted(self.intake.refused.items())),
         }
+        return lambda: state
 
+    @locked
     def restore(self, state: dict[str, Any]) -> None:
         saved = state["axes"]
         self.axes = None
@@ -147,8 +131,8 @@ class RegressedShaper:
             self.axes = Axes(saved["mean"], saved["directions"], tuple(saved["amounts"]), players)
         self.version = state["version"]
         self.values.restore(state["values"])
-        self.gains.restore(state["gains"] if "gains" in state else state["foreseen"])
-        self._refused = Counter(state["refused"])
+        self.gains.restore(state["gains"] if "gains" in state else state["foreseen"])  # its name in earlier versions
+        self.intake.restore(state | {"known": []})
 
 
 def by_turn(returns: Sequence[Sequence[float]]) -> np.ndarray:
