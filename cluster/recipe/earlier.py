@@ -40,7 +40,7 @@ def in_todays_shape(tree: dict[str, Any]) -> dict[str, Any]:
 
 def _kind(kinds: Kinds, section: dict[str, Any], **more: Any) -> dict[str, Any]:
     """What the chosen kind has of a section; null is left to the kind where it takes no null any more."""
-    name = section.get(kinds.tag, kinds.default)
+    name = section[kinds.tag]
     fields = kinds.find(name).model_fields
     said = {RENAMED_FIELDS.get(key, key): value for key, value in section.items()} | more
     found = _taken(said, fields)
@@ -70,11 +70,11 @@ def _reward(reward: dict[str, Any]) -> dict[str, Any]:
 
 
 def _intentions(said: dict[str, Any]) -> dict[str, Any]:
-    space, aggregate = said.get("space") or {}, said.get("aggregate") or {}
-    if isinstance(granularity := space.get("granularity"), str):
-        own = _kind(GRANULARITIES, space | {GRANULARITIES.tag: granularity})
+    space, aggregate = said.get("space"), said.get("aggregate")
+    if isinstance(space, dict) and "k" in space:
+        own = _kind(GRANULARITIES, space | {GRANULARITIES.tag: space["granularity"]})
         said = said | {"space": _kind(CLUSTERINGS, space | {"granularity": own})}
-    if isinstance(pooling := aggregate.get("pooling"), str):
-        own = _kind(POOLINGS, aggregate | {POOLINGS.tag: pooling})
+    if isinstance(aggregate, dict) and "strength" in aggregate:
+        own = _kind(POOLINGS, aggregate | {POOLINGS.tag: aggregate["pooling"]})
         said = said | {"aggregate": _taken(aggregate | {"pooling": own}, AggregateSettings.model_fields)}
     return said
