@@ -1,6 +1,6 @@
 """What the model is asked before an update changes it.
 
-    the policy    log-probs at the start of the update; the critic's states
+    the policy    log-probs at the start of the update, also of the best token; the critic's states
     the base      log-probs of the reference; the critic's states, if they are to be its
 
 Each is one forward pass over the batch without a gradient, made only if something reads it:
@@ -23,7 +23,7 @@ from learners.batch.trajectories import Trajectory
 from learners.critic.tokens import States, head_inputs
 from learners.critic.transitions import UtteranceBatch, utterance_batch
 from learners.critic.turns import AnyCritic, TurnCritics
-from learners.model.load import pack_logprobs
+from learners.model.load import pack_logprobs, pack_logprobs_and_best
 from learners.model.reference import Reference, reads_reference
 from learners.model.router_replay import RouterReplay, replaying
 from learners.settings import LearnerSettings
@@ -48,6 +48,7 @@ class BatchReader:
         # with one minibatch the first step finds the log-probs of the start by itself
         self.wants_old_logprobs = "logprobs" in wanted or settings.minibatches > 1
         self.wants_reference = reads_reference(settings)
+        self.wants_best = "best_logprobs" in wanted
         self.by_turn = isinstance(critic, TurnCritics)
 
     def read(
@@ -94,16 +95,20 @@ class BatchReader:
             with head_inputs(getattr(model, "module", model)) as caught:
                 pack = pack_to_read(chosen, said=valued and self.by_turn)
                 with replaying(replay, pack):
-                    logprobs = pack_logprobs(model, pack, self.temperature, self.device)
+                    asked = model, pack, self.temperature, self.device
+                    if name == "logprobs" and self.wants_best:
+                        found = dict(zip((name, "best_logprobs"), pack_logprobs_and_best(*asked), strict=True))
+                    else:
+                        found = {name: pack_logprobs(*asked)}
             count = sum(int(trajectories[i].turn_tokens.sum()) for i in indices)
             if valued:
                 states.append(States(caught[0][0], tokens=count))
             if not indices:
                 continue
-            if name is not None:
+            for own_name, logprobs in found.items() if name is not None else ():
                 read = by_trajectory(logprobs.double().cpu().numpy()[:count], chosen)
                 for index, own in zip(indices, read, strict=True):
-                    share[index][name] = own
+                    share[index][own_name] = own
             if valued:
                 for index, own in zip(indices, self.critic.of_games(states[-1], chosen), strict=True):
                     share[index] |= own
