@@ -59,7 +59,7 @@ RECIPES = (
     "games/overcooked",
 )
 SHAPERS = ("aria", "aria_rm", "regressed", "spa", "oni")
-LAYERS = ("grpo", "rloo", "gigpo", "poad", "gae", "ntpo", "vtrace", "reinforce", "twosome", "archer")
+LAYERS = ("grpo", "rloo", "gigpo", "poad", "gae", "ntpo", "q_learning", "vtrace", "reinforce", "twosome", "archer")
 LAYERS += ("intentions", "gigpo_intentions")
 TOLD_APART = 1.96  # standard errors
 UNTRAINED: dict[str, np.ndarray] = {}  # of this process: outcomes of warm starts
