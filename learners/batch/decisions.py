@@ -13,9 +13,9 @@ import torch
 from learners.batch.choices import Listed
 
 
-def decided(own: torch.Tensor, logprobs: torch.Tensor, listed: Listed) -> tuple[torch.Tensor, torch.Tensor]:
-    """The log-probs of a pack's predicted tokens, `own`, with those of P where a choice was made;
-    and the entropy of each choice. `logprobs`: of all listed tokens, at temperature 1."""
+def decided(own: torch.Tensor, logprobs: torch.Tensor, listed: Listed) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """The log-probs of a pack's predicted tokens, `own`, with those of P where a choice was made; and of each
+    choice the entropy and the best action's log P. `logprobs`: of all listed tokens, at temperature 1."""
     action, choice, chosen, decision, divisors = (
         torch.from_numpy(array).to(own.device)
         for array in (listed.action, listed.choice, listed.chosen, listed.decision, listed.divisors)
@@ -26,4 +26,5 @@ def decided(own: torch.Tensor, logprobs: torch.Tensor, listed: Listed) -> tuple[
     shifted = scores - highest[choice]
     logp = shifted - scores.new_zeros(len(chosen)).index_add(0, choice, shifted.exp()).log()[choice]
     entropy = scores.new_zeros(len(chosen)).index_add(0, choice, -logp.exp() * logp)
-    return own.index_copy(0, decision, logp[chosen]), entropy
+    best = none.scatter_reduce(0, choice, logp.detach(), "amax")
+    return own.index_copy(0, decision, logp[chosen]), {"entropy": entropy, "best": best}

@@ -11,11 +11,11 @@ its worth. With gamma_w = 1 the method is `poad` at the same lambdas.
 
 from __future__ import annotations
 
-import numpy as np
 from pydantic import Field
 
 from learners.credit.method import ActorCritic
-from learners.credit.steps import rewards_to_go, token_steps
+from learners.credit.poad import token_credit
+from learners.credit.steps import token_steps
 from learners.credit.turns import Credit, Turns
 
 
@@ -31,10 +31,4 @@ class Ntpo(ActorCritic):
         gamma_w = self.gamma if self.gamma_w is None else self.gamma_w
         lambda_w = self.lambda_a if self.lambda_w is None else self.lambda_w
         steps = token_steps(turns, self.gamma, gamma_w, self.lambda_a, lambda_w)
-        advantages = steps.advantages()
-        return Credit(
-            advantages=advantages.astype(np.float32),
-            returns=rewards_to_go(turns, self.gamma),
-            state=dict(state),
-            targets=(advantages + steps.values).astype(np.float32),
-        )
+        return token_credit(turns, steps, self.gamma, state)

@@ -1,23 +1,46 @@
-"""BAD for Q-learning: an utterance is chosen token by token, and only turns take time.
+"""Q-learning with action decomposition: the best next token's value is backed up (Wen et al., NeurIPS 2024).
 
-    j < n    Q(o_t, w_<j, w_j)  <-  max over w of Q(o_t, w_<=j, w)
-    j = n    Q(o_t, w_<n, w_n)  <-  r[t] + gamma * max over w of Q(o_{t+1}, nothing, w)
+The policy itself says what is lost by a token, the critic what is left if nothing is,
 
-A token's target is the best next token's value, so the greedy token policy speaks the best
-utterance of the game whose actions are whole utterances. `turns.values` holds the maxima: the
-largest Q at each trained token's own position; `turns.bootstrap` the largest at the observation
-after a cut-off. For double Q-learning they are the slow network's values of the tokens that the
-present one likes best; for the soft form, `soft.soft_values` in place of the maximum.
+    Q(o_t, w_<j, w) = V[t, j] + temperature * (log pi(w) - max over w' of log pi(w'))
+
+so the largest Q of a place is its V, and sampling is softmax(Q / temperature): the method explores by
+itself, and has no head for each word. An utterance is chosen token by token, and only turns take time:
+
+    j < n    delta = V[t, j+1] - Q(w_j)                     g = delta + lambda_w * g
+    j = n    delta = r[t] + gamma * V[t+1, 1] - Q(w_n)      g = delta + gamma * lambda_a * g
+    A[t, j] = g                                             value target = g + V[t, j]
+
+That is `poad` in which a token pays temperature * (log of the best token's probability - log pi). Where
+no advantage is left on average, at any token, V is the value of the best utterances of the game, and the
+likeliest tokens speak them. Each delta is a statement about one transition, true of the optimum whoever
+sampled it, so old tokens need no weights. With the reference's log-prob in place of the best token's this
+is the soft form of `poad` (learners/credit/soft.py).
 """
 
 from __future__ import annotations
 
-import numpy as np
+from pydantic import Field
 
+from learners.credit.critics import TokenCriticSettings
+from learners.credit.method import CreditMethod
+from learners.credit.poad import token_credit
+from learners.credit.soft import token_penalties
 from learners.credit.steps import token_steps
-from learners.credit.turns import Turns
+from learners.credit.turns import Credit, Turns
 
 
-def token_targets(turns: Turns, gamma: float) -> np.ndarray:
-    """float64 [trained tokens]: what Q should say of each sampled token."""
-    return token_steps(turns, gamma, gamma_w=1.0, lambda_a=0.0, lambda_w=0.0).backups()
+class QLearning(CreditMethod):
+    needs = ("values", "bootstrap", "logprobs", "best_logprobs")
+
+    temperature: float = Field(
+        0.01, gt=0, description="what a token loses by being less likely than the best one: Q per unit of log-prob"
+    )
+    lambda_a: float = Field(0.95, ge=0, le=1, description="lambda of the temporal differences between turns")
+    lambda_w: float = Field(1.0, ge=0, le=1, description="lambda between the tokens of an utterance")
+    critic: TokenCriticSettings = Field(default_factory=TokenCriticSettings)
+
+    def credit(self, turns: Turns, state: dict[str, float]) -> Credit:
+        steps = token_steps(turns, self.gamma, 1.0, self.lambda_a, self.lambda_w)
+        steps.rewards += token_penalties(turns.logprobs, turns.best_logprobs, self.temperature)
+        return token_credit(turns, steps, self.gamma, state)

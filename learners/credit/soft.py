@@ -13,7 +13,8 @@ The optimum has a closed form at each token,
     V(o, w_<j) = beta * log sum over w of reference(w) * exp(Q(o, w_<j, w) / beta)
     log pi(w)  = log reference(w) + (Q(o, w_<j, w) - V(o, w_<j)) / beta
 
-(Haarnoja et al. 2017; with action decomposition: Wen et al. 2024).
+(Haarnoja et al. 2017; with action decomposition: Wen et al. 2024). There a token's pay makes up for its
+advantage, whoever sampled it: every temporal difference of `poad` is 0 on average.
 """
 
 from __future__ import annotations
@@ -24,21 +25,3 @@ import numpy as np
 def token_penalties(logprobs: np.ndarray, reference: np.ndarray, beta: float) -> np.ndarray:
     """float64 [tokens]: what each sampled token is paid."""
     return -beta * (np.asarray(logprobs, np.float64) - np.asarray(reference, np.float64))
-
-
-def token_kl(logprobs: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """float64 [...]: KL(pi | reference) of whole distributions, log-probs along the last axis.
-    A token the policy never says adds nothing."""
-    probability = np.exp(logprobs)
-    gap = np.subtract(logprobs, reference, where=probability > 0, out=np.zeros_like(probability))
-    return (probability * gap).sum(axis=-1)
-
-
-def soft_values(q: np.ndarray, reference: np.ndarray, beta: float) -> np.ndarray:
-    """float64 [...]: V from Q and the reference's log-probs along the last axis."""
-    return beta * np.logaddexp.reduce(np.asarray(q, np.float64) / beta + reference, axis=-1)
-
-
-def soft_policy(q: np.ndarray, reference: np.ndarray, beta: float) -> np.ndarray:
-    """float64, the shape of q: log-probs of the best policy."""
-    return reference + (q - soft_values(q, reference, beta)[..., None]) / beta

@@ -13,6 +13,7 @@ FIELDS = {
     "values": "trained token",
     "bootstrap": "trajectory",
     "logprobs": "trained token",
+    "best_logprobs": "trained token",
     "sampler_logprobs": "trained token",
     "reference": "trained token",
     "token_rewards": "trained token",
@@ -42,6 +43,7 @@ class Turns:
 
     # of policies: log-probs of the trained tokens, at the temperature they were sampled at
     logprobs: np.ndarray | None = None  # [trained tokens]: the weights that are about to be updated
+    best_logprobs: np.ndarray | None = None  # [trained tokens]: those weights, of the likeliest token at each place
     sampler_logprobs: np.ndarray | None = None  # [trained tokens]: the weights that sampled the token
     reference: np.ndarray | None = None  # [trained tokens]: the policy that the soft form stays close to
 

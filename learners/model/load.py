@@ -18,7 +18,7 @@ from transformers.pytorch_utils import Conv1D
 from learners.batch.decisions import decided
 from learners.batch.packing import Pack
 from learners.model import attention
-from learners.model.logits import entropies, target_logprobs
+from learners.model.logits import BESIDE, target_logprobs
 from learners.model.output_head import in_slices, read_at_head
 from learners.optimiser import deepspeed_config, half_precision
 from learners.settings import LearnerSettings
@@ -145,14 +145,21 @@ def fingerprint(module: torch.nn.Module) -> str:
 def pack_logprobs(model: torch.nn.Module, pack: Pack, temperature: float, device: torch.device) -> torch.Tensor:
     """Log-probs of the pack's predicted tokens, and of what was chosen from a list, in one
     forward pass."""
-    return _read(model, pack, temperature, device, entropy=False)[0]
+    return _read(model, pack, temperature, device, None)[0]
 
 
 def pack_logprobs_and_entropies(
     model: torch.nn.Module, pack: Pack, temperature: float, device: torch.device
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Also the entropy of the whole distribution at each of these tokens."""
-    return _read(model, pack, temperature, device, entropy=True)
+    return _read(model, pack, temperature, device, "entropy")
+
+
+def pack_logprobs_and_best(
+    model: torch.nn.Module, pack: Pack, temperature: float, device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Also the log-prob of the likeliest token at each of these places, without a gradient."""
+    return _read(model, pack, temperature, device, "best")
 
 
 def causal_model(model: torch.nn.Module) -> torch.nn.Module:
@@ -162,7 +169,7 @@ def causal_model(model: torch.nn.Module) -> torch.nn.Module:
 
 
 def _read(
-    model: torch.nn.Module, pack: Pack, temperature: float, device: torch.device, entropy: bool
+    model: torch.nn.Module, pack: Pack, temperature: float, device: torch.device, beside: str | None
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     own, inner = len(pack.keep), causal_model(model)
     listed = pack.listed
@@ -173,21 +180,21 @@ def _read(
         if temperature != 1:
             temperatures = torch.ones(len(targets), device=device)
             temperatures[:own] = temperature  # what is listed is scored at 1
-        with read_at_head(inner, targets, temperatures, entropy) as read:
+        with read_at_head(inner, targets, temperatures, beside) as read:
             _forward(model, pack, device)
-        logprobs, entropy_of = read[0][:, 0], read[0][:own, 1] if entropy else None
+        logprobs, found = read[0][:, 0], read[0][:own, 1] if beside else None
     else:
         logits = _forward(model, pack, device).logits[0]
         logprobs = target_logprobs(logits[:own], targets[:own], temperature)
-        entropy_of = entropies(logits[:own], temperature) if entropy else None
+        found = BESIDE[beside](logits[:own], temperature) if beside else None
         if listed is not None:
             logprobs = torch.cat([logprobs, target_logprobs(logits[own:], targets[own:], 1.0)])
     if listed is None:
-        return logprobs, entropy_of
+        return logprobs, found
     logprobs, of_choices = decided(logprobs[:own], logprobs[own:], listed)
-    if entropy:
-        entropy_of = entropy_of.index_copy(0, torch.from_numpy(listed.decision).to(device), of_choices)
-    return logprobs, entropy_of
+    if beside:
+        found = found.index_copy(0, torch.from_numpy(listed.decision).to(device), of_choices[beside])
+    return logprobs, found
 
 
 def _forward(model: torch.nn.Module, pack: Pack, device: torch.device) -> Any:

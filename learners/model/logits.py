@@ -17,6 +17,14 @@ def entropies(logits: torch.Tensor, temperature: float) -> torch.Tensor:
     return -(logprobs.exp() * logprobs).sum(-1)
 
 
+def best_logprobs(logits: torch.Tensor, temperature: float) -> torch.Tensor:
+    """Of the likeliest token at each place."""
+    return _tempered(logits, temperature).log_softmax(-1).amax(-1)
+
+
+BESIDE = {"entropy": entropies, "best": best_logprobs}  # what may be read beside the targets' log-probs
+
+
 def _tempered(logits: torch.Tensor, temperature: float) -> torch.Tensor:
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     return logits if temperature == 1 else logits / temperature

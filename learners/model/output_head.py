@@ -1,6 +1,6 @@
-"""Log-probs and entropies read at the output head, without ever holding all logits.
+"""Log-probs, entropies and maxima read at the output head, without ever holding all logits.
 
-    for each slice of the vocabulary      logits -> their log-sum-exp, the target's, the entropy's sum
+    for each slice of the vocabulary      logits -> their log-sum-exp, the target's, the entropy's sum, the maximum
 
 In the backward pass the logits of each slice are made once more, which costs a third product with
 the head's weights instead of the memory. Each word's row of the weights is in one slice, so its
@@ -96,11 +96,11 @@ def in_slices(model: nn.Module, places: int) -> bool:
 
 @contextmanager
 def read_at_head(
-    model: nn.Module, targets: torch.Tensor, temperatures: torch.Tensor | None, entropy: bool
+    model: nn.Module, targets: torch.Tensor, temperatures: torch.Tensor | None, beside: str | None
 ) -> Iterator[list[torch.Tensor]]:
     """While it lasts, a forward pass of the causal LM that asks for the logits of as many places as
-    there are targets leaves in the list a [places, 1 or 2] tensor: log-probs of the targets and, if
-    asked for, entropies, of logits divided by `temperatures` [places]. Its output is of no use."""
+    there are targets leaves in the list a [places, 1 or 2] tensor: log-probs of the targets and what is
+    asked for `beside` them (logits.BESIDE), of logits divided by `temperatures` [places]. Its output is of no use."""
     head, after = model.get_output_embeddings(), after_head(model)
     read: list[torch.Tensor] = []
 
@@ -110,7 +110,7 @@ def read_at_head(
                 f"{type(model).__name__} asks its head for {hidden.shape[1]} places and not for the {len(targets)} of "
                 "logits_to_keep"
             )
-        return HeadRead.apply(hidden[0], head.weight, head.bias, targets, temperatures, after, entropy)[None]
+        return HeadRead.apply(hidden[0], head.weight, head.bias, targets, temperatures, after, beside)[None]
 
     head.forward = forward
     # DeepSpeed's hooks come first: a gradient has to pass them on its way back
@@ -123,7 +123,7 @@ def read_at_head(
 
 
 class HeadRead(torch.autograd.Function):
-    """[places, width] -> [places, 1 or 2] in float32 at least.
+    """[places, width] -> [places, 1 or 2] in float32 at least; the best token's log-prob is a constant of the gradient.
 
     With z the logits of a place, t its target, p = softmax(z) and A = sum of p log p, which is minus the entropy:
 
@@ -131,15 +131,17 @@ class HeadRead(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, hidden, weight, bias, targets, temperatures, after, entropy):
+    def forward(ctx, hidden, weight, bias, targets, temperatures, after, beside):
         wide = torch.promote_types(hidden.dtype, torch.float32)
         total = hidden.new_full((len(hidden),), torch.finfo(wide).min, dtype=wide)  # log-sum-exp so far
+        best, entropy = total.clone(), beside == "entropy"
         chosen, spread = torch.zeros_like(total), torch.zeros_like(total)  # of the target; A of what has been seen
         for words in _slices(hidden, weight):
             logits = _widened(_raw(hidden, weight, bias, words), temperatures, after)
             place, there = _within(targets, words)
             chosen = torch.where(there, logits.gather(1, place[:, None])[:, 0], chosen)
             highest = logits.amax(1)
+            best = best.maximum(highest)
             logits -= highest[:, None]
             if entropy:
                 odds = logits.exp()
@@ -154,7 +156,8 @@ class HeadRead(torch.autograd.Function):
             total = both
         ctx.save_for_backward(hidden, weight, bias, targets, temperatures, total, spread)
         ctx.after, ctx.entropy = after, entropy
-        return torch.stack([chosen - total, -spread] if entropy else [chosen - total], 1)
+        second = {None: [], "entropy": [-spread], "best": [best - total]}[beside]
+        return torch.stack([chosen - total, *second], 1)
 
     @staticmethod
     @once_differentiable

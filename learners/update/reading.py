@@ -1,6 +1,6 @@
 """What the model is asked before an update changes it.
 
-    the policy    log-probs at the start of the update; the critic's states
+    the policy    log-probs at the start of the update, also of the best token; the critic's states
     the base      log-probs of the reference; the critic's states, if they are to be its
 
 Each is one forward pass over the batch without a gradient, made only if something reads it:
@@ -23,7 +23,7 @@ from learners.batch.trajectories import Trajectory
 from learners.critic.tokens import States, head_inputs
 from learners.critic.transitions import UtteranceBatch, utterance_batch
 from learners.critic.turns import AnyCritic, TurnCritics
-from learners.model.load import pack_logprobs
+from learners.model.load import pack_logprobs, pack_logprobs_and_best
 from learners.model.reference import Reference, reads_reference
 from learners.model.router_replay import RouterReplay, replaying
 from learners.settings import LearnerSettings
@@ -46,8 +46,11 @@ class BatchReader:
         self.critic, self.reference, self.replay = critic, reference, replay
         wanted = settings.credit.readings
         # with one minibatch the first step finds the log-probs of the start by itself
-        self.wants_old_logprobs = "logprobs" in wanted or settings.minibatches > 1
+        wants_best = "best_logprobs" in wanted
+        self.wants_old_logprobs = wants_best or "logprobs" in wanted or settings.minibatches > 1
         self.wants_reference = reads_reference(settings)
+        self.of_policy = ("logprobs",) if self.wants_old_logprobs else ()
+        self.of_policy += ("best_logprobs",) if wants_best else ()
         self.by_turn = isinstance(critic, TurnCritics)
 
     def read(
@@ -61,12 +64,12 @@ class BatchReader:
         self.engine.eval()
         with torch.no_grad():
             if self.wants_old_logprobs or values_of == "policy":
-                name = "logprobs" if self.wants_old_logprobs else None
-                states = self._ask(self.engine, self.replay, trajectories, mine, share, name, values_of == "policy")
+                asked = self.engine, self.replay, trajectories, mine, share
+                states = self._ask(*asked, self.of_policy, values_of == "policy")
             if self.wants_reference or values_of == "base":
-                name = "reference" if self.wants_reference else None
+                names = ("reference",) if self.wants_reference else ()
                 with self.reference.model() as model:
-                    found = self._ask(model, None, trajectories, mine, share, name, values_of == "base")
+                    found = self._ask(model, None, trajectories, mine, share, names, values_of == "base")
                 states = states or found
         whole = self._gathered(share)
         if not self.by_turn:
@@ -83,24 +86,25 @@ class BatchReader:
         trajectories: list[Trajectory],
         mine: list[list[int]],
         share: Share,
-        name: str | None,
+        names: tuple[str, ...],
         valued: bool,
     ) -> list[States]:
-        """One forward pass over this rank's share. Puts the log-probs there under `name`, and if
-        `valued` what the critic makes of the states, which are the answer."""
+        """One forward pass over this rank's share. Puts the log-probs there, and those of the best tokens if there
+        is a second name, and if `valued` what the critic makes of the states, which are the answer."""
         states = []
         for indices in mine:
             chosen = [trajectories[i] for i in indices or [0]]  # an empty one keeps the ranks in lockstep
             with head_inputs(getattr(model, "module", model)) as caught:
                 pack = pack_to_read(chosen, said=valued and self.by_turn)
                 with replaying(replay, pack):
-                    logprobs = pack_logprobs(model, pack, self.temperature, self.device)
+                    asked = model, pack, self.temperature, self.device
+                    found = pack_logprobs_and_best(*asked) if len(names) == 2 else (pack_logprobs(*asked),)
             count = sum(int(trajectories[i].turn_tokens.sum()) for i in indices)
             if valued:
                 states.append(States(caught[0][0], tokens=count))
             if not indices:
                 continue
-            if name is not None:
+            for name, logprobs in zip(names, found, strict=False):
                 read = by_trajectory(logprobs.double().cpu().numpy()[:count], chosen)
                 for index, own in zip(indices, read, strict=True):
                     share[index][name] = own

@@ -166,7 +166,7 @@ def readings_of(trajectories, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def test_a_method_is_a_file_with_its_settings_its_needs_and_its_formula():
-    assert len(METHODS) == 10
+    assert len(METHODS) == 11
     for name in METHODS:
         method = CREDIT.find(name)
         assert method.__module__ == f"learners.credit.{name}" and CREDIT.name_of(method()) == name
@@ -192,7 +192,7 @@ def test_every_method_gives_each_trained_token_its_credit_and_changes_nothing_it
         assert again.advantages.tobytes() == credit.advantages.tobytes()
 
 
-@pytest.mark.parametrize("name", ["gae", "twosome", "poad", "ntpo", "vtrace", "archer"])
+@pytest.mark.parametrize("name", ["gae", "twosome", "poad", "ntpo", "q_learning", "vtrace", "archer"])
 def test_a_trajectory_has_the_same_credit_whoever_is_in_the_batch(name):
     trajectories = collect(*make_batch(5, seed=9))
     readings = readings_of(trajectories)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from learners.credit.method import CREDIT
-from learners.credit.q_learning import token_targets
 from learners.credit.ragged import backward_sums, segment_sums
-from learners.credit.steps import rewards_to_go
+from learners.credit.steps import rewards_to_go, token_steps
 from learners.credit.turns import Turns
 from tests.support.listed_actions import segment_log_softmax
 
@@ -41,6 +41,7 @@ def batch(shapes: list[list[int]], seed: int) -> Turns:
         turn_values=normal(size=len(tokens)),
         action_values=normal(size=len(tokens)),
         logprobs=normal(-2, 0.7, trained),
+        best_logprobs=normal(-1, 0.7, trained),
         sampler_logprobs=normal(-2, 0.7, trained),
         group=np.concatenate([[0, 0], rng.integers(0, 2, games)])[:games],
         anchor=rng.integers(0, 2, len(tokens)),
@@ -121,7 +122,7 @@ def test_token_methods_are_the_plain_loop(shapes, seed, gamma, gamma_w, lambda_a
     credit = CREDIT.make("poad", **common).credit(turns, {})
     advantages, targets, backups = slow_tokens(turns, gamma, 1.0, lambda_a, lambda_w)
     assert close(credit.advantages, advantages) and close(credit.targets, targets)
-    assert close(token_targets(turns, gamma), backups, 1e-12)
+    assert close(token_steps(turns, gamma, 1.0, 0.0, 0.0).backups(), backups, 1e-12)
     credit = CREDIT.make("poad", gamma=gamma, lambda_a=lambda_a).credit(turns, {})
     assert close(credit.advantages, slow_tokens(turns, gamma, 1.0, lambda_a, 1.0)[0])
     credit = CREDIT.make("ntpo", gamma_w=gamma_w, **common).credit(turns, {})
@@ -129,6 +130,11 @@ def test_token_methods_are_the_plain_loop(shapes, seed, gamma, gamma_w, lambda_a
     assert close(credit.advantages, advantages) and close(credit.targets, targets)
     credit = CREDIT.make("ntpo", gamma=gamma, lambda_a=lambda_a).credit(turns, {})
     assert close(credit.advantages, slow_tokens(turns, gamma, gamma, lambda_a, lambda_a)[0])
+    credit = CREDIT.make("q_learning", temperature=0.3, **common).credit(turns, {})
+    paid = 0.3 * (turns.best_logprobs - turns.logprobs) + (0.0 if turns.token_rewards is None else turns.token_rewards)
+    advantages, targets, _ = slow_tokens(replace(turns, token_rewards=paid), gamma, 1.0, lambda_a, lambda_w)
+    assert close(credit.advantages, advantages) and close(credit.targets, targets)
+    assert close(credit.returns, rewards_to_go(turns, gamma), 1e-12), "what the game paid alone"
 
 
 @CASES

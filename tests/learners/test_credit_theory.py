@@ -10,11 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from learners.credit.method import CREDIT
-from learners.credit.q_learning import token_targets
-from learners.credit.soft import soft_policy, soft_values, token_kl, token_penalties
+from learners.credit.soft import token_penalties
 from learners.credit.steps import token_steps
 from learners.credit.turns import Turns
-from tests.support.language_mdp import END, Experience, LanguageMDP, lengthened, random_mdp, random_policy
+from tests.support.language_mdp import (
+    END,
+    Experience,
+    LanguageMDP,
+    lengthened,
+    random_mdp,
+    random_policy,
+    soft_policy,
+    soft_values,
+    token_kl,
+)
 
 SEEDS = st.integers(0, 10**6)
 FEW = settings(max_examples=15, deadline=None)
@@ -82,7 +91,7 @@ def best_of(q: dict, place) -> float:
 
 
 def token_q(mdp: LanguageMDP, value) -> dict:
-    """Q at the fixed point of `token_targets`, with `value(place, its Qs)` for V."""
+    """Q at the fixed point of the one-step backups, with `value(place, its Qs)` for V."""
     uniform = [np.full(len(every), 1 / len(every)) for every in mdp.utterances]
     experience = Experience(mdp, uniform)
     edges = sorted(set(experience.words))
@@ -94,7 +103,7 @@ def token_q(mdp: LanguageMDP, value) -> dict:
     }
     for _ in range(20000):
         values = np.array([value(place, q[children[place]]) for place in experience.places])
-        targets = token_targets(experience.turns(values[experience.place], values[experience.start]), mdp.gamma)
+        targets = backed_up(mdp, 1.0)(experience.turns(values[experience.place], values[experience.start]))
         before, q = q, np.bincount(edge, experience.weight * targets) / mass
         if np.abs(q - before).max() < 1e-13:
             return {place: {edges[i][2]: q[i] for i in found} for place, found in children.items()}

@@ -21,6 +21,7 @@ CLIPPED = {"clip_low": 0.1, "clip_high": 0.05, "dual_clip": 1.2}
 LOSSES = {
     "policy_gradient": {},
     "likelihood": {"kind": "likelihood"},
+    "mirror_descent": {"kind": "mirror_descent", "step": 0.5},
     "ppo": {"kind": "ppo"} | CLIPPED,
     "decoupled": {"kind": "decoupled"} | CLIPPED,
     "masks": {"token_mask": [0.8, 1.25], "sequence_mask": [0.95, 1.1]},

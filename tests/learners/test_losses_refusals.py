@@ -31,7 +31,7 @@ from learners.settings import LearnerSettings
         (["learner.loss.clip_low=0.1"], "kind=policy_gradient has no such setting; decoupled, ppo have it"),
         (
             ["learner.loss=ppoo"],
-            "learner.loss.kind: 'ppoo' is not one of 'decoupled', 'likelihood', 'policy",
+            "learner.loss.kind: 'ppoo' is not one of 'decoupled', 'likelihood', 'mirror_descent', 'policy",
         ),
         (
             ["learner.loss={kind: likelihood, token_mask: [0.5, 2]}"],

@@ -96,6 +96,16 @@ def test_the_first_step_of_ppo_is_the_policy_gradient(kind):
     assert torch.equal(*gradients) and gradients[0].abs().min() > 0
 
 
+def test_mirror_descent_goes_as_far_as_the_advantage_says_whoever_sampled():
+    logprobs, tokens = drawn(6)
+    old, loss = tokens.old_logprobs, LearnerSettings(loss={"kind": "mirror_descent", "step": 0.25}).loss
+    for moved in (torch.zeros(len(old)), torch.linspace(-1, 1, len(old)), 0.25 * tokens.advantages):
+        now = (old + moved).requires_grad_()
+        loss.of_pack(now, None, tokens, 0.5).loss.backward()
+        torch.testing.assert_close(now.grad, 0.5 * (moved / 0.25 - tokens.advantages))
+    assert smooth(lambda x: loss.of_pack(x, None, tokens, 0.5).loss, logprobs)
+
+
 def test_dual_clip_by_hand():
     """low .2, high .3, c 3, weights 1. Ratios 4, 2, .5 and 1.25 with advantages -1 and 1:
 

@@ -1,4 +1,4 @@
-"""Log-probs and entropies read in slices of the vocabulary: the same numbers as of whole logits, without these."""
+"""Log-probs, entropies and maxima read in slices of the vocabulary: the same numbers as of whole logits."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch.utils._pytree import tree_leaves
 from learners.batch.choices import Listed
 from learners.batch.packing import Pack, pack_sequences, pack_trajectories
 from learners.model import slices
-from learners.model.load import load_model, pack_logprobs, pack_logprobs_and_entropies
-from learners.model.logits import entropies, target_logprobs
+from learners.model.load import load_model, pack_logprobs, pack_logprobs_and_best, pack_logprobs_and_entropies
+from learners.model.logits import best_logprobs, entropies, target_logprobs
 from learners.model.output_head import HeadRead, after_head
 from learners.settings import LearnerSettings
 from tests.learners.test_twosome_training import batch as batch_of_choices
@@ -41,7 +41,10 @@ def whole(hidden, weight, bias, targets, temperatures, after):
     logits = torch.nn.functional.linear(hidden, weight, bias)
     logits = (logits if after is None else after(logits)).to(torch.promote_types(hidden.dtype, torch.float32))
     logits = logits if temperatures is None else logits / temperatures[:, None]
-    return torch.stack([target_logprobs(logits, targets, 1.0), entropies(logits, 1.0)], 1)
+    return torch.stack([read(logits) for read in (lambda z: target_logprobs(z, targets, 1.0), *OF_PLACES)], 1)
+
+
+OF_PLACES = (lambda z: entropies(z, 1.0), lambda z: best_logprobs(z, 1.0).detach())
 
 
 def soft_cap(logits: torch.Tensor) -> torch.Tensor:
@@ -62,10 +65,11 @@ def test_values_and_gradients_are_those_of_whole_logits(dtype, after, tempered):
     targets = torch.randint(0, WORDS, (places,))
     temperatures = torch.rand(places).to(torch.promote_types(dtype, torch.float32)) + 0.5 if tempered else None
     expected = whole(*inputs, targets, temperatures, after)
-    both = HeadRead.apply(*inputs, targets, temperatures, after, True)
-    alone = HeadRead.apply(*inputs, targets, temperatures, after, False)
+    both = HeadRead.apply(*inputs, targets, temperatures, after, "entropy")
+    alone = HeadRead.apply(*inputs, targets, temperatures, after, None)
+    best = HeadRead.apply(*inputs, targets, temperatures, after, "best")
     of_values, of_gradients = ROUNDING[dtype]
-    for found, wanted in ((both, expected), (alone, expected[:, :1])):
+    for found, wanted in ((both, expected[:, :2]), (alone, expected[:, :1]), (best, expected[:, ::2])):
         assert found.dtype == wanted.dtype and found.shape == wanted.shape
         assert (found - wanted).abs().max() < of_values
         weights = torch.randn_like(wanted)
@@ -82,7 +86,7 @@ def test_entropy_of_a_sure_and_of_an_even_choice():
     hidden, weight = torch.eye(2), torch.zeros(1000, 2)
     weight[:, 0] = -50.0
     weight[17, 0] = 50.0
-    found = HeadRead.apply(hidden, weight, None, torch.tensor([17, 3]), torch.full((2,), 0.5), None, True)
+    found = HeadRead.apply(hidden, weight, None, torch.tensor([17, 3]), torch.full((2,), 0.5), None, "entropy")
     assert found[:, 1].tolist() == pytest.approx([0.0, np.log(1000)], abs=1e-5)
     assert found[:, 0].tolist() == pytest.approx([0.0, -np.log(1000)], abs=1e-5)
 
@@ -118,14 +122,16 @@ def some_pack() -> Pack:
 
 
 def asked(model: torch.nn.Module, pack: Pack, temperature: float) -> tuple[torch.Tensor, ...]:
-    """Log-probs, entropies, and the gradient of a sum of both, of each trained weight."""
+    """Log-probs, entropies, the largest probabilities, and the gradient of a sum of the first two, of each weight."""
     model.zero_grad()
     alone = pack_logprobs(model, pack, temperature, CPU)
     logprobs, entropy = pack_logprobs_and_entropies(model, pack, temperature, CPU)
-    assert torch.allclose(alone, logprobs, atol=1e-6)
+    beside, best = pack_logprobs_and_best(model, pack, temperature, CPU)
+    assert torch.allclose(alone, logprobs, atol=1e-6) and torch.equal(alone, beside) and (best >= alone).all()
     weights = torch.linspace(-1, 1, len(logprobs))
     (weights * logprobs + weights.flip(0) * entropy).sum().backward()
-    return logprobs.detach(), entropy.detach(), *[p.grad for p in model.parameters() if p.requires_grad]
+    gradients = [p.grad for p in model.parameters() if p.requires_grad]
+    return logprobs.detach(), entropy.detach(), best.exp().detach(), *gradients
 
 
 def same(found: tuple[torch.Tensor, ...], expected: tuple[torch.Tensor, ...]) -> None:

@@ -13,7 +13,7 @@ from learners.batch.decisions import decided
 from learners.batch.packing import pack_to_read, pack_trajectories, plan
 from learners.batch.trajectories import collect
 from learners.credit.method import CREDIT
-from learners.model.load import load_model, pack_logprobs, pack_logprobs_and_entropies
+from learners.model.load import load_model, pack_logprobs_and_best, pack_logprobs_and_entropies
 from learners.settings import LearnerSettings
 from reward_service.shaper import ShapedRewards
 from tests.support.engines import model_of
@@ -51,13 +51,13 @@ def batch(count: int, seed: int, choices: float = 0.7):
     return collect(episodes, rewards)
 
 
-def one_by_one(model, trajectories, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Log-prob and entropy of each decision, every sequence in a forward pass of its own."""
+def one_by_one(model, trajectories, temperature: float) -> tuple[torch.Tensor, ...]:
+    """Log-prob, entropy and largest log-prob of each decision, every sequence in a forward pass of its own."""
 
     def logits(ids: np.ndarray) -> torch.Tensor:
         return model(input_ids=torch.from_numpy(ids.astype(np.int64))[None]).logits[0]
 
-    logprobs, entropies = [], []
+    logprobs, entropies, highest = [], [], []
     for trajectory in trajectories:
         ids, whole = trajectory.sequence.ids, logits(trajectory.sequence.ids)
         for place in np.flatnonzero(trajectory.sequence.mask):
@@ -75,7 +75,8 @@ def one_by_one(model, trajectories, temperature: float) -> tuple[torch.Tensor, t
                 logp = torch.stack(scores).log_softmax(-1)
                 logprobs.append(logp[choice.chosen])
             entropies.append(-(logp.exp() * logp).sum())
-    return torch.stack(logprobs), torch.stack(entropies)
+            highest.append(logp.max())
+    return torch.stack(logprobs), torch.stack(entropies), torch.stack(highest)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -87,7 +88,7 @@ def test_one_pass_is_every_listed_action_alone(tiny_model, seed):
     assert len(pack.ids) == sum(len(t) for t in trajectories)
     packed, plain = load_model(str(tiny_model), LearnerSettings(), seed=0), model_of(str(tiny_model))
     logprobs, entropy = pack_logprobs_and_entropies(packed, pack, 0.7, CPU)
-    expected, spread = one_by_one(plain, trajectories, 0.7)
+    expected, spread, highest = one_by_one(plain, trajectories, 0.7)
     assert torch.allclose(logprobs, expected, atol=1e-5) and torch.allclose(entropy, spread, atol=1e-5)
     weight = torch.randn(len(expected), generator=torch.Generator().manual_seed(seed))
     (logprobs * weight).sum().backward()
@@ -95,8 +96,9 @@ def test_one_pass_is_every_listed_action_alone(tiny_model, seed):
     for (name, ours), theirs in zip(packed.named_parameters(), plain.parameters(), strict=True):
         assert torch.allclose(ours.grad, theirs.grad, atol=2e-5), name
     with torch.no_grad():
-        read = pack_logprobs(packed, pack_to_read(trajectories), 0.7, CPU)
+        read, best = pack_logprobs_and_best(packed, pack_to_read(trajectories), 0.7, CPU)
     assert torch.allclose(read[: len(expected)], expected, atol=1e-5)
+    assert torch.allclose(best[: len(expected)], highest, atol=1e-5)
 
 
 def test_values_are_read_where_the_game_stood(tiny_model):

@@ -136,3 +136,23 @@ class Experience:
             if np.abs(values - before).max() < tolerance:
                 return dict(zip(self.places, values.tolist(), strict=True))
         raise AssertionError("the backup did not converge")
+
+
+# the soft form of whole distributions, log-probs along the last axis
+
+
+def token_kl(logprobs: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """float64 [...]: KL(pi | reference). A token the policy never says adds nothing."""
+    probability = np.exp(logprobs)
+    gap = np.subtract(logprobs, reference, where=probability > 0, out=np.zeros_like(probability))
+    return (probability * gap).sum(axis=-1)
+
+
+def soft_values(q: np.ndarray, reference: np.ndarray, beta: float) -> np.ndarray:
+    """float64 [...]: V from Q."""
+    return beta * np.logaddexp.reduce(np.asarray(q, np.float64) / beta + reference, axis=-1)
+
+
+def soft_policy(q: np.ndarray, reference: np.ndarray, beta: float) -> np.ndarray:
+    """float64, the shape of q: log-probs of the best policy."""
+    return reference + (q - soft_values(q, reference, beta)[..., None]) / beta
