@@ -116,6 +116,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(parrot_model, tmp_path):
     and the final weights, optimiser and ledger are those of a run that was never stopped."""
     changes = [
         "max_staleness=0", "updates=4", "learner.learning_rate=3e-3", "checkpoint.every=2", "checkpoint.keep=9",
+        "rollout.engine.kind=transformers",
     ]  # fmt: skip
     recipe = tmp_path / "small.yaml"
     recipe.write_text(json.dumps(merged(SMALL, {"model": {"path": str(parrot_model)}})))
