@@ -88,9 +88,9 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser("parley", description=OVERVIEW, formatter_class=plain)
     named = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for each in COMMANDS:
-        told = each.about.capitalize() + "."
+        about = each.about.capitalize() + "."
         made = named.add_parser(
-            each.name, help=each.about, description=told, epilog=each.examples, formatter_class=plain
+            each.name, help=each.about, description=about, epilog=each.examples, formatter_class=plain
         )
         made.set_defaults(command=each.run)
         each.arguments(made)

@@ -78,7 +78,7 @@ def run(asked: argparse.Namespace) -> None:
     if target.is_dir():
         if asked.folder:
             raise ConfigError(f"--folder is for a recipe; {asked.target} is a work folder itself")
-        config, path = told(target, asked.overrides, asked.input), target
+        config, path = config_of(target, asked.overrides, asked.input), target
     else:
         overrides = [*asked.overrides, *_input(asked.input)]
         path = Path(asked.folder).expanduser() if asked.folder else None
@@ -94,7 +94,7 @@ def run(asked: argparse.Namespace) -> None:
 
 
 def one_stage(asked: argparse.Namespace) -> None:
-    config = told(Path(asked.folder), asked.overrides)
+    config = config_of(Path(asked.folder), asked.overrides)
     with RunFolder(existing(asked.folder)) as folder:
         folder.write_config(config)
         from cluster.offline import pipeline
@@ -103,15 +103,15 @@ def one_stage(asked: argparse.Namespace) -> None:
 
 
 def status(asked: argparse.Namespace) -> None:
-    config = told(Path(asked.folder), asked.overrides)
+    config = config_of(Path(asked.folder), asked.overrides)
     with RunFolder(existing(asked.folder)) as folder:
         from cluster.offline import pipeline
 
         print("\n".join(pipeline.status(config, folder)))
 
 
-def told(path: Path, overrides: Sequence[str], file: str | None = None) -> RunConfig:
-    """What a work folder was told, under overrides."""
+def config_of(path: Path, overrides: Sequence[str], file: str | None = None) -> RunConfig:
+    """Of a work folder, under overrides."""
     return checked(read_config(path, [*overrides, *_input(file)]))
 
 

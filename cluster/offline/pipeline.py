@@ -100,12 +100,12 @@ def status(config: RunConfig, folder: RunFolder) -> list[str]:
     for work in works:
         for stage in stages_of(work):
             why = why_again(work, stage)
-            told = "done" if why is None else why if why == NOT_YET else f"to be done again: {why}"
+            state = "done" if why is None else why if why == NOT_YET else f"to be done again: {why}"
             if why is None and open_:
-                told = f"done, and again if {open_} comes out different"
+                state = f"done, and again if {open_} comes out different"
             elif why is not None and work.number:
                 open_ = open_ or stage.name
-            lines.append(f"iteration {work.number}  {stage.name:<10} {told}")
+            lines.append(f"iteration {work.number}  {stage.name:<10} {state}")
     return lines
 
 

@@ -205,22 +205,22 @@ def _made_by(work: Work, name: str) -> str:
 def _scratch(work: Work, stage: Stage, identity: dict[str, Any]) -> Path:
     """The stage's scratch folder, emptied unless it was begun with the very same."""
     folder = work.scratch(stage.name)
-    told = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
     note = folder / "begun-with"
-    same = note.exists() and note.read_text() == told
+    same = note.exists() and note.read_text() == digest
     if not same or stage.name not in GOES_ON:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        write_whole(note, told)
+        write_whole(note, digest)
     return folder
 
 
 def in_words(figures: Mapping[str, Any]) -> str:
     """The short ones."""
-    told = []
+    words = []
     for name, value in figures.items():
         if isinstance(value, dict):
-            told.append(f"{name} {' '.join(f'{reason}: {count}' for reason, count in value.items())}")
+            words.append(f"{name} {' '.join(f'{reason}: {count}' for reason, count in value.items())}")
         elif isinstance(value, int | float | str) and not (isinstance(value, bool) or name.endswith(("_low", "_high"))):
-            told.append(f"{name.replace('_', ' ')} {f'{value:.4g}' if isinstance(value, float) else value}")
-    return ", ".join(told)
+            words.append(f"{name.replace('_', ' ')} {f'{value:.4g}' if isinstance(value, float) else value}")
+    return ", ".join(words)

@@ -71,24 +71,24 @@ def plan(
 ) -> Plan:
     """The plan, or PlanError. `side`: whether the engines play, the learners learn, or both at once.
     `frozen`: shapes of the frozen players whose memory is to be counted."""
-    told = machine, shape, side, frozen or {}
+    rest = machine, shape, side, frozen or {}
     try:
-        return _decide(config, *told)
+        return _decide(config, *rest)
     except Refusal as no:
-        change = _accepted(config, no, told)
+        change = _accepted(config, no, rest)
         raise PlanError(
             f"{no}{no.otherwise}" if change is None else no.with_change(in_words(change)), change or {}
         ) from None
 
 
-def _accepted(config: RunConfig, no: Refusal, told: tuple) -> dict[str, Any] | None:
+def _accepted(config: RunConfig, no: Refusal, rest: tuple) -> dict[str, Any] | None:
     """The first change that leads to a plan: one that a refusal proposes, or that with what is proposed
     where it is refused in its turn, and so on."""
     waiting, tried = deque(no.changes), 0
     while waiting and tried < MOST_TRIED:
         change, tried = waiting.popleft(), tried + 1
         try:
-            _decide(changed(config, change), *told)
+            _decide(changed(config, change), *rest)
             return change
         except ValidationError:
             continue

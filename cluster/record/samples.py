@@ -75,15 +75,15 @@ def sample(update: int, episode: Episode, shaped: Shaped) -> dict[str, Any]:
 
 
 def _turn(turn: Turn, credit: Iterator[float] | None) -> dict[str, Any]:
-    told = {"seat": turn.seat, "heard": turn.observation, "said": turn.utterance}
+    row = {"seat": turn.seat, "heard": turn.observation, "said": turn.utterance}
     if not turn.executable:
-        told["executable"] = False
+        row["executable"] = False
     if turn.caption:
-        told["caption"] = turn.caption
+        row["caption"] = turn.caption
     if turn.reward:
-        told["paid"] = turn.reward
+        row["paid"] = turn.reward
     if turn.tokens is not None and len(turn.tokens.versions):
-        told["weights"] = int(turn.tokens.versions.max())
+        row["weights"] = int(turn.tokens.versions.max())
     if credit is not None:
-        told["credit"] = round(next(credit), 6)
-    return told
+        row["credit"] = round(next(credit), 6)
+    return row

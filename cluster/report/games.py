@@ -26,15 +26,15 @@ def games(
 ) -> dict[str, Any]:
     """What the page shows of them: as many as there is room for, evenly over the updates."""
     credits = _credits(samples, gamma)
-    told = [_game(each, credit, labels) for each, credit in zip(samples, credits, strict=True)]
-    size = sum(len(json.dumps(each)) for each in told)
+    games = [_game(each, credit, labels) for each, credit in zip(samples, credits, strict=True)]
+    size = sum(len(json.dumps(each)) for each in games)
     every = max(1, -(-size // room))
     given = [abs(value) for credit in credits for value in credit if value is not None]
     return {
         "kind": next((each["kind"] for each in samples if each["kind"]), None),
         "scale": short(max(float(np.quantile(given, 0.9)), 1e-6)) if given else 1.0,
         "sampled": len(samples),
-        "games": told[::every],
+        "games": games[::every],
     }
 
 
@@ -74,13 +74,13 @@ def _game(
     seats = [seat for seat, player in sample["players"].items() if player == "policy"]
     turns = []
     for turn, value in zip(sample["turns"], credit, strict=True):
-        told = {**turn, "heard": _clipped(turn["heard"]), "said": _clipped(turn["said"])}
-        told.pop("credit", None)
+        row = {**turn, "heard": _clipped(turn["heard"]), "said": _clipped(turn["said"])}
+        row.pop("credit", None)
         if value is not None:
-            told["credit"] = short(value)
+            row["credit"] = short(value)
             if labels is not None:
-                told["intention"] = labels[gist_of(sample["game"], turn["said"])]
-        turns.append(told)
+                row["intention"] = labels[gist_of(sample["game"], turn["said"])]
+        turns.append(row)
     shown = {key: sample[key] for key in ("update", "number", "game", "players", "outcome", "terminated", "facts")}
     return shown | {"seats": seats, "turns": turns, "closing": {k: v for k, v in sample["closing"].items() if v}}
 

@@ -1,4 +1,4 @@
-"""From a configuration to a running house, and safely down again.
+"""From a configuration to a running system, and safely down again.
 
     train / resume:  Ray -> policy -> fleet + learners -> TrainingLoop
     evaluate:        Ray -> policy -> fleet            -> held-out games
@@ -71,22 +71,22 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
 
     check_online(config)
     players = with_policy(seats_and_players(config), "trained")
-    with ExitStack() as house:
-        house.enter_context(interruptible())
-        show = house.enter_context(Show(config, folder))
+    with ExitStack() as stack:
+        stack.enter_context(interruptible())
+        show = stack.enter_context(Show(config, folder))
         if "working_dir_files" in str(folder.path):  # Ray's copy of a submitted job's working directory
             show.line(f"warning: {folder.path} goes when the job's node does; give output=/a/shared/folder")
-        machine = house.enter_context(ray_cluster(show))
+        machine = stack.enter_context(ray_cluster(show))
         plan = plan_run(config, machine)
         config = plan.config
         show.line(escape("; ".join([plan_summary(plan), *plan.notes])))
         with named_failures():
             model = policy_folder(config, folder, show)
             check_model(model, config, trained=True)
-        metrics = house.enter_context(Metrics(folder, config, show, resume_at=_update_of(checkpoint)))
+        metrics = stack.enter_context(Metrics(folder, config, show, resume_at=_update_of(checkpoint)))
         show.stage("starting learners and rollout workers")
         with named_failures():
-            places = house.enter_context(shared_cards(config))
+            places = stack.enter_context(shared_cards(config))
         learners = LearnerGroup(
             config.learner,
             str(model),
@@ -98,12 +98,12 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
             digest=digest,
             places=places,
         )
-        house.callback(learners.close)
+        stack.callback(learners.close)
         games = {config.game.name: config.game}
         transport = config.learner.sync.transport
-        fleet = start_fleet(config, str(model), transport, folder.path.name, house, games, learners, places)
+        fleet = start_fleet(config, str(model), transport, folder.path.name, stack, games, learners, places)
         rewards = RewardService(config.reward, config.game, folder.path.name, steady=config.max_staleness == 0)
-        house.callback(rewards.close)
+        stack.callback(rewards.close)
         ledger = Ledger(
             folder.path.name,
             config.game.name,
@@ -167,14 +167,14 @@ def evaluate_trials(config: RunConfig, model: str, folder: RunFolder, trials: di
 @contextmanager
 def _evaluating(config: RunConfig, model: str, folder: RunFolder, games: dict[str, GameSettings]) -> Iterator[Playing]:
     """Workers that play `games` with the weights in the model's folder, and nothing else."""
-    with ExitStack() as house:
-        house.enter_context(interruptible())
-        show = house.enter_context(Show(config, folder))
-        machine = house.enter_context(ray_cluster(show))
+    with ExitStack() as stack:
+        stack.enter_context(interruptible())
+        show = stack.enter_context(Show(config, folder))
+        machine = stack.enter_context(ray_cluster(show))
         with named_failures():
             path = model_to_measure(config, model, folder, show)
             check_model(path, config)
-        playing = start_playing(config, str(path), folder.path.name, house, games, machine, show)
+        playing = start_playing(config, str(path), folder.path.name, stack, games, machine, show)
         with named_failures():
             yield playing
 
@@ -183,7 +183,7 @@ def start_playing(
     config: RunConfig,
     model: str,
     run: str,
-    house: ExitStack,
+    stack: ExitStack,
     games: dict[str, GameSettings],
     machine: Machine,
     show: Show,
@@ -193,7 +193,7 @@ def start_playing(
 
     config = plan_run(config, machine, "play", model).config
     show.stage("starting rollout workers")
-    playing = Playing(start_fleet(config, model, None, run, house, games), config.rollout)
+    playing = Playing(start_fleet(config, model, None, run, stack, games), config.rollout)
     playing.on_poll = show.playing
     return playing
 
@@ -203,7 +203,7 @@ def start_fleet(
     model: str,
     transport: str | None,
     run: str,
-    house: ExitStack,
+    stack: ExitStack,
     games: dict[str, GameSettings],
     learners: LearnerGroup | None = None,
     places: list[PlacementGroupSchedulingStrategy] | None = None,
@@ -226,7 +226,7 @@ def start_fleet(
         record_experts=learners is not None and config.learner.router_replay,
     )
     fleet = Fleet(config.rollout, spec, places)
-    house.callback(fleet.close)
+    stack.callback(fleet.close)
     with named_failures():
         if learners is not None and places is not None:
             learners.start()

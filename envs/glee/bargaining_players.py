@@ -21,12 +21,12 @@ class Bargainer(Side):
     """The cake is the money. `units` says how finely it is cut: in percents, or in cents."""
 
     def learn(self, seen: str) -> None:
-        if told := _YOU.search(seen):
-            self.seat = told[1]
-            self.money = int(told[2].replace(",", ""))  # dollars
+        if found := _YOU.search(seen):
+            self.seat = found[1]
+            self.money = int(found[2].replace(",", ""))  # dollars
             self.units = 100 if self.plain else self.money * 100
-            self.factor = Fraction(100 - int(told[3]), 100)
-            self.rival_factor = self.factor if told[4] is None else Fraction(100 - int(told[4]), 100)
+            self.factor = Fraction(100 - int(found[3]), 100)
+            self.rival_factor = self.factor if found[4] is None else Fraction(100 - int(found[4]), 100)
             self.fade = float(self.factor)
         if offer := _OFFER.search(seen):
             percent, whole, cents = offer.groups()

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from envs.episode import Identity
 from reward_service.intentions.aggregation import Columns, Entry, TurnLabels
 from reward_service.intentions.means import places, returns_of
 from reward_service.intentions.pooling.pooling import Table
@@ -20,7 +21,6 @@ from reward_service.intentions.settings import AggregateSettings
 from reward_service.intentions.trajectory import CodedGame
 from reward_service.intentions.worth import aggregates_for, values_of
 
-Identity = tuple[str, int, int]  # run, number of the ticket, attempt
 Label = Callable[[int, Sequence[int]], np.ndarray]  # (level, codes) -> int64 labels; codes below 0 stay
 CodedEpisode = tuple[Identity, tuple[CodedGame, ...]]
 

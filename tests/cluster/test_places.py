@@ -104,12 +104,12 @@ def learners_of(config: RunConfig, run: str, places=None) -> LearnerGroup:
     return LearnerGroup(config.learner, "", 1.0, seed=0, name=run, transport="ipc", places=places)
 
 
-def start(config: RunConfig, house: ExitStack, run: str) -> tuple[LearnerGroup, Fleet]:
+def start(config: RunConfig, stack: ExitStack, run: str) -> tuple[LearnerGroup, Fleet]:
     """As a run does."""
-    places = house.enter_context(shared_cards(config))
+    places = stack.enter_context(shared_cards(config))
     learners = learners_of(config, run, places)
-    house.callback(learners.close)
-    return learners, start_fleet(config, "", "object_store", run, house, {}, learners, places)
+    stack.callback(learners.close)
+    return learners, start_fleet(config, "", "object_store", run, stack, {}, learners, places)
 
 
 def where(ray, learners: LearnerGroup, fleet: Fleet) -> tuple[list, list]:
@@ -127,8 +127,8 @@ def until_free(ray, cards: float) -> None:
 
 def test_worker_i_has_the_card_of_rank_i(light):
     """On every card of both nodes."""
-    with ExitStack() as house:
-        learners, fleet = start(config_of(4, 4), house, "shared")
+    with ExitStack() as stack:
+        learners, fleet = start(config_of(4, 4), stack, "shared")
         ranks, workers = where(light, learners, fleet)
         assert ranks == workers
         assert len(set(ranks)) == 2 * CARDS and all(len(cards) == 1 for _, cards in ranks)
@@ -137,8 +137,8 @@ def test_worker_i_has_the_card_of_rank_i(light):
 
 
 def test_the_replacement_of_a_worker_gets_its_card(light):
-    with ExitStack() as house:
-        learners, fleet = start(config_of(1, 2, parts=(0.3, 0.7)), house, "replaced")
+    with ExitStack() as stack:
+        learners, fleet = start(config_of(1, 2, parts=(0.3, 0.7)), stack, "replaced")
         before = where(light, learners, fleet)
         assert before[0] == before[1][:1] and before[1][0] != before[1][1]
         assert light.available_resources()["GPU"] == 2 * CARDS - 2, "a card in part is nobody else's"
@@ -162,8 +162,8 @@ def test_whole_cards_are_nobody_elses(light, workers, parallel):
         rollout=RolloutSettings(workers=workers, gpus_per_worker=parallel, engine=engine),
         learner=LearnerSettings(ranks=2, gpus_per_rank=1),
     )
-    with ExitStack() as house:
-        learners, fleet = start(config, house, f"whole-{parallel}")
+    with ExitStack() as stack:
+        learners, fleet = start(config, stack, f"whole-{parallel}")
         ranks, playing = where(light, learners, fleet)
         assert [len(cards) for _, cards in ranks + playing] == [1, 1] + [parallel] * workers
         assert len({(node, card) for node, cards in ranks + playing for card in cards}) == 2 * CARDS

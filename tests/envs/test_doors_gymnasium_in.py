@@ -1,4 +1,4 @@
-"""Games of Gymnasium as games of this house."""
+"""Games of Gymnasium as games of Parley."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Games of TextArena as games of this house."""
+"""Games of TextArena as games of Parley."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adventures of TextWorld as games of this house."""
+"""Adventures of TextWorld as games of Parley."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The floors of the house: a floor imports only from those below it, and reading a config stays light."""
+"""The floors: a floor imports only from those below it, and reading a config stays light."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory) -> Path:
+def checkout(tmp_path_factory) -> Path:
     """A copy of the five floors under the same contract, for breaking it."""
-    folder = tmp_path_factory.mktemp("house")
+    folder = tmp_path_factory.mktemp("checkout")
     for floor in FLOORS:
         shutil.copytree(ROOT / floor, folder / floor, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "setup.cfg", folder)
@@ -49,12 +49,12 @@ def test_the_contract_of_the_floors_holds():
         ("learners/loss/ppo.py", "import vllm"),
     ],
 )
-def test_an_import_that_breaks_the_contract_is_caught(house, module, line):
-    path = house / module
+def test_an_import_that_breaks_the_contract_is_caught(checkout, module, line):
+    path = checkout / module
     whole = path.read_text()
     path.write_text(f"{whole}\n{line}\n")
     try:
-        result = lint_imports(house)
+        result = lint_imports(checkout)
     finally:
         path.write_text(whole)
     assert result.returncode == 1, f"{line} in {module} was not caught:\n{result.stdout}{result.stderr}"
