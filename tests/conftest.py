@@ -1,8 +1,8 @@
 """Shared fixtures: one tiny model, one private Ray cluster for the whole session.
 
 `make test` runs two processes. One begins with the modules that start runs of their own, one after the
-other; the other with those that need no Ray, module by module, and then those that share a cluster.
-So no more than two of these are at work at a time."""
+other; the other with those that need no Ray, module by module, and then those that share a cluster, the
+learners' last, for whoever is done first. So no more than two of these are at work at a time."""
 
 from __future__ import annotations
 
@@ -40,11 +40,13 @@ def part(module: Path) -> str:
     """What is run by one process, in one go."""
     if module.stem in STARTS_RAY:
         return "own Ray"
-    return "shared Ray" if shares_ray(module) else module.stem
+    if shares_ray(module):
+        return "learners" if module.parent.name == "learners" else "shared Ray"
+    return module.stem
 
 
 def pytest_collection_modifyitems(items):
-    order = {"own Ray": 0, "shared Ray": 2}
+    order = {"own Ray": 0, "shared Ray": 2, "learners": 3}
     # test_places connects to nodes of its own, and others of its part leave the shared cluster connected
     items.sort(key=lambda item: (order.get(part(item.path), 1), item.path.stem != "test_places"))
 

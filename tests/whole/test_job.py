@@ -75,7 +75,8 @@ def test_offline_training_as_a_job_goes_from_raw_messages_to_a_trained_policy(cl
         submission(
             cluster, "python", "-m", "cluster", "offline", "run", "recipes/demo.yaml", *QUESTIONS[1:],
             "--input=docs/examples/offline/twenty_questions_msgs.jsonl", f"--folder={tmp_path / 'work'}",
-            f"model.path={tiny_model}", "offline.iterations=1", "offline.epochs=2", "offline.evaluate=false",
+            f"model.path={tiny_model}", "offline.iterations=1", "offline.epochs=2", "offline.batch=256",
+            "offline.evaluate=false",
         ),
         env=cluster["environment"], capture_output=True, text=True, timeout=280,
     )  # fmt: skip
