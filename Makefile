@@ -4,14 +4,15 @@
 
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format docs bench gpu-check lock clean
+.PHONY: help setup demo test test-all lint format docs bench gpu-check lock clean
 
 DEVICE ?= $(if $(wildcard .venv/.ready-gpu),gpu,cpu)
 $(if $(wildcard requirements/$(DEVICE).lock),,$(error DEVICE is cpu or gpu, not '$(DEVICE)'))
 READY := .venv/.ready-$(DEVICE)
-# DeepSpeed looks for ninja on the PATH.
+# DeepSpeed looks for ninja on the PATH, for options that compile.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export PYTHON
+PYTEST := python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -25,8 +26,11 @@ $(READY): requirements/$(DEVICE).lock setup.cfg pyproject.toml deploy/setup.sh
 demo: $(READY) ## train the embedded policy on Twenty Questions and show what it learned
 	@parley train recipes/demo.yaml $(ARGS)
 
-test: $(READY) ## run the tests
-	@python -m pytest -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
+test: $(READY) ## run the tests, without the long ones
+	@$(PYTEST) -m "not long" $(ARGS)
+
+test-all: $(READY) ## run the long ones too: whole runs whose parts shorter tests show
+	@$(PYTEST) $(ARGS)
 
 lint: $(READY) ## ruff, formatting, and the contract of the floors
 	@ruff check .

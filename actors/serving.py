@@ -79,7 +79,7 @@ class Serving:
         else:
             words += ["--kv-cache-memory-bytes", str(int(engine.cpu_cache_gib * 2**30))]
             words += ["--block-size", str(CPU_BLOCK), "--no-enable-chunked-prefill"]
-        if not on_gpu if engine.enforce_eager is None else engine.enforce_eager:
+        if self.eager:
             words.append("--enforce-eager")
         if self.trust_remote_code:
             words.append("--trust-remote-code")
@@ -87,8 +87,12 @@ class Serving:
             words += ["--chat-template", PLAIN_TEMPLATE]
         return words
 
+    @property
+    def eager(self) -> bool:
+        return not self.on_gpu if self.engine.enforce_eager is None else self.engine.enforce_eager
+
     def environment(self) -> dict[str, str]:
-        prepare_environment()
+        prepare_environment(compiles=self.on_gpu or not self.eager)
         variables = {name: value for name, value in os.environ.items() if name != "VLLM_ENABLE_V1_MULTIPROCESSING"}
         return variables | ({"VLLM_API_KEY": self.key} if self.key else {})  # not on the command line, which all see
 

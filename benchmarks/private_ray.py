@@ -16,7 +16,9 @@ def private_ray(cpus: int | None = None, objects: int = OBJECTS) -> Iterator[Non
     """`cpus`: None for all there are. Ray hides no GPU from an actor that asks for none, as in a run."""
     import ray
 
-    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"  # ninja, for kernels
+    os.environ["PATH"] = (
+        f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"  # ninja, for options that compile
+    )
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
     ray.init(address="local", num_cpus=cpus, object_store_memory=objects, **quiet)

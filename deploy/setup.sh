@@ -35,7 +35,7 @@ version = ".".join(map(str, sys.version_info[:3]))
 if not (3, 11) <= sys.version_info[:2] <= (3, 13):
     print(f"is {version}; 3.11, 3.12 or 3.13 is needed")
 elif not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")):
-    print("has no Python.h, which DeepSpeed's extension is compiled against (Debian: apt-get install python3-dev)")
+    print("has no Python.h, which kernels are compiled against (Debian: apt-get install python3-dev)")
 else:
     try:
         import ensurepip, venv
@@ -55,7 +55,7 @@ for candidate in ${PYTHON:-python3.11 python3.12 python3.13 python3}; do
 done
 [[ -n $python ]] || die "no usable Python:${refused%;}"
 command -v "${CXX:-c++}" >/dev/null ||
-    die "no C++ compiler: '${CXX:-c++}' is not found, and DeepSpeed compiles with it (Debian: apt-get install g++)"
+    die "no C++ compiler: '${CXX:-c++}' is not found, and packages are compiled with it (Debian: apt-get install g++)"
 
 # --- the environment ------------------------------------------------------------------------------
 fresh=()

@@ -76,6 +76,8 @@ class LearnerRank:
             "LOCAL_RANK": "0",  # Ray shows each rank only its own device
             "LOCAL_SIZE": str(settings.ranks),
         }
+        # Else DeepSpeed compiles a collective of its own, which inference alone calls, and maps 64 MiB for it.
+        deepspeed.ops.__compatible_ops__ = {}
         deepspeed.utils.logger.setLevel("WARNING")
         transformers.utils.logging.disable_progress_bar()
         deepspeed.init_distributed(
@@ -92,7 +94,6 @@ class LearnerRank:
         self.engine, *_ = deepspeed.initialize(
             model=model, model_parameters=trained, optimizer=self.optimiser, config=deepspeed_config(settings)
         )
-        self._forget_shared_names(address, port)
         width = self.engine.module.get_output_embeddings().in_features
         critic, reference = make_critic(settings, width, self.device, self.seed), None
         if reads_base(settings):
@@ -108,14 +109,6 @@ class LearnerRank:
             critic=critic,
             reference=reference,
         )
-
-    def _forget_shared_names(self, address: str, port: int) -> None:
-        """DeepSpeed's shared-memory all-reduce leaves a 64 MiB segment under its name for
-        ever. Once all ranks have it mapped the name is not needed any more, and without it
-        the memory goes with the last process, however that ends."""
-        dist.barrier()
-        name = f"deepspeed_allreduce_buffer_{os.getuid()}_{address}_{port}_{self.rank}"
-        (Path("/dev/shm") / name).unlink(missing_ok=True)
 
     # training
 

@@ -66,7 +66,8 @@ class VllmEngine:
         on_gpu: bool = False,
         record_experts: bool = False,
     ):
-        prepare_environment()
+        eager = not on_gpu if settings.enforce_eager is None else settings.enforce_eager
+        prepare_environment(compiles=on_gpu or not eager)
         from vllm import EngineArgs
         from vllm.config import WeightTransferConfig
         from vllm.lora.request import LoRARequest
@@ -104,7 +105,6 @@ class VllmEngine:
         least = settings.max_context if whole_prompts else settings.max_sequences
         step_tokens = max(settings.max_batched_tokens, least)
         dtype = "float32" if settings.dtype == "auto" else settings.dtype
-        eager = not on_gpu if settings.enforce_eager is None else settings.enforce_eager
         stat_loggers = None
         if ray_metrics:
             from vllm.v1.metrics.ray_wrappers import RayPrometheusStatLogger

@@ -11,8 +11,14 @@ CPU_BLOCK = 32  # tokens; the smallest its kernels like: prefixes are cached by 
 WHOLE_CARD_SHARE = 0.85  # of a card that nobody else uses
 
 
-def prepare_environment() -> None:
-    """vLLM reads these when it is imported."""
+def prepare_environment(compiles: bool = True) -> None:
+    """vLLM reads these when it is imported. Without `compiles` torch compiles no part of it, not even the small ones
+    of its sampler, which `enforce_eager` leaves out; so no C++ compiler is needed."""
+    if not compiles:
+        from torch._dynamo import config
+
+        config.disable = True
+        os.environ["TORCH_COMPILE_DISABLE"] = "1"  # for the processes that vLLM starts
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # its warnings are the same thirty lines at every start
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")

@@ -21,7 +21,7 @@ from pathlib import Path
 from cluster.commands.command import Command, layers_and_settings, takes_overrides
 from cluster.errors import ConfigError
 from cluster.plan.lines import lines
-from cluster.plan.machine import here
+from cluster.plan.machine import here, installed_build
 from cluster.plan.of_run import plan_run
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
@@ -144,12 +144,15 @@ def import_error(module: str) -> str | None:
 
 
 def compiler() -> Iterator[Finding]:
+    """On a GPU vLLM compiles kernels when it starts; on a CPU two options of the learner alone need a compiler."""
+    level = "fail" if installed_build() == "cuda" else "warn"
     for command, package in (("g++", "apt-get install g++"), ("ninja", "pip install ninja")):
         found = shutil.which(command) or shutil.which(command, path=str(Path(sys.executable).parent))
         if found:
             yield Finding("ok", command, found)
         else:
-            yield Finding("fail", command, "not found; DeepSpeed builds an extension at first use", package)
+            what = "not found; learner.compile, learner.offload_optimizer and vLLM on a GPU compile with it"
+            yield Finding(level, command, what, package)
 
 
 def shared_memory() -> Iterator[Finding]:

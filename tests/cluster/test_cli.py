@@ -178,10 +178,12 @@ def test_doctor_names_what_to_mend(monkeypatch, capsys):
     assert cli.main(["doctor"]) == 0
     assert capsys.readouterr().out.rstrip().endswith("ready")
     monkeypatch.setenv("PATH", "/nowhere")
-    assert cli.main(["doctor"]) == 1
-    lines = capsys.readouterr().out.splitlines()
-    assert any(line.startswith("fail  g++") and "apt-get install g++" in line for line in lines)
-    assert lines[-1] == "1 to mend"
+    for build, code, level, last in (("cpu", 0, "warn", "ready"), ("cuda", 1, "fail", "1 to mend")):
+        monkeypatch.setattr(doctor, "installed_build", lambda build=build: build)
+        assert cli.main(["doctor"]) == code
+        lines = capsys.readouterr().out.splitlines()
+        assert any(line.startswith(f"{level}  g++") and "apt-get install g++" in line for line in lines)
+        assert lines[-1].endswith(last)
 
 
 def test_doctor_survives_an_import_that_crashes(tmp_path, monkeypatch):
