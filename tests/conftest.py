@@ -93,6 +93,7 @@ def ray_cluster():
     import ray
 
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=512 * 2**20)
+    ray._private.worker._global_node.kill_log_monitor()  # it reads the logs of all processes, for nobody
     yield ray
     ray.shutdown()
 

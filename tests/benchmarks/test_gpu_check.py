@@ -144,6 +144,7 @@ def test_without_ray_the_command_says_what_it_cannot_check(alone, tmp_path):
     assert "0 failed, 3 not checked" in done.stdout
 
 
+@pytest.mark.long
 def test_the_checks_of_torch_alone_hold_on_a_cpu(alone, tmp_path):
     names = [check.name for check in CHECKS if not check.card and not {"ray", "vllm"} & set(check.packages)]
     assert names == ["card", "packs", "updates", "player", "speed"]

@@ -12,6 +12,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from cluster.commands import cli
 from cluster.errors import ConfigError
 from cluster.recipe.fields import recipe_schema
 from cluster.recipe.plain_yaml import read_yaml
@@ -167,12 +168,11 @@ def test_every_recipe_fits_the_schema_and_wrong_ones_do_not():
     schema.validate({"base": "demo.yaml", "learner": {"credit": "my_module:MyCredit"}, "reward": {"shaper": "aria"}})
 
 
-def test_config_shows_the_kinds_and_the_settings_of_one():
+def test_config_shows_the_kinds_and_the_settings_of_one(capsys):
     def told(*words: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "cluster", "config", *words], capture_output=True, text=True, timeout=60
-        )
-        return done.stdout + done.stderr
+        cli.main(["config", *words])
+        done = capsys.readouterr()
+        return done.out + done.err
 
     shown = told("learner.credit")
     assert "learner.credit.method = reinforce" in shown and "archer, gae, gigpo" in shown

@@ -67,6 +67,7 @@ def test_samples_hold_what_was_played_and_what_each_turn_was_given(aria_run):
     assert last == [first.outcome["alice"], first.outcome["bob"]], "before the first space, a turn's own return"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_run_keeps_samples_and_a_resumed_one_keeps_them_once(ray_cluster, parrot_model, tmp_path):
     from cluster.run.session import resume

@@ -113,7 +113,7 @@ def open_files(*processes: int) -> list[int]:
     return [len(list(Path(f"/proc/{process}/fd").iterdir())) for process in processes]
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.long)])
 def test_a_worker_that_drops_out_is_noticed_and_the_others_go_on(ray_cluster, group, recruit, how):
     victim, survivor = recruit(2)
     group.update(*make_batch(6, seed=1))
@@ -231,6 +231,7 @@ def test_ranks_that_share_memory_with_the_workers_stay_in_step(ray_cluster, mode
         group.close()
 
 
+@pytest.mark.long
 def test_a_tensor_parallel_engine_takes_part_with_all_its_processes(ray_cluster, model, recruit):
     engine = engine_settings("vllm").model_copy(update={"tensor_parallel": 2})
     (worker,) = recruit(1, settings=RolloutSettings(engine=engine))

@@ -144,7 +144,11 @@ for seed in (5, -5, 6):
         for number in ("1", "2")
     ]
     assert told[0] == told[1] and len(set(told[0].splitlines())) > 1
-    deals = [play("random", seed, dataset="iris", attempts=1)[0].save()["deal"] for seed in range(-20, 20)]
+    game = make_game("data_science", {"dataset": "iris", "attempts": 1})
+    deals = []
+    for seed in range(-20, 20):
+        game.reset(seed)
+        deals.append(game.save()["deal"])
     assert set(deals) == {0, 1, 2, 3} and deals[:20] != deals[:19:-1]
 
 

@@ -45,17 +45,17 @@ def test_the_score_is_paid_in_shares_and_the_interpreters_own_commands_are_out_o
 
 
 def test_worlds_are_kept_and_differ(worlds_cache):
-    game = TextWorldGame(worlds=3, settings={"level": 4})
+    game = TextWorldGame(worlds=2, settings={"level": 4})
     openings = set()
     for seed in range(12):
         game.reset(seed)
         openings.add(game.observe())
-    assert len(openings) == 3
+    assert len(openings) == 2
     files = sorted(path.name for path in (worlds_cache / "textworld").iterdir() if path.suffix == ".z8")
-    assert len([name for name in files if name.startswith("coin_collector")]) >= 3
+    assert len([name for name in files if name.startswith("coin_collector")]) >= 2
     assert not [path for path in (worlds_cache / "textworld").iterdir() if path.is_dir()], "nothing half made is left"
     before = sorted(path.stat().st_mtime_ns for path in (worlds_cache / "textworld").iterdir())
-    TextWorldGame(worlds=3, settings={"level": 4}).reset(0)
+    TextWorldGame(worlds=2, settings={"level": 4}).reset(0)
     assert sorted(path.stat().st_mtime_ns for path in (worlds_cache / "textworld").iterdir()) == before
     held_out = TextWorldGame(worlds=1, first=50, settings={"level": 4})
     held_out.reset(0)
@@ -92,10 +92,10 @@ def test_the_same_world_is_generated_in_every_process(tmp_path):
 
 
 def test_players_of_adventures_have_their_stated_strength():
-    game = TextWorldGame(worlds=3)
-    assert mean_outcome(game, "expert", 6) > 0.95
-    assert 0.1 < mean_outcome(game, "mediocre", 60) < 0.65
-    assert mean_outcome(game, "random", 30) < 0.2
+    game = TextWorldGame(worlds=2, settings={"level": 4})
+    assert mean_outcome(game, "expert", 4) > 0.95
+    assert 0.1 < mean_outcome(game, "mediocre", 40) < 0.65
+    assert mean_outcome(game, "random", 20) < 0.2
 
 
 @pytest.mark.parametrize(

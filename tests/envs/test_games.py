@@ -13,7 +13,7 @@ from envs.game import Game, Step, hook, money_of
 from envs.registry import GAMES, game_class, make_game, make_player, trials_of
 from tests.support.fuzz import utterances
 
-FUZZED = int(os.environ.get("PARLEY_FUZZ", "100000"))
+FUZZED = int(os.environ.get("PARLEY_FUZZ", "30000"))
 EPISODE_BYTES = 50_000
 NAMES = sorted(GAMES)
 

@@ -68,6 +68,7 @@ def test_a_model_without_experts_has_no_load(tiny_model):
         RouterLoad(model, 0.1, CPU)
 
 
+@pytest.mark.long
 def test_the_routers_learn_to_share_under_zero_3_and_everything_is_exported(learners, folder_of, tmp_path):
     """On two ranks of unlike work. What is exported are the weights held, as the checkpoint names them."""
     model = folder_of("qwen3_moe", False)

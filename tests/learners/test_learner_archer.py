@@ -112,7 +112,7 @@ def test_a_batch_in_which_nobody_spoke_teaches_nothing(learners):
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("choose_listed", [False, True])
+@pytest.mark.parametrize("choose_listed", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_run_trains_with_it(ray_cluster, parrot_model, tmp_path, choose_listed):
     config = config_for(
         parrot_model,

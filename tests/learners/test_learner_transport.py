@@ -205,7 +205,10 @@ def test_tokens_of_the_sent_version_are_on_policy(ray_cluster, two_ranks):
     assert two_ranks.update(*make_batch(6, seed=33, version=7))["stale_share"] == 1.0
 
 
-@pytest.mark.parametrize("stage", ["start", "update", "finish"])
+LONG = pytest.mark.long
+
+
+@pytest.mark.parametrize("stage", [pytest.param("start", marks=LONG), "update", pytest.param("finish", marks=LONG)])
 def test_a_worker_that_dies_does_not_spoil_the_others(ray_cluster, two_ranks, stage):
     dying, living = receivers(ray_cluster, 2)
     ray_cluster.get(dying.misbehave.remote(die_at=stage), timeout=30)

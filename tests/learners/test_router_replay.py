@@ -353,6 +353,7 @@ def test_two_ranks_replay_in_every_pass_of_the_policy(learners, folder_of, lora)
     assert distance(ended[2, True], ended[3, True]) < 0.02 * moved < 0.2 * distance(ended[2, True], ended[2, False])
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_run_replays(ray_cluster, parrot_model, tmp_path):
     """An engine in bfloat16 and a trainer in float32. There are more games than rows, so that many a prefix is lost

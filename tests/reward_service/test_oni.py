@@ -287,6 +287,7 @@ def virtualhome_model(tmp_path_factory):
     return build_policy(GAME, cloned, cache=tmp_path_factory.mktemp("virtualhome_model"))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_run_learns_from_what_the_annotator_finds(ray_cluster, virtualhome_model, tmp_path):
     config = config_for(

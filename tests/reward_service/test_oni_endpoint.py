@@ -80,6 +80,7 @@ def choosing(tiny_model: Path) -> dict[str, int]:
     return {str(number): -100 for word, number in words.items() if word in beginnings}
 
 
+@pytest.mark.long
 @pytest.mark.timeout(560)
 def test_a_served_model_annotates_until_it_is_killed_and_nobody_stops_for_that(command, tiny_model):
     process, log = command

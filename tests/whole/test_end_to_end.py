@@ -84,7 +84,11 @@ def test_a_killed_worker_is_replaced_and_nothing_is_trained_twice(ray_cluster, p
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("moment", "engine"),
-    [("starting learners", "vllm"), ("held-out games after update 0", "vllm"), ("update    2/", "transformers")],
+    [
+        ("starting learners", "vllm"),
+        pytest.param("held-out games after update 0", "vllm", marks=pytest.mark.long),
+        ("update    2/", "transformers"),
+    ],
 )
 def test_ctrl_c_leaves_one_line_and_no_process(parrot_model, tmp_path, moment, engine):
     """While the engines start, while the run plays, and while it trains and saves."""

@@ -1,11 +1,13 @@
-"""Every game trains end to end, by its own recipe, from its own warm start: games, engine,
-DeepSpeed learner, proved weight sync. Few steps of everything; whether it learns is measured
-elsewhere."""
+"""Every game trains by its own recipe, from its own warm start. In one process: the game, its prompts, play, reward,
+credit and the update. As a whole run: with workers, DeepSpeed's learners and proved weight sync too. Few steps of
+everything; whether it learns is measured elsewhere."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
 from envs.registry import GAMES
 from tests.support.runs import ROOT, assert_whole, run
@@ -23,10 +25,7 @@ SHORTER = {
 }
 
 
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("game", sorted(GAMES))
-def test_a_game_trains_by_its_recipe(game, ray_cluster, tmp_path, monkeypatch):
-    monkeypatch.setenv("PARLEY_CACHE", str(tmp_path / "cache"))
+def recipe_of(game: str, *changes: str) -> RunConfig:
     config = load_recipe(
         ROOT / "recipes" / ("demo.yaml" if game == "twenty_questions" else f"games/{game}.yaml"),
         [
@@ -36,14 +35,40 @@ def test_a_game_trains_by_its_recipe(game, ray_cluster, tmp_path, monkeypatch):
             "model.embedded.games_per_step=8",
             "rollout.engine.kind=transformers",
             "rollout.engine.max_sequences=16",
-            "rollout.cpus_per_worker=0.5",
-            "learner.cpus_per_rank=0.5",
             "evaluation.episodes=8",
-            f"output={tmp_path}/runs",
+            *changes,
             *SHORTER.get(game, []),
         ],
     )
     assert config.game.name == game and config.model.path == "embedded"
+    return config
+
+
+@pytest.mark.parametrize("game", sorted(GAMES))
+def test_a_game_trains_in_one_process(game, tmp_path, monkeypatch):
+    from benchmarks.lab.trainee import Trainee
+    from learners.embedded.build import build_policy
+
+    monkeypatch.setenv("PARLEY_CACHE", str(tmp_path / "cache"))
+    config = recipe_of(game, "learner.ranks=1", "learner.zero=0", "model.embedded.steps=10", "batch_episodes=8")
+    trainee = Trainee(config, build_policy(config.game, config.model.embedded), config.group_size)
+    episodes = trainee.play(trainee.tickets(config.batch_episodes, 0))
+    trajectories = trainee.shaped(episodes)
+    for number, trajectory in enumerate(trajectories):
+        trajectory.rewards[-1] = number % 2  # so few steps of cloning seldom win
+    figures = trainee.learning.update(trajectories, 0)
+    assert len(trajectories) >= config.batch_episodes and figures["logprob_gap_max"] < 1e-4
+    assert np.isfinite(figures["loss"]) and np.isfinite(figures["grad_norm"]) and figures["grad_norm"] > 0
+    trainee.sampler.forget()
+    assert np.isfinite(trainee.outcomes(2)).all()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("game", sorted(GAMES))
+def test_a_game_trains_by_its_recipe(game, ray_cluster, tmp_path, monkeypatch):
+    monkeypatch.setenv("PARLEY_CACHE", str(tmp_path / "cache"))
+    config = recipe_of(game, "rollout.cpus_per_worker=0.5", "learner.cpus_per_rank=0.5", f"output={tmp_path}/runs")
     summary, folder = run(config)
     assert_whole(summary, folder, UPDATES, BATCH)
     assert summary["failures"] == {}

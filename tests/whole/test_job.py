@@ -68,6 +68,7 @@ def test_a_submitted_job_trains_and_its_metrics_are_scraped(cluster, tiny_model,
     assert refused.returncode != 0, "the cluster accepted a job without its token"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_offline_training_as_a_job_goes_from_raw_messages_to_a_trained_policy(cluster, tiny_model, tmp_path):
     """A file in the shape that ARIA's own tools write, and one command."""

@@ -101,6 +101,7 @@ def assert_trained(output: Path) -> None:
     assert "say apple" in "".join(path.read_text() for path in (folder / "transcripts").iterdir())
 
 
+@pytest.mark.long
 @pytest.mark.timeout(220)
 def test_a_script_of_the_project_uses_its_own_folders_and_parley(project, parrot_model, tmp_path):
     done = in_project(project, "run.py", str(parrot_model), str(tmp_path / "runs"))
@@ -122,6 +123,7 @@ def test_the_command_line_works_in_the_project(project, parrot_model, tmp_path):
     assert "say apple" in transcripts.read_text()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_job_is_submitted_from_the_project(project, parrot_model, tmp_path, tmp_path_factory):
     with job_cluster(tmp_path_factory.mktemp("cluster"), PYTHONPATH=str(ROOT)) as cluster:

@@ -13,7 +13,7 @@ MODEL = {"steps": 40}
 @pytest.mark.parametrize(
     ("shaper", "settings", "group"),
     [
-        ("spa", {"first": 1, "every": 1, "model": MODEL}, "spa"),
+        pytest.param("spa", {"first": 1, "every": 1, "model": MODEL}, "spa", marks=pytest.mark.long),
         (
             "aria_rm",
             {"first": 1, "every": 2, "model": MODEL, "intentions": {"first_fit": 20}},

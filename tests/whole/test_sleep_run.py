@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
+
 from actors.fleet import Fleet
 from tests.actors.test_fleet import WAIT, bytes_of, collect, new_fleet, tickets
 from tests.support.engines import bucket_of, model_of
@@ -22,6 +24,7 @@ def send_same_weights(ray, fleet, path: str) -> None:
         ray.get([getattr(worker, method).remote(*arguments) for worker in fleet.workers()], timeout=WAIT)
 
 
+@pytest.mark.long
 def test_a_fleet_sleeps_until_the_sync_and_no_engine_starts_meanwhile(ray_cluster, tiny_model):
     fleet = new_fleet(str(tiny_model), "asleep")
     fleet.start()
@@ -61,6 +64,7 @@ def outcome_of(config):
     return newest.read_bytes(), summary["evaluations"], rows
 
 
+@pytest.mark.long
 def test_a_run_with_sleep_has_the_bytes_of_the_run_without(ray_cluster, parrot_model, tmp_path, monkeypatch):
     sleep, slept = Fleet.sleep, []
     monkeypatch.setattr(Fleet, "sleep", lambda fleet: slept.append(sleep(fleet)))
@@ -79,6 +83,7 @@ def test_a_run_with_sleep_has_the_bytes_of_the_run_without(ray_cluster, parrot_m
     assert runs[0] == runs[1] and len(slept) == 2  # once for each update of the second
 
 
+@pytest.mark.long
 def test_a_run_whose_play_is_ahead_sleeps_too(ray_cluster, parrot_model, tmp_path):
     rollout = {"workers": 2, "engine": {"kind": "transformers", "sleep": True}}
     summary, folder = run(config_for(parrot_model, tmp_path, rollout=rollout))
