@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -22,6 +26,7 @@ from tests.support.engines import (
     shared_engine,
 )
 
+ROOT = Path(__file__).parents[2]
 TOLERANCE = 1e-4
 
 
@@ -53,6 +58,19 @@ def test_logprobs_are_those_of_the_tempered_model(engine, path, vocabulary, temp
         assert largest_gap(model, request, done[request.id]) < TOLERANCE
         other = Request(request.id, request.prompt_ids, request.max_tokens, 1.7 - temperature, 0, ())
         assert largest_gap(model, other, done[request.id]) > 0.05  # the temperature is in them
+
+
+@pytest.mark.long
+def test_an_engine_on_a_cpu_compiles_nothing(path, vocabulary, tmp_path):
+    """In a process of its own: what torch has compiled is counted for a whole process."""
+    code = (
+        "from tests.support.engines import requests, run, shared_engine\n"
+        f"run(shared_engine('vllm', {path!r}), requests(3, {vocabulary}))\n"
+        "from torch._dynamo.utils import counters\n"
+        "print('compiled', counters['frames']['total'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert "compiled 0" in done.stdout.splitlines(), done.stderr[-2000:]
 
 
 def test_tokens_are_drawn_from_the_distribution(engine, path, vocabulary):
