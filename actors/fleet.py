@@ -41,6 +41,7 @@ FETCH_SECONDS = 60.0  # for an answer that has begun to arrive whole
 PLACE_SECONDS = 120.0  # for Ray to find room that the cluster does have
 CLOSE_SECONDS = 10.0
 PING_SECONDS = 10.0
+MESSAGE = 300  # characters of a cause
 RPC_THREADS = 8
 
 
@@ -158,16 +159,17 @@ class Fleet:
             options["scheduling_strategy"] = place
         return ray.remote(RolloutWorker).options(**options).remote(self.spec, index)
 
-    def _lose(self, index: int, reason: str) -> None:
+    def _lose(self, index: int, reason: str, cause: str = "") -> None:
         """Take a worker's tickets back and start its replacement. Only its own handle is killed."""
-        log.warning("rollout worker %d is lost: %s", index, reason)
+        why = f"{reason}: {cause}" if cause else reason
+        log.warning("rollout worker %d is lost: %s", index, why)
         self.listening.pop(index, None)
         self.starting.pop(index, None)
         ray.kill(self.handles[index])
         for ticket in self.with_worker[index]:
             self._return(Finished(ticket, None, reason, None))
         self.with_worker[index] = {}
-        incarnation = self.health.lost(index, reason, time.monotonic())
+        incarnation = self.health.lost(index, why, time.monotonic())
         if self.put_off is None:
             self._replace(index, incarnation)
         else:
@@ -277,11 +279,11 @@ class Fleet:
     def _guarded(self, index: int, hear, call) -> None:
         try:
             hear(index, call)
-        except RayActorError:
-            self._lose(index, "worker_died")
+        except RayActorError as error:
+            self._lose(index, "worker_died", last_line(error))
         except RayTaskError as error:
             log.error("rollout worker %d: %s", index, error)
-            self._lose(index, "worker_failed")
+            self._lose(index, "worker_failed", last_line(error))
         except GetTimeoutError:
             self._lose(index, "worker_silent")
 
@@ -392,3 +394,8 @@ SUMMED = ("queued", "live", "prompt_tokens", "cached_tokens", "generated_tokens"
 
 def first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0]
+
+
+def last_line(error: Exception) -> str:
+    """Where Ray's errors say what happened."""
+    return (str(error).strip().splitlines() or [""])[-1].strip()[:MESSAGE]

@@ -75,11 +75,11 @@ class FleetHealth:
                 late.append((index, "worker_silent"))
         return late
 
-    def lost(self, index: int, reason: str, now: float) -> int:
+    def lost(self, index: int, why: str, now: float) -> int:
         """Give up a worker in whatever state it is; returns the incarnation that replaces it."""
         if self.restarts >= self.max_restarts:
             raise FleetExhausted(
-                f"rollout worker {index} was lost ({reason}) after {self.restarts} replacements; "
+                f"rollout worker {index} was lost after {self.restarts} replacements ({why}); "
                 f"rollout.max_worker_restarts={self.max_restarts}"
             )
         self.restarts += 1

@@ -276,7 +276,8 @@ def ray_cluster(show: Show) -> Iterator[Machine]:
     if started_here:
         address = os.environ.get("RAY_ADDRESS")
         try:
-            joined = ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **options)
+            with own_sigterm():
+                joined = ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **options)
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise RunError(f"cannot start or reach Ray at {address or 'this machine'}: {error}") from error
         if joined.dashboard_url:
@@ -304,6 +305,17 @@ def named_failures() -> Iterator[None]:
         raise
     except (RuntimeError, ValueError, OSError, ray.exceptions.RayError) as error:
         raise RunError(f"{type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def own_sigterm() -> Iterator[None]:
+    """`ray.init` sets a handler of its own, which ends the process in the middle of what closes it."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

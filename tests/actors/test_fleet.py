@@ -11,6 +11,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from ray.exceptions import RayTaskError
 
 from actors.fleet import Finished, Fleet, FleetError
 from actors.fleet_health import FleetExhausted, FleetHealth, State
@@ -164,8 +165,13 @@ def test_an_engine_that_breaks_is_a_lost_worker_and_replace_lost_sees_it(ray_clu
     fleet.assign(tickets(range(10)))  # a step on half an update ends the engine thread
     results = collect(fleet, 10)
     assert {f.ticket.number for f in results if f.reason == "worker_failed"} == {1, 3, 5, 7, 9}
-    with pytest.raises(FleetExhausted, match="rollout.max_worker_restarts=2"):
-        fleet._lose(0, "a third loss")
+
+    def hear(*_) -> None:
+        raise RayTaskError("finished", "Traceback\nValueError: of no use", ValueError("of no use"))
+
+    with pytest.raises(FleetExhausted, match=r"worker_failed: ValueError: of no use\); rollout.max_worker_restarts=2"):
+        for _ in range(3):
+            fleet._guarded(0, hear, None)
     fleet.close()
     fleet.close()
 
@@ -265,6 +271,6 @@ def test_the_lost_are_replaced_while_restarts_last():
     fleet.asked(0, now=150)
     assert fleet.lost(0, "worker_died", now=160) == 2 and fleet.in_state(State.STARTING) == [0, 1]
     assert fleet.overdue(now=190) == [(1, "worker_start_timeout")]  # the old question is forgotten
-    with pytest.raises(FleetExhausted, match=r"worker 1 was lost \(worker_died\) after 2 replacements"):
+    with pytest.raises(FleetExhausted, match=r"worker 1 was lost after 2 replacements \(worker_died\)"):
         fleet.lost(1, "worker_died", now=200)
     assert fleet.restarts == 2

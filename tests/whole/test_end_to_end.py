@@ -83,14 +83,14 @@ def test_a_killed_worker_is_replaced_and_nothing_is_trained_twice(ray_cluster, p
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    ("moment", "engine"),
+    ("moment", "engine", "number"),
     [
-        ("starting learners", "vllm"),
-        pytest.param("held-out games after update 0", "vllm", marks=pytest.mark.long),
-        ("update    2/", "transformers"),
+        ("starting learners", "vllm", signal.SIGINT),
+        pytest.param("held-out games after update 0", "vllm", signal.SIGINT, marks=pytest.mark.long),
+        ("update    2/", "transformers", signal.SIGTERM),
     ],
 )
-def test_ctrl_c_leaves_one_line_and_no_process(parrot_model, tmp_path, moment, engine):
+def test_ctrl_c_or_a_stopped_job_leaves_one_line_and_no_process(parrot_model, tmp_path, moment, engine, number):
     """While the engines start, while the run plays, and while it trains and saves."""
     recipe = tmp_path / "small.yaml"
     recipe.write_text(json.dumps(merged(SMALL, {"model": {"path": str(parrot_model)}})))
@@ -101,7 +101,7 @@ def test_ctrl_c_leaves_one_line_and_no_process(parrot_model, tmp_path, moment, e
             seen.append(line)
             if moment in line:
                 started = psutil.Process(run.pid).children(recursive=True)
-                run.send_signal(signal.SIGINT)
+                run.send_signal(number)
                 break
         rest, _ = run.communicate(timeout=90)
     finally:
