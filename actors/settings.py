@@ -50,7 +50,7 @@ class EngineSettings(Settings):
 
 
 class RolloutSettings(Settings):
-    workers: Resource[int] = Field(1, ge=1, description="rollout workers, each with an engine of its own")
+    workers: Resource[int] = Field(1, ge=1, le=10_000, description="rollout workers, each with an engine of its own")
     cpus_per_worker: Resource[float] = Field(1.0, ge=0, description="CPUs each worker reserves from Ray")
     gpus_per_worker: Resource[float | None] = Field(
         None,

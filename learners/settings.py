@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, PrivateAttr, model_validator
 
@@ -10,6 +10,8 @@ from envs.settings import Resource, Settings
 from learners.credit.critics import CriticSettings, Schedule
 from learners.credit.method import CREDIT, AnyCredit
 from learners.loss.loss import LOSS, AnyLoss
+
+Decay = Annotated[float, Field(ge=0, lt=1)]
 
 REDUCE_BUCKET = 50_000_000  # weights whose gradients DeepSpeed reduces at once; on a card it holds room for them
 
@@ -50,7 +52,7 @@ class SyncSettings(Settings):
 
 
 class LearnerSettings(Settings):
-    ranks: int = Field(1, ge=1, description="DeepSpeed ranks, each a Ray actor")
+    ranks: int = Field(1, ge=1, le=10_000, description="DeepSpeed ranks, each a Ray actor")
     cpus_per_rank: Resource[float] = Field(1.0, ge=0, description="CPUs each rank reserves from Ray")
     gpus_per_rank: Resource[float | None] = Field(
         None, ge=0, le=1, description="GPUs each rank reserves from Ray; default: 1 where there are GPUs, or its share"
@@ -64,7 +66,7 @@ class LearnerSettings(Settings):
         "auto", description="compute type; auto: bfloat16 if learner and engine are on GPUs, else float32"
     )
     learning_rate: float = Field(3e-4, gt=0, description="AdamW step size")
-    betas: tuple[float, float] = Field((0.9, 0.999), description="AdamW moment decays")
+    betas: tuple[Decay, Decay] = Field((0.9, 0.999), description="AdamW moment decays")
     eps: float = Field(1e-8, gt=0, description="AdamW's epsilon: a weight whose gradients are smaller moves less")
     weight_decay: float = Field(0.0, ge=0, description="AdamW weight decay")
     warmup_updates: int = Field(0, ge=0, description="updates over which the step size rises from 0")

@@ -40,6 +40,16 @@ def refused(*overrides: str, path: Path | None = None) -> str:
         (["learner.lora.targets=q"], "command line: learner.lora.targets: should be a list, not 'q'"),
         (["rollout.endpoints={a: {url: x}}"], "command line: rollout.endpoints.a.model: has to be given"),
         (["name=a/b"], "command line: name: 'a/b' does not fit ^[A-Za-z0-9][A-Za-z0-9._-]*$"),
+        (
+            ["rollout.workers=100000000"],
+            "command line: rollout.workers: should be less than or equal to 10000, not 100000000",
+        ),
+        (
+            ["batch_episodes=1" + "0" * 24],
+            "command line: batch_episodes: should be less than or equal to 1000000, not 1" + "0" * 24,
+        ),
+        ([f"seed={10**26}"], "command line: seed: should be less than 2147483648, not 1" + "0" * 26),
+        (["learner.betas=[0.9, 1.5]"], "command line: learner.betas.1: should be less than 1, not 1.5"),
         (["evaluation.seed=5"], "command line: evaluation.seed: should be greater than or equal to 1000000, not 5"),
         (["x"], "command line: 'x' is neither key=value (for example rollout.workers=2) nor a YAML file"),
         (["a..b=1"], "command line: 'a..b=1' is neither key=value (for example rollout.workers=2) nor a YAML file"),
