@@ -28,6 +28,7 @@ from envs.episode import Episode
 from learners.batch.packing import fill, pack_sequences
 from learners.batch.trajectories import Trajectory, batch_of, collect
 from learners.credit.method import CREDIT
+from learners.model.folder import make_readable
 from learners.model.load import fingerprint, load_model, pack_logprobs, write_adapter
 from learners.model.reference import Reference, reads_base
 from learners.optimiser import deepspeed_config, make_optimiser
@@ -196,6 +197,7 @@ class LearnerRank:
             AutoTokenizer.from_pretrained(
                 self.model_path, revision=self.revision, trust_remote_code=self.trust_remote_code
             ).save_pretrained(target)
+            make_readable(target)
         dist.barrier()
 
     # checkpoints

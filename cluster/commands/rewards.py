@@ -9,7 +9,7 @@ import signal
 import threading
 from pathlib import Path
 
-from cluster.commands.command import Command, layers_and_settings, takes_overrides
+from cluster.commands.command import KEY_VARIABLE, LOCAL, Command, layers_and_settings, takes_overrides
 from cluster.errors import ConfigError, RunError
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
@@ -17,8 +17,6 @@ from parley.names import ray_options
 from reward_service.service.http.dialogue import register
 from reward_service.shaper import SHAPERS
 
-KEY_VARIABLE = "PARLEY_API_KEY"
-LOCAL = {"127.0.0.1", "localhost", "::1"}
 SHORTEST_KEY = 16  # characters
 
 EXAMPLES = f"""\

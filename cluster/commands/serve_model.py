@@ -16,21 +16,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cluster.commands.command import Command, takes_overrides
+from cluster.commands.command import KEY_VARIABLE, LOCAL, Command, takes_overrides
 from cluster.errors import CheckpointError, ConfigError, RunError
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
 from cluster.record import checkpoints
 from cluster.record.run_folder import existing, read_config
 
-KEY_VARIABLE = "PARLEY_API_KEY"
 LOG, MERGED = "server.log", "merged"  # in a folder of this command's own
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 EXAMPLES = f"""\
 A model folder or Hugging Face name is served as it is, a run by its newest checkpoint's policy, and
 'embedded' is the small policy of game.name. Settings are those of a recipe: rollout.engine.* and model.*.
-Clients must send the key in {KEY_VARIABLE}, if that is set.
+Clients must send the key in {KEY_VARIABLE}, if that is set; it has to be where --host lets other machines call.
 
 examples:
   parley serve-model Qwen/Qwen3-0.6B --port 8000
@@ -54,6 +53,9 @@ def _port(text: str) -> int:
 
 def run(asked: argparse.Namespace) -> None:
     config, model, name = _resolved(asked)
+    key = os.environ.get(KEY_VARIABLE, "")
+    if asked.host not in LOCAL and not key:
+        raise ConfigError(f"--host {asked.host} lets others call: set {KEY_VARIABLE} to the key that they must send")
     with _scratch() as folder, _stopped_by_signals():
         from actors.serving import ModelServer, Serving, ServingError, free_port
         from cluster.plan.machine import here
@@ -71,7 +73,7 @@ def run(asked: argparse.Namespace) -> None:
                 host=asked.host,
                 port=port,
                 engine=config.rollout.engine,
-                key=os.environ.get(KEY_VARIABLE, ""),
+                key=key,
                 seed=config.seed,
                 trust_remote_code=config.model.trust_remote_code,
                 on_gpu=bool(config.rollout.gpus_per_worker),

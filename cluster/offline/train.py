@@ -29,6 +29,7 @@ from cluster.record.run_folder import to_json
 from envs.registry import make_game
 from learners.batch.trajectories import Trajectory, recorded
 from learners.group import LearnerGroup
+from learners.model.folder import make_readable
 
 SHOWN = ("loss", "entropy", "grad_norm", "advantage_mean", "trained_tokens", "applied")
 
@@ -114,5 +115,6 @@ def _merge(scratch: Path, base: str) -> None:
     try:
         AutoPeftModelForCausalLM.from_pretrained(adapter).merge_and_unload().save_pretrained(scratch / "policy")
         AutoTokenizer.from_pretrained(adapter).save_pretrained(scratch / "policy")
+        make_readable(scratch / "policy")
     except OSError as error:
         raise RunError(f"the adapter in {adapter} cannot be merged into {base}: {error}") from error

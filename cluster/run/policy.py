@@ -58,10 +58,13 @@ def merge_adapter(adapter: str, merged: Path) -> Path:
     from peft import AutoPeftModelForCausalLM
     from transformers import AutoTokenizer
 
+    from learners.model.folder import make_readable
+
     base = json.loads((Path(adapter) / "adapter_config.json").read_text())["base_model_name_or_path"]
     try:
         AutoPeftModelForCausalLM.from_pretrained(adapter).merge_and_unload().save_pretrained(merged)
         AutoTokenizer.from_pretrained(adapter).save_pretrained(merged)
+        make_readable(merged)
     except OSError as error:
         raise ConfigError(
             f"adapter {adapter} was made for {base!r}, which cannot be loaded: {first_line(error)}"

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from envs.registry import game_class, make_game
 from envs.settings import GameSettings
+from learners.model.folder import make_readable
 from learners.settings import EmbeddedSettings
 
 LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors")
@@ -103,3 +104,4 @@ def _build(folder: Path, game: GameSettings, embedded: EmbeddedSettings, progres
         torch.set_num_threads(threads)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    make_readable(folder)

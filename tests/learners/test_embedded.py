@@ -73,6 +73,7 @@ def test_the_same_settings_give_the_same_bytes(cloned, tmp_path):
     finally:
         torch.set_num_threads(threads)
     assert digest(again) == digest(cloned[0])
+    assert len({path.stat().st_mode for path in again.iterdir()}) == 1, "who reads one file of it reads all"
     assert [path.name for path in tmp_path.iterdir()] == [again.name]
 
 

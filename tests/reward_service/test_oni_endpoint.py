@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from cluster.commands.cli import main
+from cluster.commands.command import KEY_VARIABLE
 from envs.settings import GameSettings
 from reward_service.desk import RewardDesk, name_of
 from reward_service.shapers.oni import Oni
@@ -150,7 +151,8 @@ def _in_group(process: psutil.Process, group: int) -> bool:
         return False
 
 
-def test_what_cannot_be_served_is_said_before_anything_is_loaded(tmp_path, capsys):
+def test_what_cannot_be_served_is_said_before_anything_is_loaded(tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -159,6 +161,7 @@ def test_what_cannot_be_served_is_said_before_anything_is_loaded(tmp_path, capsy
             ([str(tmp_path / "nowhere")], "no model folder at"),
             (["embedded", "--port", str(port)], f"cannot listen at 127.0.0.1:{port}: Address already in use"),
             (["embedded", "rollout.engine.kind=nope"], "rollout.engine.kind"),
+            (["embedded", "--host", "0.0.0.0"], f"--host 0.0.0.0 lets others call: set {KEY_VARIABLE} to the key"),
         ):
             assert main(["serve-model", *words]) in (1, 2)
             assert problem in capsys.readouterr().err

@@ -38,6 +38,7 @@ def test_lora_trains_and_its_checkpoint_is_a_peft_adapter(ray_cluster, parrot_mo
     summary, folder = run(config)
     assert_whole(summary, folder, updates=3, batch=8)
     newest = sorted(folder.checkpoints.glob("*3/policy"))[-1]
+    assert len({path.stat().st_mode for path in newest.iterdir()}) == 1, "who reads one file of it reads all"
     model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(parrot_model), newest)
     adapted = [p for name, p in model.named_parameters() if "lora_B" in name]
     assert adapted and any(p.abs().max() > 0 for p in adapted)
