@@ -102,7 +102,7 @@ class SlowAndBroken(Slow):
 
 class SlowToBegin(Slow):
     def reset(self, seed: int) -> None:
-        time.sleep(1.0 if seed == 7000 else 0.0)
+        time.sleep(3.0 if seed == 7000 else 0.0)
         super().reset(seed)
 
 
@@ -373,10 +373,10 @@ def test_a_slow_game_that_fails_or_takes_too_long_is_a_named_failure(tiny_model)
     play = new_play(tiny_model)
     results = play_out(play, tickets(20, game="slow and broken"))
     assert set(results.values()) == {Failure("endpoint_error"), Failure("game_error:ZeroDivisionError")}
-    play = new_play(tiny_model, episode_seconds=0.6)
+    play = new_play(tiny_model, episode_seconds=2.0)
     results = play_out(play, tickets(6, game="slow to begin"))
     assert results.pop(0) == Failure("timeout") and all(isinstance(each, Episode) for each in results.values())
-    time.sleep(0.6)  # its work ends now, and is nobody's any more
+    time.sleep(1.5)  # its work ends now, and is nobody's any more
     play.admit(tickets(1))
     while play.busy():
         assert [ticket.game for ticket, _ in play.step()] in ([], ["chat"])

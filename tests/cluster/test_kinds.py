@@ -217,11 +217,16 @@ def test_a_run_has_one_discount_which_its_parts_inherit_unless_they_say_otherwis
 
 @pytest.mark.parametrize(
     ("data", "recipe", "layers"),
-    [("archer", "games/bargaining.yaml", ["credit/archer.yaml"]), ("aria_rm", "demo.yaml", ["shapers/aria_rm.yaml"])],
+    [
+        ("archer", "games/bargaining.yaml", ["recipes/credit/archer.yaml", "learner.credit.critic.replay.steps=20"]),
+        ("aria_rm", "demo.yaml", ["recipes/shapers/aria_rm.yaml"]),
+    ],
 )
 def test_the_config_of_an_earlier_version_s_run_is_the_same_run_s(tmp_path, data, recipe, layers):
     shutil.copy(ROOT / "tests" / "data" / f"run_0.1_{data}.yaml", tmp_path / "config.yaml")
-    expected = load_recipe(RECIPES / recipe, [str(RECIPES / layer) for layer in layers])
+    expected = load_recipe(
+        RECIPES / recipe, [str(ROOT / layer) if layer.endswith("yaml") else layer for layer in layers]
+    )
     expected.name = read_config(tmp_path).name
     assert read_config(tmp_path).model_dump() == expected.model_dump()
     with pytest.raises(ConfigError, match="is called .* now"):

@@ -92,7 +92,7 @@ def test_the_same_world_is_generated_in_every_process(tmp_path):
 
 
 def test_players_of_adventures_have_their_stated_strength():
-    game = TextWorldGame(worlds=2, settings={"level": 4})
+    game = TextWorldGame(worlds=2)
     assert mean_outcome(game, "expert", 4) > 0.95
     assert 0.1 < mean_outcome(game, "mediocre", 40) < 0.65
     assert mean_outcome(game, "random", 20) < 0.2
