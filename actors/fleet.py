@@ -397,5 +397,4 @@ def first_line(error: Exception) -> str:
 
 
 def last_line(error: Exception) -> str:
-    """Where Ray's errors say what happened."""
-    return (str(error).strip().splitlines() or [""])[-1].strip()[:MESSAGE]
+    return (str(error).strip().splitlines() or [""])[-1].strip()[:MESSAGE]  # where Ray says what happened

@@ -70,12 +70,13 @@ def group_run(model, output, method: str, reward: dict, **credit):
         evaluation={"episodes": 1},
     )
     _, folder = run(config)
-    return metrics_of(folder)
+    (policy,) = folder.checkpoints.glob("*2/policy/model.safetensors")
+    return metrics_of(folder), policy.read_bytes()
 
 
 @pytest.mark.timeout(300)
 def test_grpo_trains_on_whole_groups(ray_cluster, parrot_model, tmp_path):
-    rows = group_run(parrot_model, tmp_path, "grpo", {"shaper": "game"})
+    rows, _ = group_run(parrot_model, tmp_path, "grpo", {"shaper": "game"})
     for row in rows:
         assert row["learner/alone"] == 0 and row["learner/grad_norm"] > 0
         assert row["learner/advantage_std"] > 0.1
@@ -83,9 +84,16 @@ def test_grpo_trains_on_whole_groups(ray_cluster, parrot_model, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
+def test_grpo_gives_the_same_bytes_twice(ray_cluster, parrot_model, tmp_path):
+    one, other = (group_run(parrot_model, tmp_path / run, "grpo", {"shaper": "game"})[1] for run in ("one", "other"))
+    assert one == other
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
 def test_gigpo_trains_on_turns_with_the_same_intentions_before_them(ray_cluster, parrot_model, tmp_path):
     """The reward service labels every turn, the learner compares those of a group with the same labels before."""
     reward = {"shaper": {"kind": "aria", "gives": "outcome", "intentions": {"first_fit": 8}}}
-    rows = group_run(parrot_model, tmp_path, "gigpo", reward, gamma=0.95, anchor="labels")
+    rows, _ = group_run(parrot_model, tmp_path, "gigpo", reward, gamma=0.95, anchor="labels")
     assert all(row["learner/alone"] == 0 and row["learner/grad_norm"] > 0 for row in rows)
     assert rows[-1]["reward/intentions/version"] >= 1
