@@ -6,15 +6,15 @@
                     engine/server v  |
 
 A live episode is always waiting for exactly one thing: an engine's completion, a server's
-answer, or a slow game's own work in a thread. Scripted players answer on the spot. Every
-admitted ticket comes back from `step` exactly once:
+answer, or a slow game's own work in a thread or as a coroutine. Scripted players answer on the spot.
+Every admitted ticket comes back from `step` exactly once:
 
     admitted = queued + live + returned
 
 What an episode samples depends on its ticket's seed and number, not on the attempt or on
 its neighbours: two tickets with one seed play the same game in different ways. Tickets
 admitted to an idle Play start from empty caches, so the same set of tickets gives the
-same bytes - as long as nothing waits for a server or a thread, whose timing decides what
+same bytes - as long as nothing waits for a server or a slow game, whose timing decides what
 the engine computes together.
 """
 
@@ -25,23 +25,25 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from inspect import isawaitable, iscoroutinefunction
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from actors.engines.contract import Completion, Request, Scored
+from actors.outside_work import OutsideWork
 from actors.players import Cast, EndpointSeat, PolicySeat, Said, stable_seed
 from actors.settings import RolloutSettings
+from envs import coroutines
 from envs.episode import Episode, Ticket, Turn
 from envs.game import Game, Player, Step, hook, money_of
 from envs.text.chat import EndpointError
 
 log = logging.getLogger("parley.play")
 IDLE_WAIT_SECONDS = 0.05  # longest step when only servers and threads have something to say
-SLOW_THREADS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +90,7 @@ class Live:
     spoken: dict[str, int] = field(default_factory=dict)  # turns of each seat
     observation: str = ""  # what the acting seat was just shown
     actions: tuple[str, ...] = ()
-    request: str | None = None  # the engine request it waits for
-    work: Future | None = None  # or a server's answer, or the slow game's own work
-    then: Callable[[Any], None] | None = None  # what to do with it
-
-    @property
-    def slow(self) -> bool:
-        return hook(self.game, "slow")
+    request: str | None = None  # the engine request it waits for; else it waits for work outside the engines
 
 
 class Play:
@@ -107,9 +103,7 @@ class Play:
         self.spare_games: dict[str, list[Game]] = {}
         self.spare_players: dict[tuple[str, str], list[Player]] = {}
         self.admitted = 0
-        self.threads = ThreadPoolExecutor(
-            SLOW_THREADS, thread_name_prefix="slow-game"
-        )  # starts none before it has work
+        self.outside = OutsideWork(settings.game_threads)
 
     def admit(self, tickets: list[Ticket], temperature: float | None = None) -> None:
         if not self.busy():
@@ -152,16 +146,23 @@ class Play:
             return
         live = Live(self.admitted, ticket, game, dict(ticket.players), {}, temperature, time.monotonic())
         self.live[live.serial] = live
-        if live.slow:
-            self._await(live, self.threads.submit(game.reset, ticket.seed), lambda _: self._open(live))
-            return
         try:
             with self._failing_as("game_error", ticket):
-                game.reset(ticket.seed)
+                work = self._work(live, game.reset, ticket.seed)
         except EpisodeFailed as failure:
             self._fail(live, failure.reason)
             return
-        self._open(live)
+        if isinstance(work, Future):
+            self.outside.begin(live.serial, work, lambda _: self._open(live))
+        else:
+            self._open(live)
+
+    def _work(self, live: Live, call: Callable[..., Any], argument: Any) -> Any:
+        """What a method of the game returns, or a future of it where other games need not wait for that."""
+        if hook(live.game, "slow") and not iscoroutinefunction(call):
+            return self.outside.in_thread(call, argument)
+        found = call(argument)
+        return coroutines.submit(found) if isawaitable(found) else found
 
     def _open(self, live: Live) -> None:
         """Seat the players of a game that is set up, and begin."""
@@ -217,13 +218,11 @@ class Play:
 
     def _hear(self, live: Live, said: Said) -> bool:
         """Let the game hear an utterance. False if the episode now waits for it, or is over."""
-        if live.slow:
-            seat = live.game.seat
-            work = self.threads.submit(live.game.step, said.text)
-            self._await(live, work, lambda step: self._stepped(live, seat, said, step))
-            return False
         with self._failing_as("game_error", live.ticket):
-            seat, step = live.game.seat, live.game.step(said.text)
+            seat, step = live.game.seat, self._work(live, live.game.step, said.text)
+        if isinstance(step, Future):
+            self.outside.begin(live.serial, step, lambda step: self._stepped(live, seat, said, step))
+            return False
         return self._record(live, seat, said, step)
 
     def _stepped(self, live: Live, seat: str, said: Said, step: Step) -> None:
@@ -294,7 +293,8 @@ class Play:
             )
             return None
         if isinstance(seat, EndpointSeat):
-            self._await(live, seat.ask(live.observation, seed), lambda answer: self._answered(live, seat, answer))
+            answer = seat.ask(live.observation, seed)
+            self.outside.begin(live.serial, answer, lambda answer: self._answered(live, seat, answer))
             return None
         with self._failing_as("player_error", live.ticket):
             return Said(seat.reply(live.observation, live.actions))
@@ -314,20 +314,13 @@ class Play:
         seat.said(answer)
         self._go_on(live, Said(answer))
 
-    def _await(self, live: Live, work: Future, then: Callable[[Any], None]) -> None:
-        live.work, live.then = work, then
-
     def _collect_work(self, wait_seconds: float) -> None:
-        """Go on with the episodes whose server has answered, or whose slow game is done."""
-        waiting = {live.work: live for live in self.live.values() if live.work is not None}
-        if not waiting:
-            return
-        done, _ = wait(waiting, timeout=wait_seconds, return_when=FIRST_COMPLETED)
-        for work in sorted(done, key=lambda future: waiting[future].serial):
-            live = waiting[work]
-            live.work, error = None, work.exception()
+        """Go on with the episodes whose server has answered, or whose game is done."""
+        for serial, work, then in self.outside.finished(wait_seconds):
+            live = self.live[serial]
+            error = CancelledError() if work.cancelled() else work.exception()
             if error is None:
-                live.then(work.result())
+                then(work.result())
                 continue
             log.error("episode %d: %s: %s", live.ticket.number, type(error).__name__, error)
             known = isinstance(error, EndpointError)
@@ -337,6 +330,9 @@ class Play:
         oldest = time.monotonic() - self.settings.episode_seconds
         for live in [live for live in self.live.values() if live.started < oldest]:
             self._fail(live, "timeout")
+        if self.settings.turn_seconds is not None:
+            for serial in self.outside.overdue(self.settings.turn_seconds):
+                self._fail(self.live[serial], "turn_timeout")
 
     def _finish(self, live: Live, ending: Ending) -> None:
         with self._failing_as("game_error", live.ticket):
@@ -376,8 +372,7 @@ class Play:
         if live.request is not None:
             live.seats[live.game.seat].policy.engine.abort([live.request])
             del self.waiting_for[live.request]
-        if live.work is not None:
-            live.work.cancel()
+        self.outside.give_up(live.serial)
         self._leave(live, Failure(reason))
 
     def _leave(self, live: Live, result: Episode | Failure) -> None:
@@ -385,5 +380,4 @@ class Play:
         self.finished.append(Returned(live.ticket, result))
 
     def close(self) -> None:
-        """Work that has begun in a thread ends by its own time limit; nobody waits for it."""
-        self.threads.shutdown(wait=False, cancel_futures=True)
+        self.outside.close()

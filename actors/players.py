@@ -2,7 +2,7 @@
 
     policy, frozen:NAME   tokens in, tokens out, through an engine
     scripted:NAME         the game's own player; answers at once
-    endpoint:NAME         an OpenAI-compatible server; answers from a thread
+    endpoint:NAME         an OpenAI-compatible server; answers later
 
 Each kind sees exactly what its seat sees: the briefing once, then each observation.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,12 +19,11 @@ import numpy as np
 
 from actors import choice
 from actors.engines.contract import Completion, Engine, Scored
+from envs import coroutines
 from envs.episode import TurnTokens
 from envs.settings import EndpointSettings
 from envs.text.chat import ChatClient
 from envs.text.dialogue import Dialogue
-
-ENDPOINT_THREADS = 64
 
 
 def stable_seed(*parts: object) -> int:
@@ -135,17 +134,15 @@ class EndpointSeat:
 
 
 class Endpoint:
-    """One server, asked from threads of its own."""
+    """One server, asked by many seats at once."""
 
     def __init__(self, name: str, settings: EndpointSettings):
         self.client = ChatClient(f"rollout.endpoints.{name}", settings)
-        self.threads = ThreadPoolExecutor(ENDPOINT_THREADS, thread_name_prefix=f"endpoint-{name}")
 
     def ask(self, messages: list[dict[str, str]], seed: int) -> Future[str]:
-        return self.threads.submit(self.client.complete, messages, seed)
+        return coroutines.submit(self.client.ask(messages, seed))
 
     def close(self) -> None:
-        self.threads.shutdown(wait=False, cancel_futures=True)
         self.client.close()
 
 

@@ -76,14 +76,23 @@ class RolloutSettings(Settings):
     episode_seconds: Resource[float] = Field(
         120.0, gt=0, description="time limit of one episode; past it the ticket is issued again"
     )
+    turn_seconds: Resource[float | None] = Field(
+        None, gt=0, description="time limit of what a slow game or an endpoint does in one turn; default: the episode's"
+    )
+    game_threads: Resource[int] = Field(
+        64, ge=2, description="slow games that one worker steps at once; those whose step is a coroutine need no thread"
+    )
     batch_seconds: Resource[float] = Field(
         1800.0, gt=0, description="longest wait for a batch before the run stops with what was missing"
     )
     worker_silence_seconds: Resource[float] = Field(120.0, gt=0, description="a worker silent for longer is replaced")
-    max_attempts: Resource[int] = Field(
-        5, ge=1, description="times a ticket is tried before it is dropped and the run stops"
+    max_attempts: Resource[int] = Field(5, ge=1, description="times a ticket is tried before it is dropped")
+    max_worker_restarts: Resource[int] = Field(
+        5,
+        ge=0,
+        description="times within an hour that one worker is replaced; then its place rests, and the others go on. The "
+        "run stops when all rest",
     )
-    max_worker_restarts: Resource[int] = Field(10, ge=0, description="workers replaced before the run stops")
     engine: EngineSettings = Field(default_factory=EngineSettings)
     endpoints: dict[str, EndpointSettings] = Field(
         default_factory=dict, description="endpoints by name, for players 'endpoint:NAME'"

@@ -30,6 +30,7 @@ from actors.play import Failure, Play, Returned
 from actors.players import Cast, Endpoint, Policy
 from actors.settings import RolloutSettings
 from actors.transport.receipt import Receipt
+from envs.coroutines import blocked_seconds
 from envs.episode import Episode, Ticket
 from envs.game import Game, Player
 from envs.registry import make_game, make_player
@@ -81,10 +82,11 @@ class Result(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Opens each answer of `finished`: what follows it, and how the engine thread is."""
+    """Opens each answer of `finished`: what follows it, and for how long the engine thread or the coroutines of
+    games have not gone on."""
 
     results: list[Result]
-    engine_silent_seconds: float
+    silent_seconds: float
 
 
 class WorkerFailed(RuntimeError):
@@ -189,7 +191,7 @@ class RolloutWorker:
 
     def _new_game(self, name: str) -> Game:
         game = self.spec.games[name]
-        return make_game(game.name, game.options)
+        return make_game(game.name, game.options, blocking=False)
 
     def _tick(self) -> None:
         self._obey(REST_SECONDS if self._resting() else 0.0)
@@ -277,7 +279,7 @@ class RolloutWorker:
             results, self.results = self.results, []
         if self.failure is not None and not results and not self.closing:
             raise self.failure
-        silent = time.monotonic() - self.beat if self.up.is_set() else 0.0
+        silent = max(time.monotonic() - self.beat, blocked_seconds()) if self.up.is_set() else 0.0
         yield Report(
             [
                 Result(ticket, result.reason, None)

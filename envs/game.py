@@ -22,12 +22,14 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
-from inspect import signature
+from inspect import iscoroutinefunction, signature
 from typing import Any, Protocol
 
+from envs.coroutines import finish
 from envs.text.practice import AnyAction, texts_of_practice
 
 OVER = "the game is over (or was never reset): no seat may act"
@@ -120,44 +122,73 @@ class Game(ABC):
 
     @staticmethod
     def __recorded_reset(plain: Callable) -> Callable:
-        def reset(self: Game, seed: int) -> None:
-            if self.__record.inside:
-                plain(self, seed)
-                return
+        @contextmanager
+        def beginning(self: Game, seed: int) -> Iterator[None]:
             self.__record = Record(seed, inside=True)
             try:
-                plain(self, seed)
+                yield
             except BaseException:
                 self.__record = Record()  # no seat may act if the beginning fails
                 raise
             self.__record.inside = False
 
-        return reset
+        def reset(self: Game, seed: int) -> None:
+            if self.__record.inside:
+                plain(self, seed)
+                return
+            with beginning(self, seed):
+                plain(self, seed)
+
+        async def reset_coroutine(self: Game, seed: int) -> None:
+            if self.__record.inside:
+                await plain(self, seed)
+                return
+            with beginning(self, seed):
+                await plain(self, seed)
+
+        return reset_coroutine if iscoroutinefunction(plain) else reset
 
     @staticmethod
     def __recorded_step(plain: Callable) -> Callable:
         def step(self: Game, utterance: str) -> Step:
-            record = self.__record
-            if record.inside:
+            if self.__record.inside:
                 return plain(self, utterance)
-            if record.seed is None or self.seat is None:
-                raise RuntimeError(OVER)
-            record.inside = True
+            record = self.__acting()
             try:
                 found = plain(self, utterance)
             finally:
                 record.inside = False
-            if not isinstance(found, Step):
-                raise TypeError(f"{type(self).__name__}.step has to return a Step, not {found!r}")
-            record.said.append(utterance)
-            for seat, reward in found.rewards.items():
-                record.paid[seat] = record.paid.get(seat, 0.0) + reward
-            if type(self).seat is Game.seat and len(record.said) >= self.horizon and not found.terminated:
-                found.truncated = True
-            record.over = found.terminated or found.truncated
-            return found
+            return self.__written(record, utterance, found)
 
-        return step
+        async def step_coroutine(self: Game, utterance: str) -> Step:
+            if self.__record.inside:
+                return await plain(self, utterance)
+            record = self.__acting()
+            try:
+                found = await plain(self, utterance)
+            finally:
+                record.inside = False
+            return self.__written(record, utterance, found)
+
+        return step_coroutine if iscoroutinefunction(plain) else step
+
+    def __acting(self) -> Record:
+        record = self.__record
+        if record.seed is None or self.seat is None:
+            raise RuntimeError(OVER)
+        record.inside = True
+        return record
+
+    def __written(self, record: Record, utterance: str, found: Step) -> Step:
+        if not isinstance(found, Step):
+            raise TypeError(f"{type(self).__name__}.step has to return a Step, not {found!r}")
+        record.said.append(utterance)
+        for seat, reward in found.rewards.items():
+            record.paid[seat] = record.paid.get(seat, 0.0) + reward
+        if type(self).seat is Game.seat and len(record.said) >= self.horizon and not found.terminated:
+            found.truncated = True
+        record.over = found.terminated or found.truncated
+        return found
 
     # what a game has to say
 
@@ -216,9 +247,9 @@ class Game(ABC):
         is played again."""
         self.__record = Record()
         if saved["seed"] is not None:
-            self.reset(saved["seed"])
+            finish(self.reset(saved["seed"]))
             for utterance in saved["said"]:
-                self.step(utterance)
+                finish(self.step(utterance))
 
     @classmethod
     def players(cls) -> dict[str, type[Player]]:
@@ -236,7 +267,8 @@ class Game(ABC):
     # optional hooks
 
     slow: bool = False
-    """Whether `step` runs code or asks a server. A slow game is stepped in a thread, so that other games go on."""
+    """Whether `step` runs code or asks a server. A slow game works in a thread, so that other games go on; where
+    `step` or `reset` is a coroutine (`async def`), it waits without one, and so do thousands of its kind."""
 
     observations: str = "text"
     """What intentions are made of what a seat hears: "text", "labels" (yes, no or neither), or "none"."""

@@ -12,6 +12,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from inspect import signature
 
+from envs.coroutines import Blocking, has_coroutines
 from envs.game import Game, Player, Trial, hook
 from envs.kinds import class_at
 
@@ -53,14 +54,16 @@ def game_class(name: str) -> type:
     raise ValueError(f"unknown game {name!r}; known: {', '.join(game_names())}")
 
 
-def make_game(name: str, options: dict | None = None) -> Game:
+def make_game(name: str, options: dict | None = None, blocking: bool = True) -> Game:
+    """`blocking`: a game of coroutines is one whose calls return when they are over."""
     made_by, options = game_class(name), options or {}
     known = signature(made_by).parameters.values()
     names = [each.name for each in known if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)]
     unknown = [key for key in options if key not in names]
     if unknown and not any(each.kind is each.VAR_KEYWORD for each in known):
         raise ValueError(f"game {name!r} has no option {unknown[0]!r}; it has: {', '.join(names)}")
-    return made_by(**options)
+    game = made_by(**options)
+    return Blocking(game) if blocking and has_coroutines(game) else game
 
 
 def make_player(name: str, player: str, options: dict | None = None) -> Player:

@@ -64,5 +64,6 @@ class EndpointSettings(Settings):
     max_tokens: int = Field(256, ge=1, description="longest answer, in tokens")
     timeout_seconds: float = Field(60.0, gt=0, description="time limit of one request")
     retries: int = Field(2, ge=0, description="further tries after a failed request")
+    connections: Resource[int] = Field(64, ge=1, description="requests that are open at once; others wait")
     prompt_price: float = Field(0.0, ge=0, description="what a million prompt tokens cost; for the cost counter")
     answer_price: float = Field(0.0, ge=0, description="what a million answer tokens cost; for the cost counter")

@@ -8,7 +8,6 @@ import textwrap
 
 from cluster.commands.command import Command
 from cluster.errors import ConfigError
-from envs.game import Game
 from envs.registry import game_class, game_names, make_game, trials_of
 
 
@@ -36,14 +35,16 @@ def run(asked: argparse.Namespace) -> None:
         except ValueError as error:  # it needs an option or a package, and says which
             table.add_row(name, "", "", "", str(error))
             continue
-        table.add_row(name, ", ".join(game.seats), str(game.horizon), ", ".join(sorted(players)), about(game))
+        table.add_row(
+            name, ", ".join(game.seats), str(game.horizon), ", ".join(sorted(players)), about(game_class(name))
+        )
     page().print(table)
     print("parley games NAME    its rules, options, players and trials\nparley play NAME     sit down and play")
 
 
-def about(game: Game | type) -> str:
+def about(game: type) -> str:
     """The first sentence of what its module says of itself."""
-    text = " ".join((inspect.getmodule(game if isinstance(game, type) else type(game)).__doc__ or "").split())
+    text = " ".join((inspect.getmodule(game).__doc__ or "").split())
     return text.partition(": ")[2].partition(". ")[0].rstrip(".") or text.partition(". ")[0]
 
 

@@ -2,20 +2,23 @@
 
     requests = answers + failures;   tries = requests + retries
 
-Used by seats that a server plays and by oracles that ask one. Safe to share between threads.
+Used by seats that a server plays and by oracles that ask one. Safe to share between threads: all requests of a
+process wait in one event loop.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
-import time
 from typing import Any
 
 import httpx
 
+from envs.coroutines import finish
 from envs.settings import EndpointSettings
 
+CLOSE_SECONDS = 10.0
 RETRY_SECONDS = 0.5  # pause before a failed request is tried again; doubles each time
 WORTH_RETRYING = {408, 409, 429, 500, 502, 503, 504}
 COUNTED = ("requests", "answers", "failures", "retries", "prompt_tokens", "answer_tokens")
@@ -25,15 +28,14 @@ class EndpointError(RuntimeError):
     """A server did not answer a request, all tries used."""
 
 
-def client_with_key(name: str, key_variable: str, timeout_seconds: float) -> httpx.Client:
+def headers_with_key(name: str, key_variable: str) -> dict[str, str]:
     """`name`: of the section of settings; the key is the environment's, and never in a recipe."""
-    headers = {}
-    if key_variable:
-        key = os.environ.get(key_variable)
-        if not key:
-            raise ValueError(f"{name}.key_variable={key_variable}: that environment variable is not set")
-        headers["Authorization"] = f"Bearer {key}"
-    return httpx.Client(headers=headers, timeout=timeout_seconds)
+    if not key_variable:
+        return {}
+    key = os.environ.get(key_variable)
+    if not key:
+        raise ValueError(f"{name}.key_variable={key_variable}: that environment variable is not set")
+    return {"Authorization": f"Bearer {key}"}
 
 
 class ChatClient:
@@ -41,11 +43,19 @@ class ChatClient:
 
     def __init__(self, name: str, settings: EndpointSettings):
         self.name, self.settings = name, settings
-        self.client = client_with_key(name, settings.key_variable, settings.timeout_seconds)
+        self.client = httpx.AsyncClient(
+            headers=headers_with_key(name, settings.key_variable),
+            timeout=httpx.Timeout(settings.timeout_seconds, pool=None),  # waiting for a connection is no request yet
+            limits=httpx.Limits(max_connections=settings.connections, max_keepalive_connections=settings.connections),
+        )
         self.lock = threading.Lock()
         self.counters = dict.fromkeys(COUNTED, 0)
 
     def complete(self, messages: list[dict[str, str]], seed: int = 0, **extra: Any) -> str:
+        """The answer's text, for a thread that waits for it."""
+        return finish(self.ask(messages, seed, **extra), f"a request to endpoint {self.name!r}")
+
+    async def ask(self, messages: list[dict[str, str]], seed: int = 0, **extra: Any) -> str:
         """The answer's text. `extra` goes into the request's body as it is, for what a
         server offers beyond the common ground."""
         settings = self.settings
@@ -61,9 +71,9 @@ class ChatClient:
         for attempt in range(settings.retries + 1):
             if attempt:
                 self._count(retries=1)
-                time.sleep(RETRY_SECONDS * 2 ** (attempt - 1))
+                await asyncio.sleep(RETRY_SECONDS * 2 ** (attempt - 1))
             try:
-                response = self.client.post(f"{settings.url.rstrip('/')}/chat/completions", json=body)
+                response = await self.client.post(f"{settings.url.rstrip('/')}/chat/completions", json=body)
                 response.raise_for_status()
                 return self._read(response.json())
             except httpx.HTTPStatusError as error:
@@ -98,4 +108,4 @@ class ChatClient:
         return (prompt * settings.prompt_price + answer * settings.answer_price) / 1e6
 
     def close(self) -> None:
-        self.client.close()
+        finish(self.client.aclose(), f"closing of endpoint {self.name!r}", CLOSE_SECONDS)

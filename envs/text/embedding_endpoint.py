@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from envs.text.chat import RETRY_SECONDS, WORTH_RETRYING, EndpointError, client_with_key
+from envs.text.chat import RETRY_SECONDS, WORTH_RETRYING, EndpointError, headers_with_key
 from envs.text.embedding import EmbeddingEndpointSettings
 
 COUNTED = ("requests", "answers", "failures", "retries")
@@ -33,7 +33,9 @@ class EndpointEncoder:
         self.name, self.settings = name, settings
         self.dimension: int | None = None
         self.counts: Counter[str] = Counter()
-        self.client = client_with_key(name, settings.key_variable, settings.timeout_seconds)
+        self.client = httpx.Client(
+            headers=headers_with_key(name, settings.key_variable), timeout=settings.timeout_seconds
+        )
 
     def encode(self, texts: list[str]) -> np.ndarray:
         size = self.settings.batch_texts

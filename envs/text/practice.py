@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from envs.coroutines import finish
 from envs.text.listed import Chooser
 
 PRACTICE_GAMES = 40
@@ -40,7 +41,7 @@ def _practise(made_by: type, options: dict[str, Any]) -> Iterator[str]:
             seated = {seat: players[name](**options) for seat in game.seats}
         for place, player in enumerate(seated.values()):
             player.reset(-1 - number * len(seated) - place)
-        game.reset(-1 - number)
+        finish(game.reset(-1 - number))
         silent = number % 4 == 3
         while (seat := game.seat) is not None:
             seen, listed = game.observe(), tuple(game.actions())
@@ -49,7 +50,7 @@ def _practise(made_by: type, options: dict[str, Any]) -> Iterator[str]:
                 break
             said = seated[seat].reply(seen, listed)
             yield said
-            game.step("" if silent else said)
+            finish(game.step("" if silent else said))
             silent = False
         else:
             yield from (*game.closing().values(), *game.facts().values())

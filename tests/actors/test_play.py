@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import threading
@@ -106,6 +107,66 @@ class SlowToBegin(Slow):
         super().reset(seed)
 
 
+class Waiting(Chat):
+    """Waits for somebody else at every step, without a thread; counts how many of its kind wait at once."""
+
+    at_once, most, ended = 0, 0, 0
+    seconds = 0.3
+
+    async def reset(self, seed: int) -> None:
+        self.seed = seed
+        await self.wait()
+        super().reset(seed)
+
+    async def step(self, utterance: str) -> Step:
+        await self.wait()
+        return super().step(utterance)
+
+    async def wait(self) -> None:
+        kind = type(self)
+        kind.at_once += 1
+        kind.most = max(kind.most, kind.at_once)
+        try:
+            await asyncio.sleep(self.seconds)
+        finally:
+            kind.at_once -= 1
+            kind.ended += 1
+
+
+class SometimesHangs(Waiting):
+    """One in ten never answers."""
+
+    seconds = 0.01
+    at_once = ended = 0
+
+    async def step(self, utterance: str) -> Step:
+        if self.seed % 10 == 3:
+            self.seconds = 3600.0
+        return await super().step(utterance)
+
+
+class HangsInAThread(Slow):
+    """One in four never gives its thread back."""
+
+    release = threading.Event()
+
+    def reset(self, seed: int) -> None:
+        self.seed = seed
+        super().reset(seed)
+
+    def step(self, utterance: str) -> Step:
+        if self.seed % 4 == 1:
+            self.release.wait(60.0)
+        return super().step(utterance)
+
+
+class Leaves(Waiting):
+    seconds = 0.0
+
+    async def step(self, utterance: str) -> Step:
+        raise SystemExit(3) if self.left % 2 else asyncio.CancelledError
+
+
 class Parrot:
     def reset(self, seed: int) -> None:
         self.seed = seed
@@ -121,6 +182,10 @@ GAMES = {
     "slow": Slow,
     "slow and broken": SlowAndBroken,
     "slow to begin": SlowToBegin,
+    "waiting": Waiting,
+    "sometimes hangs": SometimesHangs,
+    "hangs in a thread": HangsInAThread,
+    "leaves": Leaves,
 }
 
 
@@ -380,6 +445,55 @@ def test_a_slow_game_that_fails_or_takes_too_long_is_a_named_failure(tiny_model)
     play.admit(tickets(1))
     while play.busy():
         assert [ticket.game for ticket, _ in play.step()] in ([], ["chat"])
+
+
+def test_a_game_of_coroutines_plays_as_a_quick_one(tiny_model):
+    play = new_play(tiny_model)
+    late, quick = play_out(play, tickets(24, game="waiting")), play_out(play, tickets(24))
+    for number, episode in late.items():
+        assert [(t.seat, t.observation, t.reward) for t in episode.turns] == [
+            (t.seat, t.observation, t.reward) for t in quick[number].turns
+        ]
+        assert episode.terminated and episode.facts == {"turns left": "0"}
+    check_exact(play, list(late.values()))
+
+
+def test_one_worker_holds_two_thousand_waiting_games_without_a_thread_for_each(tiny_model):
+    play, before = new_play(tiny_model, episodes_in_flight=4000), threading.active_count()
+    started, Waiting.most = time.monotonic(), 0
+    results = play_out(play, tickets(2000, game="waiting", left="scripted:x", right="scripted:x"))
+    seconds = time.monotonic() - started
+    assert all(isinstance(each, Episode) for each in results.values())
+    assert Waiting.most >= 2000 and threading.active_count() <= before + 1
+    waits = sum(1 + len(each.turns) for each in results.values()) * Waiting.seconds
+    assert seconds < waits / 100, "64 threads would take longer"
+
+
+def test_games_that_hang_cost_their_own_episodes_only(tiny_model):
+    play = new_play(tiny_model, turn_seconds=1.5, episodes_in_flight=4000)
+    SometimesHangs.ended = 0
+    results = play_out(play, tickets(500, game="sometimes hangs", left="scripted:x", right="scripted:x"))
+    hung = {number for number, result in results.items() if result == Failure("turn_timeout")}
+    assert hung == {number for number in range(500) if (7000 + number) % 10 == 3}
+    assert all(isinstance(result, Episode) for number, result in results.items() if number not in hung)
+    deadline = time.monotonic() + 10
+    while SometimesHangs.at_once and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert SometimesHangs.at_once == 0, "what was given up is over"
+
+
+def test_threads_that_hang_stop_nobody(tiny_model):
+    play = new_play(tiny_model, turn_seconds=1.0, game_threads=4, episodes_in_flight=8)
+    results = play_out(play, tickets(40, game="hangs in a thread", left="scripted:x", right="scripted:x"))
+    hung = {number for number, result in results.items() if result == Failure("turn_timeout")}
+    assert {number for number in range(40) if (7000 + number) % 4 == 1} <= hung
+    assert sum(isinstance(result, Episode) for result in results.values()) > 15
+    HangsInAThread.release.set()
+
+
+def test_a_coroutine_that_ends_oddly_is_a_named_failure(tiny_model):
+    results = play_out(new_play(tiny_model), tickets(20, game="leaves"))
+    assert set(results.values()) == {Failure("game_error:RuntimeError"), Failure("game_error:CancelledError")}
 
 
 def test_an_episode_in_flight_over_a_sync_carries_both_versions(tiny_model):

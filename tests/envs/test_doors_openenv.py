@@ -23,9 +23,10 @@ import pytest
 import uvicorn
 from fastapi import FastAPI, WebSocket, WebSocketDisconnect
 
+from envs.coroutines import Blocking, has_coroutines
 from envs.doors.inward import openenv
 from envs.doors.inward.openenv import OpenEnvGame
-from envs.game import Game
+from envs.registry import make_game
 from envs.text.chat import EndpointError
 from tests.support.fuzz import utterances
 
@@ -125,15 +126,19 @@ def url():
         yield address
 
 
+def openenv_game(**options) -> Blocking:
+    return make_game("openenv", options)
+
+
 @pytest.fixture
 def game(url):
-    made = OpenEnvGame(url=url, seconds=10)
+    made = openenv_game(url=url, seconds=10)
     yield made
     made.close()
 
 
 def test_an_episode_by_hand(game):
-    assert isinstance(game, Game) and game.slow and game.seat is None
+    assert isinstance(game.game, OpenEnvGame) and has_coroutines(game.game) and game.seat is None
     game.reset(3)
     number = random.Random(random.Random("openenv 3").getrandbits(31)).randint(1, 9)
     assert game.seat == "agent" and game.observe() == "a number from 1 to 9"
@@ -172,7 +177,7 @@ def test_no_text_breaks_it(game):
 
 
 def test_turns_cut_an_episode(url):
-    game = OpenEnvGame(url=url, turns=2)
+    game = openenv_game(url=url, turns=2)
     game.reset(0)
     assert not game.step("0").truncated
     assert game.step("0").truncated and game.seat is None
@@ -184,7 +189,7 @@ def test_a_saved_episode_goes_on(url, game):
     for said in ("0", "crash", "x"):
         game.step(said)
     saved = json.dumps(game.save())
-    other = OpenEnvGame(url=url)
+    other = openenv_game(url=url)
     other.restore(json.loads(saved))
     assert json.dumps(other.save()) == saved
     for each in (game, other):
@@ -195,7 +200,7 @@ def test_a_saved_episode_goes_on(url, game):
 
 
 def test_a_late_server_is_given_up_in_time_and_a_step_is_not_sent_twice(url):
-    game = OpenEnvGame(url=url, seconds=1)
+    game = openenv_game(url=url, seconds=1)
     game.reset(0)
     started = time.monotonic()
     with pytest.raises(EndpointError, match="no answer to a step within 1 s"):
@@ -219,13 +224,13 @@ def test_a_session_that_breaks_is_an_error_of_the_endpoint(game, said, message):
 
 def test_a_server_that_is_full_is_asked_again_until_there_is_room(url, monkeypatch):
     monkeypatch.setattr(openenv, "RETRY_SECONDS", 0.2)
-    games = [OpenEnvGame(url=url) for _ in range(ROOM)]
+    games = [openenv_game(url=url) for _ in range(ROOM)]
     for each in games:
         each.reset(0)
-    late = OpenEnvGame(url=url, retries=1)
+    late = openenv_game(url=url, retries=1)
     with pytest.raises(EndpointError, match="CAPACITY_REACHED: Server at capacity"):
         late.reset(0)
-    patient = OpenEnvGame(url=url, retries=5)
+    patient = openenv_game(url=url, retries=5)
     leaving = threading.Timer(0.5, games[0].close)
     leaving.start()
     patient.reset(0)
@@ -238,19 +243,19 @@ def test_a_server_that_is_full_is_asked_again_until_there_is_room(url, monkeypat
 def test_nobody_there_is_named_after_all_tries(monkeypatch):
     monkeypatch.setattr(openenv, "RETRY_SECONDS", 0.05)
     url = f"http://127.0.0.1:{free_port()}"
-    game = OpenEnvGame(url=url, action="message")
+    game = openenv_game(url=url, action="message")
     with pytest.raises(EndpointError, match=f"environment at {url}: ConnectionRefusedError"):
         game.reset(0)
     with pytest.raises(EndpointError, match="its schema cannot be read"):
-        OpenEnvGame(url=url).reset(0)
+        openenv_game(url=url).reset(0)
 
 
 def test_a_wrong_field_is_refused(url):
-    game = OpenEnvGame(url=url, observation="picture")
+    game = openenv_game(url=url, observation="picture")
     with pytest.raises(ValueError, match="observation='picture': the observation has: text"):
         game.reset(0)
     game.close()
-    game = OpenEnvGame(url=url, action="words", observation="text")
+    game = openenv_game(url=url, action="words", observation="text")
     game.reset(0)
     assert not game.step("1").executable
     game.close()
@@ -258,13 +263,13 @@ def test_a_wrong_field_is_refused(url):
 
 def test_a_game_that_is_thrown_away_makes_room(url):
     for _ in range(2 * ROOM):
-        dropped = OpenEnvGame(url=url, retries=0)
+        dropped = openenv_game(url=url)
         dropped.reset(0)
         del dropped
 
 
 def test_a_process_ends_although_a_session_is_open(url):
-    code = f"from envs.doors.inward.openenv import OpenEnvGame\ngame = OpenEnvGame(url={url!r})\ngame.reset(0)\n"
+    code = f"from envs.registry import make_game\ngame = make_game('openenv', dict(url={url!r}))\ngame.reset(0)\n"
     assert subprocess.run([sys.executable, "-c", code], timeout=30).returncode == 0
 
 
@@ -287,11 +292,11 @@ def test_its_words_are_those_of_practice(game):
 )
 def test_impossible_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
-        OpenEnvGame(**options)
+        openenv_game(**options)
 
 
 def test_sessions_are_not_shared(url):
-    games = [OpenEnvGame(url=url) for _ in range(ROOM)]
+    games = [openenv_game(url=url) for _ in range(ROOM)]
     for seed, each in enumerate(games):
         each.reset(seed)
     for _ in range(3):

@@ -8,7 +8,8 @@ episode that comes out differently is refused instead of being continued as anot
     trace(t) = crc32(what turn t showed, trace(t-1))      restored trace = saved trace
 
 A subclass says how an episode begins and what an utterance does; turns, horizon, saving and
-the vocabulary are here. Utterances are cut to `longest` characters before anything else.
+the vocabulary are here. Utterances are cut to `longest` characters before anything else. One that asks a server
+has `reset` and `step` of its own, which are coroutines made of the same parts.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, ClassVar
 
+from envs.coroutines import finish
 from envs.doors.inward.players import Curious, Mediocre, Random
 from envs.game import OVER, Game, Player, Step
 from envs.options import whole_number
@@ -69,17 +71,17 @@ class ImportedGame(Game):
         self._said: list[str] = []
         self._trace = 0
 
-    @abstractmethod
     def _begin(self, seed: int) -> None:
         """Start an episode, whatever was going on before."""
+        raise NotImplementedError
 
     @abstractmethod
     def _acting(self) -> str | None:
         """Who acts in the episode that was begun; None once the other library calls it over."""
 
-    @abstractmethod
     def _say(self, utterance: str) -> Step:
         """Take one utterance of the acting seat."""
+        raise NotImplementedError
 
     @abstractmethod
     def outcome(self) -> dict[str, float]: ...
@@ -87,6 +89,9 @@ class ImportedGame(Game):
     def reset(self, seed: int) -> None:
         self._seed = None  # no seat may act if the beginning fails
         self._begin(seed)
+        self._begun(seed)
+
+    def _begun(self, seed: int) -> None:
         self._seed, self._said = seed, []
         self._trace = self._seen("", 0)
 
@@ -97,10 +102,15 @@ class ImportedGame(Game):
         return self._acting()
 
     def step(self, utterance: str) -> Step:
+        said = self._heard(utterance)
+        return self._written(said, self._say(said))
+
+    def _heard(self, utterance: str) -> str:
         if self.seat is None:
             raise RuntimeError(OVER)
-        said = utterance[: self.longest].encode("utf-8", "replace").decode()
-        step = self._say(said)
+        return utterance[: self.longest].encode("utf-8", "replace").decode()
+
+    def _written(self, said: str, step: Step) -> Step:
         self._said.append(said)
         if self._acting() is not None and len(self._said) >= self.horizon:
             step.truncated = True
@@ -118,11 +128,11 @@ class ImportedGame(Game):
         if saved["seed"] is None:
             self._seed, self._said, self._trace = None, [], 0
             return
-        self.reset(saved["seed"])
+        finish(self.reset(saved["seed"]))
         for said in saved["said"]:
             if self.seat is None:
                 break
-            self.step(said)
+            finish(self.step(said))
         if self._trace != saved["trace"] or len(self._said) != len(saved["said"]):
             self._seed = None
             raise ValueError(
@@ -139,12 +149,12 @@ class ImportedGame(Game):
         for number in range(PRACTICE_GAMES):
             player = self.players()["mediocre" if number % 2 else "random"](**self._options())
             player.reset(number)
-            self.reset(-1 - number)
+            finish(self.reset(-1 - number))
             while self.seat is not None:
                 seen, listed = self.observe(), self.actions()
                 said = player.reply(seen, listed)
                 yield from (seen, said, *listed)
-                self.step(said)
+                finish(self.step(said))
             yield from (*self.closing().values(), *self.facts().values())
 
     def _options(self) -> dict[str, Any]:

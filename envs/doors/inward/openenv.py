@@ -5,7 +5,7 @@
 
 The protocol's plain HTTP calls have no memory, so an episode is a websocket session; this is
 the client of it, on the `websockets` package alone. One game object is one session, which
-lasts over many episodes.
+lasts over many episodes. It waits as a coroutine, so a rollout worker plays thousands of them at once.
 
     action        the field of the action that holds the utterance; empty: the server's schema is
                   asked, and has to have exactly one field for text that is required
@@ -22,16 +22,17 @@ and costs a turn.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
-import time
 import weakref
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 
+from envs.coroutines import finish, submit
 from envs.doors.inward.imported import ImportedGame, library, returns_of, settings_of, share_of
 from envs.game import Step
 from envs.options import whole_number
@@ -46,7 +47,6 @@ REFUSALS = ("VALIDATION_ERROR", "EXECUTION_ERROR")  # of an action, by a server 
 class OpenEnvGame(ImportedGame):
     name = "openenv"
     seats = (SEAT,)
-    slow = True
 
     def __init__(
         self,
@@ -72,34 +72,43 @@ class OpenEnvGame(ImportedGame):
         self.rules, self.seconds = briefing, float(seconds)
         self.retries = whole_number("retries", retries, 0, 20)
         self._session = Session(self.url, self.seconds)
-        weakref.finalize(self, self._session.hang_up)
+        weakref.finalize(self, leave, self._session).atexit = False  # a process that ends hangs up by itself
         self._field = action
 
-    def _begin(self, seed: int) -> None:
-        self._field = self._field or self._text_field()
+    async def reset(self, seed: int) -> None:
+        self._seed = None  # no seat may act if the beginning fails
+        self._field = self._field or await self._text_field()
         number = random.Random(f"openenv {seed}").getrandbits(31)
-        data = self._reset({"seed": number})
+        data = await self._reset({"seed": number})
         self._return, self._done = 0.0, False
         self._take(data)
+        self._begun(seed)
 
-    def _reset(self, data: dict[str, Any]) -> dict[str, Any]:
+    async def step(self, utterance: str) -> Step:
+        said = self._heard(utterance)
+        return self._written(
+            said, self._taken(said, await self._session.ask("step", {**self.extra, self._field: said}))
+        )
+
+    async def _reset(self, data: dict[str, Any]) -> dict[str, Any]:
         for attempt in range(self.retries + 1):
             if attempt:
-                time.sleep(RETRY_SECONDS * 2 ** (attempt - 1))
+                await asyncio.sleep(RETRY_SECONDS * 2 ** (attempt - 1))
             try:
-                return self._session.ask("reset", data)
+                return await self._session.ask("reset", data)
             except EndpointError as error:
                 failure = error
         raise failure
 
     def close(self) -> None:
         """End the session, so that the server may give its place to another."""
-        self._session.hang_up()
+        finish(self._session.hang_up(), f"the end of a session with {self.url}", self.seconds)
 
-    def _text_field(self) -> str:
+    async def _text_field(self) -> str:
         """The one field of the action that has to be given and is text."""
         try:
-            answer = httpx.get(f"{self.url}/schema", timeout=self.seconds)
+            async with httpx.AsyncClient(timeout=self.seconds) as client:
+                answer = await client.get(f"{self.url}/schema")
             answer.raise_for_status()
             schema = answer.json()["action"]
             required = schema.get("required", ())
@@ -133,8 +142,7 @@ class OpenEnvGame(ImportedGame):
     def _acting(self) -> str | None:
         return None if self._done else SEAT
 
-    def _say(self, utterance: str) -> Step:
-        data = self._session.ask("step", {**self.extra, self._field: utterance})
+    def _taken(self, utterance: str, data: dict[str, Any]) -> Step:
         if "refused" in data:
             self._shown = f"The environment refused that: {data['refused']}"
             return Step(executable=False, caption="the agent says something that the environment refuses")
@@ -168,18 +176,20 @@ class OpenEnvGame(ImportedGame):
 
 
 class Session:
-    """One websocket: opened when it is first asked something, and again after it broke."""
+    """One websocket: opened when it is first asked something, and again after it broke. An answer that nobody waits
+    for any more would be taken for the next one's, so the socket goes with whoever gave it up."""
 
     def __init__(self, url: str, seconds: float):
         self.url, self.seconds = url, seconds
-        self.connect = library("websockets.sync.client", OpenEnvGame.name).connect
+        self.connect = library("websockets.asyncio.client", OpenEnvGame.name).connect
         self.broken = (OSError, library("websockets.exceptions", OpenEnvGame.name).WebSocketException)
-        self.line, self.socket = ExitStack(), None
+        self.socket = None
 
-    def ask(self, kind: str, data: dict[str, Any]) -> dict[str, Any]:
+    async def ask(self, kind: str, data: dict[str, Any]) -> dict[str, Any]:
         """What came of a "reset" or a "step": observation, reward, done; or {"refused": why}."""
         try:
-            return self._read(kind, self._exchange(json.dumps({"type": kind, "data": data})))
+            async with asyncio.timeout(self.seconds):
+                return self._read(kind, await self._exchange(json.dumps({"type": kind, "data": data})))
         except TimeoutError:
             failure = f"no answer to a {kind} within {self.seconds:g} s"
         except self.broken as error:
@@ -188,17 +198,21 @@ class Session:
             failure = str(error)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             failure = f"not the protocol of OpenEnv ({type(error).__name__}: {error})"
-        self.hang_up()
+        except asyncio.CancelledError:
+            leave(self)
+            raise
+        await self.hang_up()
         raise EndpointError(f"environment at {self.url}: {failure}")
 
-    def _exchange(self, message: str) -> dict[str, Any]:
+    async def _exchange(self, message: str) -> dict[str, Any]:
         if self.socket is None:
             address = f"ws{self.url.removeprefix('http')}/ws"
-            opening = self.connect(address, open_timeout=self.seconds, close_timeout=1, max_size=LARGEST, proxy=None)
-            self.socket = self.line.enter_context(opening)
+            self.socket = await self.connect(
+                address, open_timeout=self.seconds, close_timeout=1, max_size=LARGEST, proxy=None
+            )
         with suppress(*self.broken):  # a server that is full says so and hangs up before it is asked
-            self.socket.send(message)
-        return json.loads(self.socket.recv(timeout=self.seconds))
+            await self.socket.send(message)
+        return json.loads(await self.socket.recv())
 
     @staticmethod
     def _read(kind: str, answer: dict[str, Any]) -> dict[str, Any]:
@@ -209,9 +223,16 @@ class Session:
             raise EndpointError(f"{data.get('code', said)}: {data.get('message', 'no observation')}")
         return {"observation": data["observation"], "reward": data.get("reward"), "done": bool(data.get("done"))}
 
-    def hang_up(self) -> None:
-        self.socket = None
-        self.line.close()
+    async def hang_up(self) -> None:
+        socket, self.socket = self.socket, None
+        if socket is not None:
+            await socket.close()
+
+
+def leave(session: Session) -> None:
+    """Hang up; nobody waits for it."""
+    if session.socket is not None:
+        submit(session.hang_up())
 
 
 def _address(url: Any) -> str:
