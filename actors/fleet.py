@@ -8,7 +8,8 @@ with the reason why there is none:
 
     assigned = waiting for a worker + with a worker + returned
 
-A worker that dies, fails or falls silent gives its tickets back and is replaced. The
+A worker that dies, fails or falls silent gives its tickets back and is replaced, unless that
+happened too often: then its place rests for a while, and the others go on. The
 replacement waits in `joining()` until the caller has given it the current weights and says
 so with `joined(worker)`; only then is it given work.
 """
@@ -170,6 +171,12 @@ class Fleet:
             self._return(Finished(ticket, None, reason, None))
         self.with_worker[index] = {}
         incarnation = self.health.lost(index, why, time.monotonic())
+        if incarnation is None:
+            log.warning("rollout worker %d was lost too often within an hour: it rests, the others go on", index)
+        else:
+            self._start_again(index, incarnation)
+
+    def _start_again(self, index: int, incarnation: int) -> None:
         if self.put_off is None:
             self._replace(index, incarnation)
         else:
@@ -257,6 +264,8 @@ class Fleet:
         for index, reason in self.health.overdue(time.monotonic()):
             if index not in (self.put_off or ()):
                 self._lose(index, reason)
+        for index, incarnation in self.health.due(time.monotonic()):
+            self._start_again(index, incarnation)
 
     def _listen(self, timeout: float) -> None:
         for index in self.health.in_state(State.LIVE, State.JOINING):
@@ -302,7 +311,7 @@ class Fleet:
             if result.ticket in self.with_worker[index]:
                 del self.with_worker[index][result.ticket]
                 self._return(Finished(result.ticket, ref, result.reason, result.summary))
-        if report.engine_silent_seconds > self.settings.worker_silence_seconds:
+        if report.silent_seconds > self.settings.worker_silence_seconds:
             self._lose(index, "worker_stuck")
 
     @staticmethod

@@ -2,8 +2,11 @@
 
     starting --ready--> joining --joined--> live
         ^                  |                  |
-        +------ lost ------+------ lost ------+      (a new incarnation, while restarts last)
+        +------ lost ------+------ lost ------+      (a new incarnation)
+        |                                     |
+        +------ due ----- resting <-- lost ---+      (too often within an hour)
 
+A worker that is lost again and again rests, and the others go on; when all rest, the fleet is exhausted.
 There is no way from starting to live: an engine that has just loaded holds the weights of
 its model folder, and must not play before it was given the current ones. There is no way
 back from lost either: a worker that was given up is never heard again, only replaced.
@@ -14,18 +17,21 @@ driver that is busy elsewhere and asks nothing finds its workers as it left them
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+
+WINDOW_SECONDS = 3600.0
 
 
 class State(Enum):
     STARTING = "starting"
     JOINING = "joining"
     LIVE = "live"
+    RESTING = "resting"  # there is none in its place
 
 
 class FleetExhausted(RuntimeError):
-    """More workers were lost than the settings allow to replace."""
+    """Every worker was lost more often than the settings allow to replace."""
 
 
 @dataclass(slots=True)
@@ -34,10 +40,11 @@ class Member:
     since: float  # start of this incarnation
     incarnation: int = 0
     asked: float | None = None  # when the unanswered question was put
+    lost: list[float] = field(default_factory=list)  # when its incarnations were, within the window
 
 
 class FleetHealth:
-    """`restarts` = the sum of all incarnations, and never more than `max_restarts`.
+    """`restarts` = the sum of all incarnations; of one worker never more than `max_restarts` within the window.
     All times are seconds on one clock that the caller reads."""
 
     def __init__(self, workers: int, *, start_seconds: float, silence_seconds: float, max_restarts: int, now: float):
@@ -68,6 +75,8 @@ class FleetHealth:
         """Workers to give up, each with the reason that its tickets come back with."""
         late = []
         for index, member in enumerate(self.members):
+            if member.state is State.RESTING:
+                continue
             if member.state is State.STARTING:
                 if now - member.since > self.start_seconds:
                     late.append((index, "worker_start_timeout"))
@@ -75,15 +84,32 @@ class FleetHealth:
                 late.append((index, "worker_silent"))
         return late
 
-    def lost(self, index: int, why: str, now: float) -> int:
-        """Give up a worker in whatever state it is; returns the incarnation that replaces it."""
-        if self.restarts >= self.max_restarts:
-            raise FleetExhausted(
-                f"rollout worker {index} was lost after {self.restarts} replacements ({why}); "
-                f"rollout.max_worker_restarts={self.max_restarts}"
-            )
+    def lost(self, index: int, why: str, now: float) -> int | None:
+        """Give up a worker in whatever state it is; returns the incarnation that replaces it, None if it rests."""
+        before = self.members[index]
+        lost = [then for then in before.lost if now - then < WINDOW_SECONDS] + [now]
+        if len(lost) > self.max_restarts:
+            self.members[index] = Member(State.RESTING, now, before.incarnation, lost=lost)
+            if len(self.in_state(State.RESTING)) == len(self.members):
+                raise FleetExhausted(
+                    f"every rollout worker was lost more than rollout.max_worker_restarts={self.max_restarts} times "
+                    f"within an hour, the last one ({index}) of: {why}"
+                )
+            return None
+        return self._replaced(index, now, lost)
+
+    def due(self, now: float) -> list[tuple[int, int]]:
+        """Workers that have rested long enough, each with the incarnation to start."""
+        found = []
+        for index in self.in_state(State.RESTING):
+            lost = [then for then in self.members[index].lost if now - then < WINDOW_SECONDS]
+            if len(lost) <= self.max_restarts:
+                found.append((index, self._replaced(index, now, lost)))
+        return found
+
+    def _replaced(self, index: int, now: float, lost: list[float]) -> int:
         self.restarts += 1
-        self.members[index] = Member(State.STARTING, now, self.members[index].incarnation + 1)
+        self.members[index] = Member(State.STARTING, now, self.members[index].incarnation + 1, lost=lost)
         return self.members[index].incarnation
 
     def put_off(self, index: int, now: float) -> None:

@@ -169,9 +169,11 @@ def test_an_engine_that_breaks_is_a_lost_worker_and_replace_lost_sees_it(ray_clu
     def hear(*_) -> None:
         raise RayTaskError("finished", "Traceback\nValueError: of no use", ValueError("of no use"))
 
-    with pytest.raises(FleetExhausted, match=r"worker_failed: ValueError: of no use\); rollout.max_worker_restarts=2"):
-        for _ in range(3):
-            fleet._guarded(0, hear, None)
+    with pytest.raises(
+        FleetExhausted, match=r"max_worker_restarts=2 .* \(0\) of: worker_failed: ValueError: of no use"
+    ):
+        for index in (1, 1, 1, 0, 0, 0):
+            fleet._guarded(index, hear, None)
     fleet.close()
     fleet.close()
 
@@ -271,6 +273,29 @@ def test_the_lost_are_replaced_while_restarts_last():
     fleet.asked(0, now=150)
     assert fleet.lost(0, "worker_died", now=160) == 2 and fleet.in_state(State.STARTING) == [0, 1]
     assert fleet.overdue(now=190) == [(1, "worker_start_timeout")]  # the old question is forgotten
-    with pytest.raises(FleetExhausted, match=r"worker 1 was lost after 2 replacements \(worker_died\)"):
-        fleet.lost(1, "worker_died", now=200)
     assert fleet.restarts == 2
+
+
+def test_one_that_is_lost_too_often_rests_and_the_run_ends_when_all_do():
+    fleet = health()
+    for index in range(2):
+        fleet.ready(index)
+    assert [fleet.lost(0, "worker_died", now=10.0 * n) for n in range(3)] == [1, 2, None]
+    assert fleet.in_state(State.RESTING) == [0] and fleet.in_state(State.JOINING) == [1]
+    assert fleet.overdue(now=1e5) == [] and fleet.due(now=3599.0) == [], "nobody waits for one that rests"
+    with pytest.raises(ValueError, match="is resting, not starting"):
+        fleet.ready(0)
+    assert fleet.due(now=3601.0) == [(0, 3)] and fleet.due(now=3601.0) == []
+    assert fleet.in_state(State.STARTING) == [0] and fleet.restarts == 3
+    assert fleet.lost(0, "worker_died", now=3602.0) is None, "the two of before are still within the hour"
+    assert [fleet.lost(1, "worker_died", now=3700.0) for _ in range(2)] == [1, 2]
+    with pytest.raises(FleetExhausted, match=r"every rollout worker .*max_worker_restarts=2 .*\(1\) of: of no use"):
+        fleet.lost(1, "of no use", now=3701.0)
+
+
+def test_a_long_run_may_lose_any_number_of_workers_at_a_bearable_rate():
+    fleet, now = health(workers=1, restarts=2), 0.0
+    for n in range(500):
+        now += 1900.0
+        fleet.ready(0)
+        assert fleet.lost(0, "worker_died", now) == n + 1
