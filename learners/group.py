@@ -1,8 +1,8 @@
 """The learner ranks as one: places them, starts them, calls them together.
 
 Each call goes to all ranks at once, because most of what they do is a collective. The
-first rank that fails, dies or is late ends the call with one LearnerError; a group that
-had one is broken where the ranks may be out of step, and is closed, not used again. Every
+first rank that fails, dies, is silent or is late ends the call with one LearnerError; a group that
+had one is broken where the ranks may be out of step: it is closed, and may be started anew. Every
 wait has a limit from the settings. This module imports neither torch nor deepspeed.
 """
 
@@ -18,18 +18,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import ray
 from ray.actor import ActorHandle
-from ray.exceptions import ActorDiedError, RayActorError, RayTaskError
+from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError, RayTaskError
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from learners.batch.trajectories import Trajectory
 from learners.settings import LearnerSettings
 from learners.transport.rendezvous import meeting_point
+from reward_service.heartbeat import Watch
 from reward_service.shaper import ShapedRewards
 
 if TYPE_CHECKING:
     from learners.transport.proved import Digest
 
+MESSAGE = 300  # characters of a cause
+LOOK_SECONDS = 1.0  # from one look at the ranks to the next
+GONE_SECONDS = 10.0  # for a sign of life of each rank, after one of them failed
 GRACE_SECONDS = 15.0  # a rank reports its own time limit before the group reports the rank's
 
 
@@ -37,7 +41,11 @@ class LearnerError(RuntimeError):
     """The learner cannot go on; the message says which rank, at what, and why."""
 
 
-@ray.remote(max_restarts=0, max_concurrency=1)
+class LearnerLost(LearnerError):
+    """A rank died, is silent, or is late."""
+
+
+@ray.remote(max_restarts=0, max_concurrency=1, concurrency_groups={"alive": 1})
 class RankActor:
     """One process for one rank; loads torch and DeepSpeed where it runs."""
 
@@ -52,6 +60,10 @@ class RankActor:
 
     def process(self) -> int:
         return os.getpid()
+
+    @ray.method(concurrency_group="alive")
+    def alive(self) -> None:
+        """Answers while `call` is at work."""
 
     def call(self, method: str, *arguments: Any) -> Any:
         result = getattr(self.rank, method)(*arguments)
@@ -96,6 +108,7 @@ class LearnerGroup:
         self.actors: list[ActorHandle] = []
         self.given = self.places = places
         self.placement: PlacementGroup | None = None  # made here
+        self.starts = 0
 
     def place(self) -> None:
         """Make room for the ranks, on as few nodes as can be. `start` does it where it was not done before."""
@@ -112,6 +125,7 @@ class LearnerGroup:
             if self.places is None:
                 self._place(deadline)
             transport = self.transport or self.settings.sync.transport
+            self.starts += 1
             for rank in range(self.settings.ranks):
                 self.actors.append(
                     self._rank(self.places[rank], self.arguments | {"rank": rank, "transport": transport})
@@ -146,7 +160,8 @@ class LearnerGroup:
 
     def _rank(self, place: PlacementGroupSchedulingStrategy, arguments: dict[str, Any]) -> ActorHandle:
         settings = self.settings
-        name = f"parley-{self.name}-learner-{arguments['rank']}"
+        again = f"-r{self.starts - 1}" if self.starts > 1 else ""
+        name = f"parley-{self.name}-learner-{arguments['rank']}{again}"
         try:
             return RankActor.options(
                 name=name,
@@ -183,6 +198,10 @@ class LearnerGroup:
         """Log-prob at temperature 1 of each token after the first, by the weights that would
         be sent now."""
         return self._all("score", self.settings.sync.timeout_seconds, list(sequences))
+
+    def adopt(self, version: int) -> None:
+        """The weights held now are those that the engines know as `version`, though these ranks did not send them."""
+        self._all("adopt", self.settings.sync.timeout_seconds, version)
 
     def save(self, folder: str | Path) -> None:
         """Everything that a restart needs, in a folder that all ranks see."""
@@ -228,31 +247,53 @@ class LearnerGroup:
     ) -> list[Any]:
         deadline = time.monotonic() + max(0.0, seconds) + GRACE_SECONDS
         pending, results = list(calls), {}
+        watch = Watch(self.actors, self.settings.silence_seconds)
         while pending:
             left = max(0.0, deadline - time.monotonic())
-            ready, pending = ray.wait(pending, num_returns=1, timeout=0.0 if meanwhile else left)
-            if not ready and meanwhile and left:
-                meanwhile()
+            ready, pending = ray.wait(pending, num_returns=1, timeout=0.0 if meanwhile else min(left, LOOK_SECONDS))
+            if not ready and left:
+                if method != "start" and (silent := watch.silent()):  # imports and loading may keep a process busy
+                    raise LearnerLost(
+                        f"learner {method}: rank {', '.join(map(str, silent))} has given no sign of life for "
+                        f"learner.silence_seconds={self.settings.silence_seconds:g}"
+                    )
+                if meanwhile:
+                    meanwhile()
                 continue
             if not ready:
                 late = ", ".join(str(calls.index(call)) for call in pending)
-                raise LearnerError(f"learner {method}: no answer from rank {late} within {seconds:.0f} s")
+                raise LearnerLost(f"learner {method}: no answer from rank {late} within {seconds:.0f} s")
             rank = calls.index(ready[0])
             try:
                 results[rank] = ray.get(ready[0])
             except RayTaskError as error:
+                if gone := self._gone():
+                    raise LearnerLost(f"learner {method}: rank {gone[0]} died") from error
                 cause = error.cause or error
                 reason = str(cause) if isinstance(cause, ValueError) else f"{type(cause).__name__}: {cause}"
                 raise LearnerError(f"learner {method}, rank {rank}: {reason}") from error
             except RayActorError as error:
-                raise LearnerError(f"learner {method}: rank {rank} {_death(error)}") from error
+                raise LearnerLost(f"learner {method}: rank {rank} {_death(error)}") from error
         return [results[rank] for rank in range(len(calls))]
+
+    def _gone(self) -> list[int]:
+        """Ranks that are no longer there. When one dies, the others fail at what they do together, perhaps before its
+        death is known."""
+        calls = [actor.alive.remote() for actor in self.actors]
+        ray.wait(calls, num_returns=len(calls), timeout=GONE_SECONDS)
+        found = []
+        for rank, call in enumerate(calls):
+            try:
+                ray.get(call, timeout=0.0)
+            except (RayActorError, GetTimeoutError):
+                found.append(rank)
+        return found
 
 
 def _death(error: RayActorError) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     what = "died" if isinstance(error, ActorDiedError) else "cannot be reached"
-    return f"{what} ({lines[-1]})" if lines else what
+    return f"{what} ({lines[-1][:MESSAGE]})" if lines else what
 
 
 def environment(settings: LearnerSettings) -> dict[str, str]:

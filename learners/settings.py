@@ -108,6 +108,15 @@ class LearnerSettings(Settings):
     )
     start_seconds: Resource[float] = Field(600.0, gt=0, description="time limit for all ranks to start")
     update_seconds: Resource[float] = Field(1800.0, gt=0, description="time limit of one update")
+    silence_seconds: Resource[float] = Field(
+        120.0, gt=0, description="a rank that shows no sign of life for longer while it works is given up"
+    )
+    max_restarts: Resource[int] = Field(
+        3,
+        ge=0,
+        description="times within an hour that the ranks are started anew, where one died or was given up, before the "
+        "run stops",
+    )
     compile: bool = Field(False, description="compile the model's layers; docs/concepts/learner.md says when it pays")
     lora: LoraSettings = Field(default_factory=LoraSettings)
     loss: AnyLoss = Field(

@@ -3,7 +3,7 @@
     fleet --episode ref--> receive      fire and forget: the actor prepares while play goes on
     loop  --batch, names--> shape       most of the work is done by then
 
-If the actor dies, a new one takes the state of the last checkpoint and shapes the batches
+If the actor dies or is silent, a new one takes the state of the last checkpoint and shapes the batches
 since again, from references that are kept for that; then it answers. Each batch is in the
 state exactly once, before and after.
 """
@@ -11,6 +11,7 @@ state exactly once, before and after.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -21,11 +22,13 @@ from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 from envs.episode import Episode
 from envs.settings import GameSettings
 from reward_service.desk import Name, RewardDesk
+from reward_service.heartbeat import Watch
 from reward_service.settings import RewardSettings
 from reward_service.shaper import ShapedRewards
 from reward_service.threads import freeze_garbage_collector
 
 log = logging.getLogger("parley.rewards")
+LOOK_SECONDS = 1.0  # from one look at the actor to the next
 ARRIVAL_SECONDS = 1.0  # how long episodes that were sent ahead may still be on their way
 SUPPLY_SECONDS = 120.0  # for episodes that the object store holds
 CALL_SECONDS = 120.0  # for a state to be handed over or taken in, and the like
@@ -35,7 +38,7 @@ class RewardError(RuntimeError):
     """Rewards cannot be made; the message says why."""
 
 
-@ray.remote(max_restarts=0, concurrency_groups={"receive": 1, "shape": 1})
+@ray.remote(max_restarts=0, concurrency_groups={"receive": 1, "shape": 1, "alive": 1})
 class RewardActor:
     def __init__(self, settings: RewardSettings, game: GameSettings, steady: bool):
         self.desk = RewardDesk(settings.shaper.make(game), steady=steady, refit_seconds=settings.refit_seconds)
@@ -54,6 +57,10 @@ class RewardActor:
         """The rewards, or the places of episodes that have to be supplied first."""
         return self.desk.missing(names, ARRIVAL_SECONDS) or self.desk.shape(batch, names)
 
+    @ray.method(concurrency_group="alive")
+    def alive(self) -> None:
+        """Answers while the others work."""
+
     @ray.method(concurrency_group="shape")
     def supply(self, references: list[ray.ObjectRef]) -> None:
         for episode in ray.get(references, timeout=SUPPLY_SECONDS):
@@ -62,6 +69,10 @@ class RewardActor:
     @ray.method(concurrency_group="shape")
     def call(self, method: str, *arguments: Any) -> Any:
         return getattr(self.desk, method)(*arguments)
+
+
+class Silent(Exception):
+    """The actor is there, and does not answer."""
 
 
 class Asked(NamedTuple):
@@ -101,15 +112,23 @@ class RewardService:
 
     def _shape(self, actor: ActorHandle, asked: Asked) -> list[ShapedRewards]:
         limit = self.settings.batch_seconds
-        answer = ray.get(actor.shape.remote(asked.batch, asked.names), timeout=limit)
+        answer = self._answer(actor, actor.shape.remote(asked.batch, asked.names), limit)
         if answer and isinstance(answer[0], int):
-            ray.get(actor.supply.remote([asked.references[place] for place in answer]), timeout=limit)
-            answer = ray.get(actor.shape.remote(asked.batch, asked.names), timeout=limit)
+            self._answer(actor, actor.supply.remote([asked.references[place] for place in answer]), limit)
+            answer = self._answer(actor, actor.shape.remote(asked.batch, asked.names), limit)
         return answer
 
-    @staticmethod
-    def _call(actor: ActorHandle, method: str, *arguments: Any) -> Any:
-        return ray.get(actor.call.remote(method, *arguments), timeout=CALL_SECONDS)
+    def _call(self, actor: ActorHandle, method: str, *arguments: Any) -> Any:
+        return self._answer(actor, actor.call.remote(method, *arguments), CALL_SECONDS)
+
+    def _answer(self, actor: ActorHandle, call: ray.ObjectRef, seconds: float) -> Any:
+        watch, deadline = Watch([actor], self.settings.silence_seconds), time.monotonic() + seconds
+        while not ray.wait([call], timeout=min(LOOK_SECONDS, max(0.0, deadline - time.monotonic())))[0]:
+            if watch.silent():
+                raise Silent(f"no sign of life for reward.silence_seconds={self.settings.silence_seconds:g}")
+            if time.monotonic() > deadline:
+                break
+        return ray.get(call, timeout=0.0)
 
     def metrics(self) -> dict[str, float]:
         found = self._surviving(lambda actor: self._call(actor, "metrics"), "metrics")
@@ -130,14 +149,14 @@ class RewardService:
         while True:
             try:
                 return ask(self.actor)
-            except RayActorError as error:
+            except (RayActorError, Silent) as error:
                 self._replace(error)
             except RayTaskError as error:
                 raise RewardError(f"the reward service failed at {what}: {error.cause or error}") from error
             except GetTimeoutError:
                 raise RewardError(f"the reward service did not answer in time for {what}") from None
 
-    def _replace(self, error: RayActorError) -> None:
+    def _replace(self, error: Exception) -> None:
         """Start another, which catches up. One that dies while it does counts as lost too."""
         while True:
             log.warning("the reward service is lost: %s", str(error).strip().splitlines()[0])
@@ -154,7 +173,7 @@ class RewardService:
                 for asked in self.since:
                     self._shape(self.actor, asked)
                 return
-            except RayActorError as again:
+            except (RayActorError, Silent) as again:
                 error = again
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from envs.settings import Settings
+from envs.settings import Resource, Settings
 from reward_service.shaper import SHAPERS, AnyShaper
 
 
@@ -69,5 +69,8 @@ class RewardSettings(Settings):
     cpus: float = Field(0.0, ge=0, description="CPUs that the reward service reserves from Ray")
     batch_seconds: float = Field(300.0, gt=0, description="longest wait for the rewards of a batch")
     refit_seconds: float = Field(600.0, gt=0, description="time limit of a refit, where a batch waits for it")
+    silence_seconds: Resource[float] = Field(
+        120.0, gt=0, description="a reward service that shows no sign of life for longer while it works is replaced"
+    )
     max_restarts: int = Field(5, ge=0, description="times the reward service is replaced before the run stops")
     http: HttpSettings = Field(default_factory=HttpSettings)
