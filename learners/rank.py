@@ -175,6 +175,9 @@ class LearnerRank:
         self.version = version
         return digests
 
+    def adopt(self, version: int) -> None:
+        self.version = version
+
     def export(self, folder: str) -> None:
         """Hugging Face format with the tokenizer, or PEFT format of an adapter; gathered by
         all ranks, written by the first."""

@@ -13,15 +13,25 @@ A LoRA checkpoint holds the adapter only; the base model is where the run found 
 from __future__ import annotations
 
 import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from deepspeed.runtime.fp16.loss_scaler import DynamicLossScaler, LossScaler
+from deepspeed.runtime.zero.config import ZeroStageEnum
+from deepspeed.utils.tensor_fragment import fragment_address
 
 from learners.critic.turns import AnyCritic
 
 TAG, CRITIC = "zero", "critic.pt"
+ONLY_WEIGHTS = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"  # overrules the weights_only=False of a library
+KNOWN = [DynamicLossScaler, LossScaler, ZeroStageEnum, fragment_address]  # DeepSpeed's classes in its files
 
 
 def save(
@@ -39,6 +49,24 @@ def save(
     dist.barrier()
 
 
+@contextmanager
+def only_data() -> Iterator[None]:
+    """DeepSpeed reads its files as pickles, which may run any code. Here they may hold tensors, plain values and the
+    classes that DeepSpeed puts there."""
+    os.environ[ONLY_WEIGHTS] = "1"
+    try:
+        with torch.serialization.safe_globals(KNOWN):
+            yield
+    finally:
+        del os.environ[ONLY_WEIGHTS]
+
+
+def unknown(error: UnpicklingError) -> str:
+    """The class that torch refused to make, out of its long message."""
+    found = re.search(r"GLOBAL (\S+)", str(error))
+    return found[1] if found else str(error).strip().splitlines()[0]
+
+
 def load(engine: Any, critic: AnyCritic | None, folder: Path, identity: dict[str, Any]) -> dict[str, Any]:
     """Restores the engine and returns the counters. Nothing is touched when the checkpoint
     does not fit."""
@@ -51,7 +79,11 @@ def load(engine: Any, critic: AnyCritic | None, folder: Path, identity: dict[str
         if there != here:
             what = "another model" if key == "model" else f"learner.{key}={there}"
             raise ValueError(f"the checkpoint in {folder} is of {what}, but this learner has {key}={here}")
-    path, _ = engine.load_checkpoint(str(folder), tag=TAG, load_module_strict=not identity["lora.rank"])
+    try:
+        with only_data():
+            path, _ = engine.load_checkpoint(str(folder), tag=TAG, load_module_strict=not identity["lora.rank"])
+    except UnpicklingError as error:
+        raise ValueError(f"the checkpoint in {folder} holds more than a learner's data: {unknown(error)}") from error
     if path is None:
         raise ValueError(f"the checkpoint in {folder} is incomplete: DeepSpeed found nothing to load in {TAG}/")
     if critic is not None:

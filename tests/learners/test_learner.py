@@ -158,6 +158,31 @@ def test_a_restored_learner_continues_to_the_same_bytes(learner, tmp_path, tiny_
         fresh.close()
 
 
+class Harmful:
+    """What a stranger could put into a file that is read as a pickle."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
+
+
+def test_a_checkpoint_of_a_stranger_runs_no_code(learner, tmp_path):
+    learner.load(learner.beginning)
+    before = learner.parameters()
+    learner.save(tmp_path / "theirs")
+    (file,) = (tmp_path / "theirs" / "zero").glob("*model_states.pt")
+    torch.save(torch.load(file, weights_only=False) | {"more": Harmful(str(tmp_path / "harm"))}, file)
+    with pytest.raises(LearnerError, match=r"holds more than a learner's data: (posix|nt)\.mkdir"):
+        learner.load(tmp_path / "theirs")
+    assert not (tmp_path / "harm").exists()
+    torch.load(file, weights_only=False)
+    assert (tmp_path / "harm").exists(), "the file does hold it"
+    assert same(before, learner.parameters())
+    learner.load(learner.beginning)
+
+
 def test_the_running_baseline_lives_on_and_is_saved(learner, tmp_path):
     def paid(amount: float, seed: int):
         episodes, rewards = make_batch(6, seed=seed)
