@@ -38,6 +38,11 @@ class EvaluationSettings(Settings):
         None, gt=0, description="sampling temperature of held-out games; default: the one trained with"
     )
     every: int = Field(0, ge=0, description="also evaluate every this many updates; 0: only before and after")
+    beside: Resource[bool | None] = Field(
+        None,
+        description="play these games while training goes on, with the weights of their update: only the next sync "
+        "waits for them; default: with max_staleness above 0, where engines do not sleep. false: training waits",
+    )
 
 
 class CheckpointSettings(Settings):

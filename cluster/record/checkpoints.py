@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from cluster.errors import CheckpointError
+from cluster.record.run_folder import write_whole
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -77,6 +78,15 @@ class CheckpointStore:
             shutil.rmtree(saving, ignore_errors=True)
         log.info("saved %s", target)
         return target
+
+    def rate(self, update: int, win_rate: float) -> None:
+        """The evaluation of a checkpoint that was saved before that ended; of an update without one nothing happens."""
+        checkpoint = self.folder / f"update-{update:06d}"
+        manifest = _manifest(checkpoint)
+        if manifest is not None:
+            manifest["metrics"]["win_rate"] = win_rate
+            write_whole(checkpoint / MANIFEST, json.dumps(manifest, indent=1))
+            self._prune()
 
     def latest(self) -> Path | None:
         return latest(self.folder)

@@ -1,7 +1,8 @@
 """Where a run's numbers go: metrics.jsonl, TensorBoard, and Ray's metrics endpoint.
 
 metrics.jsonl has one object per update, appended and flushed; an evaluation's numbers are
-part of the line of its update (the one before training has a line of its own, update 0).
+part of the line of its update (the one before training has a line of its own, update 0). Where
+its games are played beside training, the line waits for them; everybody else is told at once.
 On resume the file is cut back to the checkpoint's update, so no update is in it twice.
 
 In Ray (Prometheus, the dashboard) every name starts with parley_ and carries the tag `run`.
@@ -53,19 +54,30 @@ class Metrics:
         self.credit = config.learner.credit
         self.said_nothing_to_learn = False
         self.pending: dict[str, float] = {}  # of an evaluation whose update is not recorded yet
+        self.waiting: dict[str, float] | None = None  # a line that waits for its evaluation
 
     def evaluated(self, update: int, values: Mapping[str, float]) -> None:
-        if update == 0:
-            self._write(update, values)
+        if self.waiting is not None and self.waiting["update"] == update:
+            self._publish(update, values)
+            line, self.waiting = self.waiting, None
+            self._append({**line, **values})
+        elif update == 0:
+            self._publish(update, values)
+            self._append(self._line(update, values))
         else:
             self.pending = dict(values)
         self.job.say(f"update {update}/{self.updates}: win rate {values['evaluation/win_rate']:.3f} on held-out games")
         if self.show is not None:
             self.show.evaluated(update, values)
 
-    def updated(self, update: int, values: Mapping[str, float]) -> None:
-        self._write(update, {**values, **self.pending})
-        self.pending = {}
+    def updated(self, update: int, values: Mapping[str, float], waits: bool = False) -> None:
+        """`waits`: its evaluation is still being played."""
+        values, self.pending = {**values, **self.pending}, {}
+        self._publish(update, values)
+        if waits:
+            self.waiting = self._line(update, values)
+        else:
+            self._append(self._line(update, values))
         self.job.say(f"update {update}/{self.updates}: outcome {values.get('rollout/outcome', float('nan')):.3f}")
         for warning in self._warnings(update, values):
             log.warning("update %d: %s", update, warning)
@@ -83,11 +95,32 @@ class Metrics:
                 "learner/nothing_to_learn"
             )
 
-    def _write(self, update: int, values: Mapping[str, float]) -> None:
+    def waiting_line(self) -> dict[str, float] | None:
+        """What a checkpoint has to hold, for it is not in the file."""
+        return self.waiting
+
+    def restore(self, waiting: dict[str, float] | None) -> None:
+        """Of a checkpoint. The line may have been written without its evaluation when the run stopped."""
+        if waiting is None:
+            return
+        self.file.close()
+        truncate_after(self.path, waiting["update"] - 1)
+        self.file, self.waiting = self.path.open("a", encoding="utf-8"), waiting
+
+    @staticmethod
+    def _line(update: int, values: Mapping[str, float]) -> dict[str, float]:
+        return {"update": update, "time": round(time.time(), 3), **{name: float(v) for name, v in values.items()}}
+
+    def _append(self, line: Mapping[str, float]) -> None:
+        try:
+            self.file.write(to_json(line, indent=None))
+            self.file.flush()
+        except OSError as error:
+            raise RunFolderError(f"cannot write {self.path}: {error.strerror}") from error
+
+    def _publish(self, update: int, values: Mapping[str, float]) -> None:
         values = {name: float(value) for name, value in values.items()}
         try:
-            self.file.write(to_json({"update": update, "time": round(time.time(), 3), **values}, indent=None))
-            self.file.flush()
             for name, value in values.items():
                 self.events.add_scalar(name, value, update)
             self.events.flush()
@@ -97,6 +130,8 @@ class Metrics:
             self.in_ray.record(values)
 
     def close(self) -> None:
+        if self.waiting is not None:
+            self._append(self.waiting)
         self.file.close()
         self.events.close()
 

@@ -8,7 +8,7 @@ from statistics import fmean
 
 from cluster.recipe.config import RunConfig
 from cluster.record.statistics import mean_interval, wilson_interval
-from cluster.run.playing import Playing
+from cluster.run.playing import Games, Playing
 from envs.episode import Episode, Ticket
 
 HELD_OUT_NUMBERS = 10**9  # ticket numbers of held-out games start here, far above any training ticket
@@ -62,6 +62,16 @@ def discounted_return(episode: Episode, seat: str, gamma: float) -> float:
     return sum(gamma**t * turn.reward for t, turn in enumerate(episode.turns_of(seat)))
 
 
+def held_out(
+    config: RunConfig, run: str, game: str, players: tuple[tuple[str, str], ...], episodes: int, first: int = 0
+) -> list[Ticket]:
+    """Tickets of `episodes` held-out games with consecutive seeds. `first` counts the held-out games of
+    this run that were played under other names before: what is sampled depends on the number."""
+    return [
+        Ticket(run, game, HELD_OUT_NUMBERS + first + i, config.evaluation.seed + i, players) for i in range(episodes)
+    ]
+
+
 def play_held_out(
     playing: Playing,
     config: RunConfig,
@@ -71,22 +81,56 @@ def play_held_out(
     episodes: int,
     first: int = 0,
 ) -> list[Episode]:
-    """`episodes` held-out games with consecutive seeds. `first` counts the held-out games of
-    this run that were played under other names before: what is sampled depends on the number."""
-    tickets = [
-        Ticket(run, game, HELD_OUT_NUMBERS + first + i, config.evaluation.seed + i, players) for i in range(episodes)
-    ]
-    return playing.play(tickets, config.evaluation.temperature)
+    return playing.play(held_out(config, run, game, players, episodes, first), config.evaluation.temperature)
 
 
-def evaluate(
-    playing: Playing,
-    config: RunConfig,
-    run: str,
-    players: tuple[tuple[str, str], ...],
-    version: int,
-    keep_transcripts: Callable[[list[Episode]], None],
-) -> Evaluation:
-    episodes = play_held_out(playing, config, run, config.game.name, players, config.evaluation.episodes)
-    keep_transcripts(episodes)
-    return measure(episodes, version, config.learner.credit.gamma)
+def beside_training(config: RunConfig) -> bool:
+    """Whether training goes on while held-out games are played. With max_staleness 0 the bytes of a run depend on what
+    an engine computes together; engines that sleep cannot play meanwhile."""
+    asked = config.evaluation.beside
+    return bool(config.max_staleness and not config.rollout.engine.sleep) if asked is None else asked
+
+
+class HeldOut:
+    """A run's evaluations, of which one at most is being played."""
+
+    def __init__(
+        self,
+        playing: Playing,
+        config: RunConfig,
+        run: str,
+        players: tuple[tuple[str, str], ...],
+        keep_transcripts: Callable[[int, list[Episode]], None],
+    ):
+        self.playing, self.config, self.run, self.players = playing, config, run, players
+        self.keep_transcripts = keep_transcripts
+        self.done: list[Evaluation] = []
+        self.begun: tuple[int, Games] | None = None  # of the weights of this version
+
+    def begin(self, version: int) -> None:
+        if self.begun is not None:
+            raise RuntimeError(f"the evaluation of version {self.begun[0]} has not ended")
+        tickets = held_out(self.config, self.run, self.config.game.name, self.players, self.config.evaluation.episodes)
+        self.begun = version, self.playing.begin(tickets, self.config.evaluation.temperature)
+
+    def end(self) -> Evaluation:
+        """Wait for what was begun."""
+        if self.begun is None:
+            raise RuntimeError("no evaluation was begun")
+        version, games = self.begun
+        episodes = self.playing.end(games)
+        self.begun = None
+        self.keep_transcripts(version, episodes)
+        self.done.append(measure(episodes, version, self.config.learner.credit.gamma))
+        return self.done[-1]
+
+    @property
+    def newest(self) -> Evaluation | None:
+        return self.done[-1] if self.done else None
+
+    def state(self) -> list[dict]:
+        """One that is being played is not in it: it is played again."""
+        return [asdict(evaluation) for evaluation in self.done]
+
+    def restore(self, state: list[dict]) -> None:
+        self.done, self.begun = [Evaluation(**evaluation) for evaluation in state], None

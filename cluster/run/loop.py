@@ -18,10 +18,12 @@ the metrics says how long each took:
     stage       waits for                    unblocked by                time limit: what then
     collect     the episodes of the batch    its last episode            rollout.batch_seconds: the run stops
     shape       the rewards of the batch     the reward service          reward.batch_seconds: the run stops
-    learn       the update of the learners   their last rank             learner.update_seconds: the run stops
+    learn       the update of the learners   their last rank             learner.update_seconds: they start anew
     samples     a few of the episodes        the object store            60 s: the run stops
     sync        weights in every engine      the last engine             learner.sync.timeout_seconds: the run stops
-    evaluate    the held-out games           the last of them            rollout.batch_seconds: the run stops
+    evaluate    the held-out games of the    the last of them            rollout.batch_seconds: the run stops
+                weights before; they are
+                played meanwhile (beside)
     record      metrics of workers, rewards  their answers               10 s: the worker is lost; 120 s: the run stops
     checkpoint  the learners' state on disk  their last rank             learner.update_seconds: the run stops
 
@@ -32,6 +34,7 @@ Then those who work while the loop waits; in `collect`, `learn` and `evaluate` i
     a worker    the end of a sync            the loop                    learner.sync.timeout_seconds: the run stops
     a new one   its engine, then weights     its start, then a sync      rollout.engine.start_seconds: it is replaced
     the fleet   each worker's sign of life   its answer                  rollout.worker_silence_seconds: it is replaced
+    learners    each rank's sign of life     its answer                  learner.silence_seconds: all start anew
     rewards     a refit (max_staleness 0)    the end of the refit        reward.refit_seconds: the old state goes on
 
 A second belongs to one stage only. Those from one line of metrics.jsonl to the next are added up in `seconds/update`;
@@ -46,7 +49,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict
 from pathlib import Path
 
 from ray import ObjectRef
@@ -59,12 +61,12 @@ from cluster.record.run_folder import RunFolder
 from cluster.record.samples import Samples
 from cluster.record.stages import StageClock
 from cluster.run.collecting import Collector
-from cluster.run.evaluate import Evaluation, evaluate
+from cluster.run.evaluate import HeldOut, beside_training
+from cluster.run.lasting_learners import LastingLearners
 from cluster.run.ledger import Ledger
 from cluster.run.playing import Playing
 from cluster.run.probe_texts import ProbeTexts
 from cluster.run.sync import SyncReport, WeightSync
-from learners.group import LearnerGroup
 from reward_service.remote import RewardService
 from reward_service.service.storage import read_state, write_state
 from reward_service.shaper import ShapedRewards
@@ -78,7 +80,7 @@ class TrainingLoop:
         config: RunConfig,
         folder: RunFolder,
         fleet: Fleet,
-        learners: LearnerGroup,
+        learners: LastingLearners,
         ledger: Ledger,
         rewards: RewardService,
         sync: WeightSync,
@@ -92,15 +94,17 @@ class TrainingLoop:
         self.playing = Playing(fleet, config.rollout, self.welcome)
         self.collector = Collector(self.playing, ledger, config.updates, rewards.receive)
         self.update = 0  # also the version of the weights
-        self.evaluations: list[Evaluation] = []
+        self.held_out = HeldOut(self.playing, config, ledger.run, ledger.players, folder.write_transcripts)
+        self.beside = beside_training(config)
         self.clock = StageClock()
         self.samples = Samples(folder.samples, config)
 
     def run(self) -> None:
         with self.stage("sync"):
             self.sync.publish(self.update)
-        if not self.evaluations:
-            self.evaluate()
+        newest = self.held_out.newest
+        if newest is None or (newest.version < self.update and self.due(self.config.evaluation.every)):
+            self.evaluate()  # the one of a restart was being played when the run stopped
         self.clock.lap()
         while self.update < self.config.updates:
             with self.stage("collect"):
@@ -115,6 +119,7 @@ class TrainingLoop:
                     self.samples.keep(self.update + 1, episodes, rewards)
                 self.update += 1
                 self.texts.heard(episodes)
+                self.end_evaluation()
                 with self.stage("sync"):
                     synced = self.sync.publish(self.update)
             self.ledger.consume()
@@ -124,6 +129,8 @@ class TrainingLoop:
                 self.evaluate()
             with self.stage("record"):
                 self.record(results, learned, synced)
+            if last:
+                self.end_evaluation()
             if last or self.due(self.config.checkpoint.every):
                 with self.stage("checkpoint"):
                     self.save()
@@ -131,6 +138,7 @@ class TrainingLoop:
 
     def learn(self, episodes: list[ObjectRef], rewards: Sequence[ShapedRewards]) -> dict[str, float]:
         if self.config.rollout.engine.sleep:
+            self.end_evaluation()
             self.fleet.sleep()
         return self.learners.update(episodes, rewards, meanwhile=self.listen)
 
@@ -154,23 +162,25 @@ class TrainingLoop:
         return self.clock.stage(name)
 
     def evaluate(self) -> None:
+        """Held-out games with these weights. Those beside training end before the next sync."""
         with self.stage("evaluate"):
-            self.evaluations.append(
-                evaluate(
-                    self.playing,
-                    self.config,
-                    self.ledger.run,
-                    self.ledger.players,
-                    self.update,
-                    lambda episodes: self.folder.write_transcripts(self.update, episodes),
-                )
-            )
-            self.metrics.evaluated(self.update, self.evaluations[-1].metrics())
+            self.held_out.begin(self.update)
+        if not self.beside:
+            self.end_evaluation()
+
+    def end_evaluation(self) -> None:
+        if self.held_out.begun is None:
+            return
+        with self.stage("evaluate"):
+            evaluation = self.held_out.end()
+            self.metrics.evaluated(evaluation.version, evaluation.metrics())
+            self.checkpoints.rate(evaluation.version, evaluation.win_rate)
 
     def record(self, results: list[Finished], learned: dict[str, float], synced: SyncReport) -> None:
         summaries = [result.summary for result in results]
         tokens = sum(summary.tokens for summary in summaries)
-        services = self.fleet.metrics() | self.rewards.metrics() | self.ledger.metrics()  # they answer when they can
+        services = self.fleet.metrics() | self.rewards.metrics()  # they answer when they can
+        services |= self.learners.metrics() | self.ledger.metrics()
         seconds = self.clock.lap()
         self.metrics.updated(
             self.update,
@@ -189,6 +199,7 @@ class TrainingLoop:
             | {f"learner/{name}": value for name, value in learned.items()}
             | synced.metrics()
             | services,
+            waits=self.held_out.begun is not None,
         )
 
     def save(self) -> None:
@@ -198,15 +209,16 @@ class TrainingLoop:
             write_state(folder / "rewards", self.rewards.state())
             (folder / "state.json").write_text(json.dumps(self.state(), indent=1))
 
-        newest = self.evaluations[-1]
-        measured = {"win_rate": newest.win_rate} if newest.version == self.update else {}
-        self.checkpoints.save(self.update, write, measured)
+        newest = self.held_out.newest
+        measured = {"win_rate": newest.win_rate} if newest is not None and newest.version == self.update else {}
+        self.learners.saved(self.checkpoints.save(self.update, write, measured) / "learner")
 
     def state(self) -> dict:
         return {
             "update": self.update,
             "ledger": self.ledger.state(),
-            "evaluations": [asdict(evaluation) for evaluation in self.evaluations],
+            "evaluations": self.held_out.state(),
+            "waiting_line": self.metrics.waiting_line(),
         }
 
     def restore(self, folder: Path) -> None:
@@ -216,4 +228,5 @@ class TrainingLoop:
         self.samples.cut_back(self.update)
         self.ledger.restore(state["ledger"])
         self.rewards.restore(read_state(folder / "rewards"))
-        self.evaluations = [Evaluation(**evaluation) for evaluation in state["evaluations"]]
+        self.held_out.restore(state["evaluations"])
+        self.metrics.restore(state.get("waiting_line"))

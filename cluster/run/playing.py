@@ -1,6 +1,7 @@
 """Games on the fleet, for whoever asks: tickets in, results out. It knows no ledger.
 
     play(tickets)           their episodes; a game that fails is played again
+    begin(tickets), end     the same in two parts, for one who has something else to do meanwhile
     start(tickets, take)    the fleet plays them, and `take` is given what becomes of each
     wait, listen            in which results arrive
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import ray
 
@@ -25,6 +26,15 @@ from envs.episode import Episode, Ticket
 POLL_SECONDS = 1.0
 
 Take = Callable[[list[Finished]], None]
+
+
+@dataclass(slots=True)
+class Games:
+    """Games that were asked for, and those that are played."""
+
+    tickets: list[Ticket]
+    temperature: float | None  # other than the settings'
+    finished: dict[int, Finished] = field(default_factory=dict)  # by the ticket's number
 
 
 class Playing:
@@ -44,23 +54,26 @@ class Playing:
     def play(self, tickets: Sequence[Ticket], temperature: float | None = None) -> list[Episode]:
         """The episodes, in the order of their tickets (temperature: other than the settings'). A game that
         fails is played again; one that keeps failing stops the run: with holes nothing could be compared."""
-        finished: dict[int, Finished] = {}
-        to_start = list(tickets)
+        return self.end(self.begin(tickets, temperature))
 
-        def take(results: list[Finished]) -> None:
-            for result in results:
-                if result.reason is None:
-                    finished[result.ticket.number] = result
-                else:
-                    to_start.append(self._again(result))
+    def begin(self, tickets: Sequence[Ticket], temperature: float | None = None) -> Games:
+        games = Games(list(tickets), temperature)
+        self._start(games, games.tickets)
+        return games
 
-        def admit() -> None:
-            self.start(to_start, take, temperature)
-            to_start.clear()
-
-        self.wait("the games that were asked for", lambda: self.progress(None, len(finished), len(tickets)), admit)
-        references = [finished[ticket.number].ref for ticket in tickets]
+    def end(self, games: Games) -> list[Episode]:
+        count = len(games.tickets)
+        self.wait("the games that were asked for", lambda: self.progress(None, len(games.finished), count))
+        references = [games.finished[ticket.number].ref for ticket in games.tickets]
         return ray.get(references, timeout=self.settings.batch_seconds)
+
+    def _start(self, games: Games, tickets: list[Ticket]) -> None:
+        def take(results: list[Finished]) -> None:
+            games.finished |= {result.ticket.number: result for result in results if result.reason is None}
+            if failed := [self._again(result) for result in results if result.reason is not None]:
+                self._start(games, failed)
+
+        self.start(tickets, take, games.temperature)
 
     def _again(self, failed: Finished) -> Ticket:
         ticket, attempts = failed.ticket, self.settings.max_attempts
@@ -73,7 +86,7 @@ class Playing:
         self.takers |= dict.fromkeys(tickets, take)
         self.fleet.assign(list(tickets), temperature)
 
-    def wait(self, what: str, progress: Callable[[], Progress], admit: Callable[[], None]) -> None:
+    def wait(self, what: str, progress: Callable[[], Progress], admit: Callable[[], None] = lambda: None) -> None:
         """Until all games of `progress` are played; `admit` starts those that may be started now."""
         seconds = self.settings.batch_seconds
         deadline = time.monotonic() + seconds

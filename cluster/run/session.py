@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from cluster.errors import CheckpointError, ConfigError, ParleyError, RunError
+from cluster.errors import CheckpointError, ConfigError, LostError, ParleyError, RunError
 from cluster.plan.lines import summary as plan_summary
 from cluster.plan.machine import Machine, of_ray
 from cluster.plan.of_run import plan_run
@@ -61,6 +62,7 @@ def resume(config: RunConfig, folder: RunFolder) -> dict:
 
 def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
     from actors.transport.digest import digest
+    from cluster.run.lasting_learners import LastingLearners
     from cluster.run.ledger import Ledger
     from cluster.run.loop import TrainingLoop
     from cluster.run.placement import shared_cards
@@ -114,20 +116,20 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
             max_attempts=config.rollout.max_attempts,
             group=config.group_size,
         )
-        texts = ProbeTexts(config, str(model))
+        texts, lasting = ProbeTexts(config, str(model)), LastingLearners(learners, config.learner.max_restarts)
         sync = WeightSync(
             fleet,
-            learners,
+            lasting,
             config.learner.sync,
             sequences=texts.sequences,
             half=plan.dtype != "float32",
         )
         checkpoints = CheckpointStore(folder.checkpoints, config.checkpoint.keep)
-        loop = TrainingLoop(config, folder, fleet, learners, ledger, rewards, sync, metrics, checkpoints, texts)
+        loop = TrainingLoop(config, folder, fleet, lasting, ledger, rewards, sync, metrics, checkpoints, texts)
         loop.playing.on_poll = show.playing
-        if checkpoint is not None:
-            loop.restore(checkpoint)
         with named_failures():
+            if checkpoint is not None:
+                loop.restore(checkpoint)
             loop.run()
         summary = summarise(config, folder, loop)
         folder.write_summary(summary)
@@ -138,13 +140,13 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
 
 def evaluate(config: RunConfig, model: str, folder: RunFolder) -> dict:
     """Held-out games with a trained run's policy or any model folder."""
-    from cluster.run.evaluate import evaluate as play_held_out
+    from cluster.run.evaluate import HeldOut
 
     players = with_policy(seats_and_players(config), "measured")
     with _evaluating(config, model, folder, {config.game.name: config.game}) as playing:
-        result = play_held_out(
-            playing, config, folder.path.name, players, 0, lambda episodes: folder.write_transcripts(0, episodes)
-        )
+        held_out = HeldOut(playing, config, folder.path.name, players, folder.write_transcripts)
+        held_out.begin(0)
+        result = held_out.end()
     return {"model": model} | {key.removeprefix("evaluation/"): value for key, value in result.metrics().items()}
 
 
@@ -275,11 +277,17 @@ def ray_cluster(show: Show) -> Iterator[Machine]:
     started_here, options = not ray.is_initialized(), ray_options()
     if started_here:
         address = os.environ.get("RAY_ADDRESS")
+        if not address and not tempfile.gettempdir().isascii():
+            raise RunError(
+                f"Ray cannot use the folder {tempfile.gettempdir()} (TMPDIR): its path has to be plain ASCII"
+            )
         try:
             with own_sigterm():
                 joined = ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **options)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            raise RunError(f"cannot start or reach Ray at {address or 'this machine'}: {error}") from error
+        except Exception as error:  # Ray raises the bare class too
+            raise RunError(
+                f"cannot start or reach Ray at {address or 'this machine'}: {type(error).__name__}: {error}"
+            ) from error
         if joined.dashboard_url:
             show.line(f"Ray dashboard http://{joined.dashboard_url}")
     elif options and not ray.get_runtime_context().runtime_env.get("worker_process_setup_hook"):
@@ -297,13 +305,18 @@ def ray_cluster(show: Show) -> Iterator[Machine]:
 @contextmanager
 def named_failures() -> Iterator[None]:
     """Errors of the floors below, as the one line that the command line prints."""
-    import ray
+    from ray.exceptions import RayError
+
+    from actors.fleet_health import FleetExhausted
+    from learners.group import LearnerLost
 
     try:
         yield
     except ParleyError:
         raise
-    except (RuntimeError, ValueError, OSError, ray.exceptions.RayError) as error:
+    except (RayError, FleetExhausted, LearnerLost) as error:
+        raise LostError(f"{type(error).__name__}: {error}") from error
+    except (RuntimeError, ValueError, OSError) as error:
         raise RunError(f"{type(error).__name__}: {error}") from error
 
 
@@ -320,20 +333,30 @@ def own_sigterm() -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """SIGTERM (a job being stopped) unwinds like Ctrl-C, so that everything is closed. In a thread that is not the
-    main one, to which Python gives no signals, it does nothing."""
+    """The first SIGTERM (a job being stopped) or Ctrl-C unwinds, so that everything is closed. The second one is
+    answered with a line, the third ends the process as it is; Ray then ends what it had started. In a thread that is
+    not the main one, to which Python gives no signals, it does nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    received = 0
 
     def interrupt(signum, frame):
-        raise KeyboardInterrupt
+        nonlocal received
+        received += 1
+        if received == 1:
+            raise KeyboardInterrupt
+        if received == 2:
+            os.write(2, b"\nparley: everything is being closed; once more ends it at once\n")
+        else:
+            os._exit(130)
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {each: signal.signal(each, interrupt) for each in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def _update_of(checkpoint: Path | None) -> int:
@@ -341,7 +364,8 @@ def _update_of(checkpoint: Path | None) -> int:
 
 
 def summarise(config: RunConfig, folder: RunFolder, loop) -> dict:
-    before, after = loop.evaluations[0], loop.evaluations[-1]
+    evaluations = loop.held_out.done
+    before, after = evaluations[0], evaluations[-1]
     return {
         "run": folder.path.name,
         "game": config.game.name,
@@ -357,5 +381,5 @@ def summarise(config: RunConfig, folder: RunFolder, loop) -> dict:
         "ledger": loop.ledger.metrics(),
         "failures": dict(loop.playing.failures),
         "seconds": loop.clock.by_stage(),
-        "evaluations": [evaluation.metrics() | {"version": evaluation.version} for evaluation in loop.evaluations],
+        "evaluations": [evaluation.metrics() | {"version": evaluation.version} for evaluation in evaluations],
     }

@@ -25,8 +25,8 @@ import numpy as np
 
 from actors.fleet import Fleet
 from cluster.errors import ParityError, SyncError
+from cluster.run.lasting_learners import LastingLearners
 from cluster.run.parity import FEW, Scores, byte_faults, gap_between
-from learners.group import LearnerGroup
 from learners.settings import SyncSettings
 
 FAULTS_NAMED = 3  # in one message
@@ -54,7 +54,7 @@ class WeightSync:
     def __init__(
         self,
         fleet: Fleet,
-        learners: LearnerGroup,
+        learners: LastingLearners,
         settings: SyncSettings,
         *,
         sequences: Callable[[], list[list[int]]],

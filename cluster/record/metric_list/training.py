@@ -239,6 +239,7 @@ SYNC = (
 FLEET = (
     Metric("fleet/workers", "workers", "Workers that answered.", HIGHER),
     Metric("fleet/restarts", "workers", "Workers that were lost and replaced.", LOWER),
+    Metric("learner/restarts", "", "Times that the learners were lost and started anew.", LOWER),
     Metric("fleet/waiting", "episodes", "Tickets that no worker has yet."),
     Metric("fleet/queued", "episodes", "Episodes that wait in a worker for a free place."),
     Metric("fleet/live", "episodes", "Episodes that are being played."),
