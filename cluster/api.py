@@ -14,12 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cluster.errors import CheckpointError, ConfigError
+from cluster.errors import CheckpointError, ConfigError, RunError
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import COMMAND_LINE, load_recipe
 from cluster.record import checkpoints
 from cluster.record.run import Run
 from cluster.record.run_folder import RunFolder, existing, read_config
+from cluster.run.keep_going import keep_going
 
 RESUMABLE = (  # a resumed run is the same run: only these may change
     "updates",
@@ -31,8 +32,12 @@ RESUMABLE = (  # a resumed run is the same run: only these may change
     "rollout.batch_seconds",
     "rollout.worker_silence_seconds",
     "rollout.max_worker_restarts",
+    "rollout.turn_seconds",
+    "rollout.game_threads",
     "learner.start_seconds",
     "learner.update_seconds",
+    "learner.silence_seconds",
+    "learner.max_restarts",
     "learner.sync.timeout_seconds",
 )
 
@@ -87,34 +92,68 @@ def start(config: RunConfig) -> Run:
     return Run(folder.path)
 
 
+def start_and_keep_going(config: RunConfig) -> int:
+    """A new run, in a process of its own that is replaced when it is killed; the exit code."""
+    from cluster.run import session
+
+    session.check_online(config)
+    with RunFolder.create(config) as folder:
+        path = folder.path
+    code = keep_going(path)
+    if code == ConfigError.exit_code:
+        folder.remove_if_empty()
+    return code
+
+
+def go_on_and_keep_going(run: str | Path, overrides: Sequence[str]) -> int:
+    """The same for a run after a stop."""
+    config = _continued(run, overrides)
+    with RunFolder.open(run) as folder:
+        folder.write_config(config)
+    return keep_going(folder.path)
+
+
 def go_on(run: str | Path, overrides: Sequence[str]) -> Run:
-    """A run after a stop; `overrides` as on the command line."""
+    """A run after a stop; `overrides` as on the command line. One that was stopped before its first checkpoint begins
+    again."""
+    config = _continued(run, overrides)
+    with RunFolder.open(run) as folder, continuing(folder):
+        newest = checkpoints.latest(folder.checkpoints)
+        if newest is None and checkpoints.all_checkpoints(folder.checkpoints):
+            raise CheckpointError(f"{run} holds no complete checkpoint to resume from")
+        update = 0 if newest is None else checkpoints.CheckpointStore.update_of(newest)
+        if config.updates < update:
+            raise ConfigError(f"updates={config.updates}, but {run} is already at update {update}")
+        folder.write_config(config)
+        from cluster.run import session
+
+        if newest is None:
+            folder.begin_again()
+            session.train(config, folder)
+        else:
+            session.resume(config, folder)
+    return Run(folder.path)
+
+
+def _continued(run: str | Path, overrides: Sequence[str]) -> RunConfig:
     for override in overrides:
         key = override.partition("=")[0]
         if key not in RESUMABLE:
             raise ConfigError(
                 f"resume cannot change {key!r}: the run would be another. It may change {', '.join(RESUMABLE)}"
             )
-    config = read_config(run, overrides)
-    with RunFolder.open(run) as folder, continuing(folder):
-        newest = checkpoints.latest(folder.checkpoints)
-        if newest is None:
-            raise CheckpointError(f"{run} holds no complete checkpoint to resume from")
-        update = checkpoints.CheckpointStore.update_of(newest)
-        if config.updates < update:
-            raise ConfigError(f"updates={config.updates}, but {run} is already at update {update}")
-        folder.write_config(config)
-        from cluster.run import session
-
-        session.resume(config, folder)
-    return Run(folder.path)
+    return read_config(run, overrides)
 
 
 @contextmanager
 def continuing(folder: RunFolder) -> Iterator[None]:
-    """Tells whoever stops a run with Ctrl-C how to go on."""
+    """Tells how to go on with a run that was stopped with Ctrl-C, or by an error."""
     try:
         yield
+    except RunError as error:
+        if checkpoints.latest(folder.checkpoints) is not None:
+            error.args = (f"{error}; after that is mended: parley resume {folder.path}",)
+        raise
     except KeyboardInterrupt as stop:
         newest = checkpoints.latest(folder.checkpoints)
         if newest is None:

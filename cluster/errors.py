@@ -34,6 +34,12 @@ class RunError(ParleyError):
     """The run cannot go on."""
 
 
+class LostError(RunError):
+    """Something that the run needs is gone: a machine, a process. Another try may find it again."""
+
+    exit_code = 75  # as in sysexits.h: a temporary failure
+
+
 class SyncError(RunError):
     """New weights did not reach the engines."""
 

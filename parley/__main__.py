@@ -8,10 +8,14 @@ from parley.names import put_first
 
 
 def main() -> int:
-    put_first()
-    from cluster.commands.cli import main
+    try:
+        put_first()
+        from cluster.commands.cli import main
 
-    return main()
+        return main()
+    except KeyboardInterrupt:  # while the commands are imported; once they run, they say more
+        print("\nparley: stopped", file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":

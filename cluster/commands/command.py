@@ -33,6 +33,14 @@ def takes_overrides(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("overrides", nargs="*", default=[], metavar="key=value|LAYER", help=OVERRIDES)
 
 
+def keeps_going(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--keep-going",
+        action="store_true",
+        help="work in a process of its own; where that is killed or loses a machine, go on from the last checkpoint",
+    )
+
+
 def layers_and_settings(asked: argparse.Namespace) -> list[str]:
     """Where the recipe may be left out, it is the first layer if it is there."""
     return asked.overrides if asked.recipe is None else [asked.recipe, *asked.overrides]

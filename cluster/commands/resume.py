@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import argparse
 
-from cluster.api import RESUMABLE, go_on
-from cluster.commands.command import Command, takes_overrides
+from cluster.api import RESUMABLE, go_on, go_on_and_keep_going
+from cluster.commands.command import Command, keeps_going, takes_overrides
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="run folder, e.g. runs/demo-20260101-120000")
     takes_overrides(parser)
+    keeps_going(parser)
 
 
-def run(asked: argparse.Namespace) -> None:
+def run(asked: argparse.Namespace) -> int | None:
+    if asked.keep_going:
+        return go_on_and_keep_going(asked.run, asked.overrides)
     go_on(asked.run, asked.overrides)
+    return None
 
 
 ABOUT = "go on with a run from its newest whole checkpoint"

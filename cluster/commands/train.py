@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from cluster.api import start
-from cluster.commands.command import Command, takes_overrides
+from cluster.api import start, start_and_keep_going
+from cluster.commands.command import Command, keeps_going, takes_overrides
 from cluster.errors import ConfigError
 from cluster.plan.lines import lines
 from cluster.plan.machine import described, here
@@ -31,6 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print the whole config, who computes where, and the memory; start nothing",
     )
+    keeps_going(parser)
     parser.add_argument(
         "--machine",
         metavar="M",
@@ -38,7 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(asked: argparse.Namespace) -> None:
+def run(asked: argparse.Namespace) -> int | None:
     config = load_recipe(asked.recipe, asked.overrides)
     from cluster.run import session
 
@@ -49,8 +50,11 @@ def run(asked: argparse.Namespace) -> None:
         print(to_yaml(config), end="", flush=True)
         plan = plan_run(config, described(asked.machine) if asked.machine else here())
         print("\n".join(["", *(f"# {line}".rstrip() for line in lines(plan))]))
-        return
+        return None
+    if asked.keep_going:
+        return start_and_keep_going(config)
     start(config)
+    return None
 
 
 COMMAND = Command("train", "train a policy as a recipe says", run, arguments, EXAMPLES)

@@ -18,6 +18,9 @@ FLOAT = (
 )
 
 
+LARGEST = 100_000  # values in one text
+
+
 class PlainLoader(yaml.SafeLoader):
     yaml_implicit_resolvers: ClassVar[dict] = {}
 
@@ -48,4 +51,16 @@ for tag, pattern, first in (
 
 
 def read_yaml(text: str) -> Any:
-    return yaml.load(text, Loader=PlainLoader)
+    read = yaml.load(text, Loader=PlainLoader)
+    if _size(read, {}) > LARGEST:
+        raise yaml.YAMLError(f"its aliases (*name) stand for more than {LARGEST:,} values")
+    return read
+
+
+def _size(value: Any, known: dict[int, int]) -> int:
+    """Values in it, what an alias stands for counted each time."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if inner and id(value) not in known:
+        known[id(value)] = LARGEST  # one that holds itself has no end
+        known[id(value)] = sum(_size(each, known) for each in inner)
+    return 1 + known.get(id(value), 0)

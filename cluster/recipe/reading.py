@@ -58,7 +58,7 @@ def load_recipe(path: str | Path | None, overrides: Sequence[str] = (), written:
 def check(tree: dict, source: str, sources: Mapping[str, str] = types.MappingProxyType({})) -> RunConfig:
     """Everything that can be known of a config before anything starts. `sources`: dotted key ->
     who overrode it."""
-    problems = list(_booleans_for_numbers(tree, RunConfig))
+    problems = list(_no_numbers(tree, RunConfig))
     if not problems:
         try:
             config = RunConfig.model_validate(tree)
@@ -200,8 +200,8 @@ def _related(key: str, other: str) -> bool:
     return f"{key}.".startswith(f"{other}.") or f"{other}.".startswith(f"{key}.")
 
 
-def _booleans_for_numbers(tree: Any, model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """pydantic takes `true` for the number 1; a recipe that says so is mistaken."""
+def _no_numbers(tree: Any, model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """pydantic takes `true` for the number 1, and the text '10' for 10; a recipe that says so is mistaken."""
     for name, value in tree.items() if isinstance(tree, dict) else ():
         field = model.model_fields.get(name)
         if field is None:
@@ -209,9 +209,19 @@ def _booleans_for_numbers(tree: Any, model: type[BaseModel], prefix: str = "") -
         kinds = kinds_of(field)
         inner = kind_of(kinds, value)[0] if kinds else field.annotation
         if is_section(inner):
-            yield from _booleans_for_numbers(value, inner, f"{prefix}{name}.")
+            yield from _no_numbers(value, inner, f"{prefix}{name}.")
         elif isinstance(value, bool) and not _takes(field.annotation, bool) and _takes(field.annotation, int, float):
             yield f"{prefix}{name}", f"should be a number, not {str(value).lower()}"
+        elif _is_number(value) and _takes(field.annotation, int, float) and not _takes(field.annotation, str):
+            yield f"{prefix}{name}", f"should be a number, not the text {value!r}"
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is text that reads as one."""
+    try:
+        return isinstance(value, str) and float(value) is not None
+    except ValueError:
+        return False
 
 
 def _takes(annotation: Any, *kinds: type) -> bool:
@@ -253,7 +263,7 @@ def _check_game(config: RunConfig) -> None:
     for seat, player in players.items():
         if seat not in game.seats:
             raise ConfigError(f"game.players.{seat}: {name} has no such seat; its seats: {', '.join(game.seats)}")
-        _check_player(f"game.players.{seat}", player, type(game).players(), config)
+        _check_player(f"game.players.{seat}", player, game.players(), config)
 
 
 def _lists_actions(game: Game) -> bool:

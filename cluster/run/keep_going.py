@@ -1,0 +1,101 @@
+"""A run that outlives its own process: `parley train RECIPE --keep-going`.
+
+    run folder --> parley resume --+--> ended by itself: so does this
+         ^                         |
+         +---- after a pause ------+--> killed, or lost what it needs (a machine, Ray, a learner)
+
+Each try goes on from the newest checkpoint with the ledger that is in it: games that were in flight are played again.
+A run that fails by an error of its own (a setting, a proof of sync, a full disk) ends: another try would end so too.
+So does one that makes no checkpoint in several tries.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cluster.errors import LostError
+from cluster.record import checkpoints
+from cluster.record.run_folder import RunFolder
+
+FRUITLESS = 5  # tries without a new checkpoint
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 2.0, 300.0
+STOPPED = 130  # exit code, as shells give it for Ctrl-C
+PR_SET_PDEATHSIG = 1  # of Linux's prctl
+
+
+class Stopped:
+    """Whether somebody asked for the end; the process that works is told, and is waited for."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.working: subprocess.Popen | None = None
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        before = {each: signal.signal(each, self._ask) for each in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+    def _ask(self, signum: int, frame: object) -> None:
+        self.asked = True
+        if self.working is not None and self.working.poll() is None:
+            self.working.send_signal(signum)
+
+
+def keep_going(folder: Path) -> int:
+    """Work on the run in `folder` until it ends; its exit code."""
+    stopped, fruitless = Stopped(), 0
+    with stopped.listening():
+        while True:
+            before = checkpoints.latest(folder / "checkpoints")
+            code = _try(folder, stopped)
+            if stopped.asked:
+                return code if code >= 0 else STOPPED
+            if not (code < 0 or code == LostError.exit_code or RunFolder.was_left_open(folder)):
+                return code
+            fruitless = 0 if checkpoints.latest(folder / "checkpoints") != before else fruitless + 1
+            what = f"signal {-code}" if code < 0 else f"code {code}"
+            if fruitless == FRUITLESS:
+                _say(
+                    f"{FRUITLESS} tries ended without a new checkpoint, the last with {what}: {folder} is left as it is"
+                )
+                return code if code > 0 else 1
+            pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2**fruitless)
+            _say(f"the run's process ended with {what}; in {pause:.0f} s it goes on: parley resume {folder}")
+            _pause(pause, stopped)
+            if stopped.asked:
+                return STOPPED
+
+
+def _try(folder: Path, stopped: Stopped) -> int:
+    """The exit code of one process."""
+    command = [sys.executable, "-m", "parley", "resume", str(folder)]
+    # a session of its own: a Ctrl-C of the terminal comes through `Stopped`, once
+    stopped.working = subprocess.Popen(command, start_new_session=True, preexec_fn=_end_with_parent)
+    code = stopped.working.wait()
+    stopped.working = None
+    return code
+
+
+def _end_with_parent() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _pause(seconds: float, stopped: Stopped) -> None:
+    deadline = time.monotonic() + seconds
+    while not stopped.asked and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+def _say(text: str) -> None:
+    print(f"parley: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,127 @@
+"""A run's process is replaced when it was ended from outside, and only then. Real processes that end in each way;
+a whole run that is killed twice is in tests/whole/test_end_to_end.py."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cluster.recipe.reading import load_recipe
+from cluster.record.run_folder import RunFolder
+
+ROOT = Path(__file__).parents[2]
+
+# In place of `parley resume FOLDER`: takes the folder as it does, notes that it ran, and ends as the next word says.
+CHILD = """
+import os, signal, sys, time
+from pathlib import Path
+from cluster.errors import ConfigError, LostError, RunError
+from cluster.record.checkpoints import CheckpointStore
+from cluster.record.run_folder import RunFolder
+
+folder = Path(sys.argv[-1])
+with open(folder / "tries", "a") as file:
+    file.write("x")
+tries = (folder / "tries").stat().st_size
+words = (folder / "words").read_text().split()
+word = words[min(tries, len(words)) - 1]
+with RunFolder.open(folder) as run:
+    match word:
+        case "saves":
+            CheckpointStore(run.checkpoints, 9).save(tries, lambda where: (where / "x").write_text("x"))
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "quick":
+            os._exit(1)  # as Ray does where its raylet is gone
+        case "lost":
+            raise SystemExit(LostError.exit_code)
+        case "wrong":
+            raise SystemExit(RunError.exit_code)
+        case "waits":
+            try:
+                time.sleep(60)
+            except KeyboardInterrupt:
+                (folder / "unwound").touch()
+                raise SystemExit(130)
+"""
+PARENT = """
+import sys
+from pathlib import Path
+from cluster.run import keep_going
+keep_going.FIRST_PAUSE_SECONDS = 0.01
+real = keep_going.subprocess.Popen
+keep_going.subprocess.Popen = lambda command, **options: real([sys.executable, {child!r}, command[-1]], **options)
+sys.exit(keep_going.keep_going(Path({folder!r})))
+"""
+
+
+@pytest.fixture
+def start(tmp_path):
+    config = load_recipe(None, [f"output={tmp_path / 'runs'}", "name=test"])
+    with RunFolder.create(config) as folder:
+        path = folder.path
+    child = tmp_path / "child.py"
+    child.write_text(CHILD)
+
+    def started(words: str) -> tuple[subprocess.Popen, Path]:
+        (path / "words").write_text(words)
+        program = textwrap.dedent(PARENT.format(child=str(child), folder=str(path)))
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        return subprocess.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.PIPE), path
+
+    return started
+
+
+@pytest.mark.parametrize(
+    ("words", "tries", "code"),
+    [
+        ("ends", 1, 0),
+        ("wrong", 1, 1),
+        ("killed lost quick ends", 4, 0),
+        ("killed", 5, 1),
+        ("saves saves saves saves saves saves wrong", 7, 1),
+    ],
+)
+def test_what_was_ended_from_outside_is_tried_again(start, words, tries, code):
+    parent, folder = start(words)
+    said = parent.communicate(timeout=120)[1].decode()
+    assert (parent.returncode, (folder / "tries").stat().st_size) == (code, tries), said
+    assert said.count(f"goes on: parley resume {folder}") == tries - 1
+    assert ("5 tries ended without a new checkpoint, the last with signal 9" in said) == (words == "killed")
+    assert "Traceback" not in said
+
+
+def waiting_child(parent: subprocess.Popen, folder: Path) -> psutil.Process:
+    deadline = time.monotonic() + 60
+    while not RunFolder.was_left_open(folder):
+        assert time.monotonic() < deadline and parent.poll() is None
+        time.sleep(0.02)
+    (child,) = psutil.Process(parent.pid).children()
+    return child
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_whoever_stops_it_stops_the_run(start, number):
+    parent, folder = start("waits")
+    child = waiting_child(parent, folder)
+    parent.send_signal(number)
+    said = parent.communicate(timeout=60)[1].decode()
+    assert parent.returncode == 130 and "goes on" not in said and not child.is_running()
+    assert (folder / "unwound").exists() == (number == signal.SIGINT), "SIGTERM unwinds within the run's own handler"
+
+
+def test_the_run_ends_with_a_parent_that_is_killed(start):
+    parent, folder = start("waits")
+    child = waiting_child(parent, folder)
+    parent.kill()
+    assert not psutil.wait_procs([child], timeout=20)[1]
+    parent.communicate()
