@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from cluster.commands.cli import parser
 from cluster.recipe.config import RunConfig
 from cluster.recipe.fields import dotted_fields, is_section, kinds_of
+from cluster.recipe.renamed import RENAMED
 from cluster.record.metric_list.page import page as metrics_page
 from docs.python_reference import python_page
 from envs.kinds import Kinds
@@ -43,13 +44,20 @@ leads to the file:
 ```
 """
 
+NEW_NAMES = """\
+## Settings with a new name
+
+A recipe with an old name is refused in a line that says the new one.
+"""
+
 COMMANDS = """\
 # Commands
 
 `python -m cluster` is the same command as `parley`. A word `key=value` is a setting ([settings](settings.md)), and a
 word that ends in `.yaml` is a file of settings; they are applied from left to right.
 
-Exit codes: 0 done, 1 the run failed, 2 the command or the recipe is wrong, 130 stopped with Ctrl-C.
+Exit codes: 0 done, 1 the run failed, 2 the command or the recipe is wrong, 75 the run lost a process or a machine that
+it needs and may be resumed, 130 stopped with Ctrl-C.
 `PARLEY_DEBUG=1` shows the whole Python traceback of an error.
 """
 
@@ -81,7 +89,12 @@ def settings_page() -> str:
     collect(sections, RunConfig, Section(""))
     keys = [each.key for each in sections.values() if not each.kind]
     tables = [each.text(keys.count(each.key) > 1) for each in sections.values() if each.rows or each.kind]
-    return "\n".join([SETTINGS, *tables])
+    return "\n".join([SETTINGS, *tables, renamed_settings()])
+
+
+def renamed_settings() -> str:
+    rows = [f"| `{old}` | `{new}` |" for old, new in sorted(RENAMED.items())]
+    return "\n".join([NEW_NAMES, "| was | is |", "|---|---|", *rows, ""])
 
 
 def collect(sections: dict[tuple[str, type], Section], model: type[BaseModel], section: Section) -> None:
