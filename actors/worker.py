@@ -64,6 +64,7 @@ class Summary:
     """An episode in numbers, for metrics that need not fetch it."""
 
     outcome: float  # mean over the policy's seats
+    fared: tuple[tuple[float, float], ...]  # outcome and sum of rewards of each of them
     turns: int
     tokens: int  # sampled by the policy
     oldest_version: int  # of the weights that made its tokens
@@ -99,6 +100,10 @@ def summarise(episode: Episode) -> Summary:
     seats = episode.policy_seats() or list(episode.outcome)
     return Summary(
         outcome=float(np.mean([episode.outcome[seat] for seat in seats])),
+        fared=tuple(
+            (episode.outcome[seat], sum(turn.reward for turn in episode.turns_of(seat)))
+            for seat in episode.policy_seats()
+        ),
         turns=len(episode.turns),
         tokens=len(made),
         oldest_version=int(made.min()) if len(made) else -1,

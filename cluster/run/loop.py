@@ -60,7 +60,7 @@ from cluster.record.metrics import Metrics
 from cluster.record.run_folder import RunFolder
 from cluster.record.samples import Samples
 from cluster.record.stages import StageClock
-from cluster.run.collecting import Collector
+from cluster.run.collecting import Collector, without_spread
 from cluster.run.evaluate import HeldOut, beside_training
 from cluster.run.lasting_learners import LastingLearners
 from cluster.run.ledger import Ledger
@@ -92,7 +92,7 @@ class TrainingLoop:
         self.ledger, self.rewards, self.sync = ledger, rewards, sync
         self.metrics, self.checkpoints, self.texts = metrics, checkpoints, texts
         self.playing = Playing(fleet, config.rollout, self.welcome)
-        self.collector = Collector(self.playing, ledger, config.updates, rewards.receive)
+        self.collector = Collector(self.playing, ledger, config.updates, rewards.receive, config.group_redraws)
         self.update = 0  # also the version of the weights
         self.held_out = HeldOut(self.playing, config, ledger.run, ledger.players, folder.write_transcripts)
         self.beside = beside_training(config)
@@ -190,6 +190,7 @@ class TrainingLoop:
                 "rollout/cut_off": sum(summary.cut_off for summary in summaries) / len(summaries),
                 "rollout/staleness": max(self.update - 1 - summary.oldest_version for summary in summaries),
                 "rollout/episodes": len(summaries),
+                "rollout/groups_without_spread": without_spread(results, self.config.group_size),
                 "rollout/tokens": tokens,
                 "rollout/episodes_per_second": len(summaries) / seconds["update"],
                 "rollout/tokens_per_second": tokens / seconds["update"],

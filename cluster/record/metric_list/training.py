@@ -64,6 +64,12 @@ ROLLOUT = (
         dashboard="Episodes trained on per second",
     ),
     Metric(
+        "rollout/groups_without_spread",
+        "share",
+        "Groups of which no game went better than another, so that methods that compare them learn nothing.",
+        LOWER,
+    ),
+    Metric(
         "rollout/tokens",
         "tokens",
         "Tokens of the batch that the policy sampled.",
@@ -180,6 +186,9 @@ LEARNER = (
         "Whether all returns of the batch were equal, so that the policy stayed as it was.",
         LOWER,
     ),
+    Metric(
+        "learner/cut_off_masked", "share", "Games that were cut off and left out of the policy's loss (`mask_cut_off`)."
+    ),
     Metric("learner/learning_rate", "", "Step size of the update."),
     Metric("learner/trajectories", "games", "Games of policy seats in the batch."),
     Metric("learner/alone", "games", "Those that had no other game of their group to be compared with.", LOWER),
@@ -267,6 +276,12 @@ LEDGER = (
         dashboard="Tickets in flight",
     ),
     Metric("ledger/reissued", "tickets", "Tickets that were given out again because their episode failed.", LOWER),
+    Metric(
+        "ledger/redrawn",
+        "episodes",
+        "Episodes of groups without spread, in whose place another task was played (`group_redraws`).",
+        LOWER,
+    ),
     Metric(
         "ledger/late", "episodes", "Episodes that came after their worker had been given up; they are not used.", LOWER
     ),
