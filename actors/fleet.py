@@ -31,6 +31,8 @@ from ray.util.placement_group import PlacementGroup, placement_group, remove_pla
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from actors.fleet_health import FleetHealth, State
+from actors.fleet_metrics import totals
+from actors.fleet_tokens import FleetTokens
 from actors.settings import RolloutSettings
 from actors.transport.receipt import Receipt
 from actors.worker import Report, RolloutWorker, Summary, WorkerSpec
@@ -54,6 +56,7 @@ class Finished:
     ref: ray.ObjectRef[Episode] | None
     reason: str | None
     summary: Summary | None
+    tokens: int = 0  # sampled for it by the policy, as far as its worker lived to tell
 
 
 class FleetError(RuntimeError):
@@ -79,6 +82,7 @@ class Fleet:
         self.with_worker: list[dict[Ticket, None]] = []
         self.waiting: list[tuple[Ticket, float | None]] = []
         self.returned: list[Finished] = []
+        self.tokens = FleetTokens()
         self.counters = {"assigned": 0, "returned": 0, "failed": 0}
 
     # Life of the workers
@@ -116,7 +120,7 @@ class Fleet:
             except RayTaskError as error:
                 raise FleetError(f"the fleet did not start: {error.cause or error}") from error
             except RayActorError as error:
-                raise FleetError(f"rollout worker {index} died while starting: {first_line(error)}") from error
+                raise FleetError(f"rollout worker {index} died while starting: {last_line(error)}") from error
             self.health.ready(index)
         self.starting.clear()
 
@@ -167,6 +171,7 @@ class Fleet:
         self.listening.pop(index, None)
         self.starting.pop(index, None)
         ray.kill(self.handles[index])
+        self.tokens.lose(index, reason)
         for ticket in self.with_worker[index]:
             self._return(Finished(ticket, None, reason, None))
         self.with_worker[index] = {}
@@ -307,10 +312,12 @@ class Fleet:
         ray.get(call.completed(), timeout=FETCH_SECONDS)  # an answer that breaks off is no answer
         del self.listening[index]
         self.health.answered(index)
+        self.tokens.heard(index, report.sampled)
         for result, ref in zip(report.results, refs, strict=True):
             if result.ticket in self.with_worker[index]:
                 del self.with_worker[index][result.ticket]
-                self._return(Finished(result.ticket, ref, result.reason, result.summary))
+                self.tokens.hand_over(index, result.tokens)
+                self._return(Finished(result.ticket, ref, result.reason, result.summary, result.tokens))
         if report.silent_seconds > self.settings.worker_silence_seconds:
             self._lose(index, "worker_stuck")
 
@@ -365,19 +372,10 @@ class Fleet:
         return self._everyone("status", PING_SECONDS)
 
     def metrics(self) -> dict[str, float]:
-        statuses = self.status()
-        totals = {key: sum(status.get(key, 0.0) for status in statuses) for key in SUMMED}
-        prompt = totals["prompt_tokens"]
-        return {
-            "fleet/workers": float(len(statuses)),
+        return totals(self.status()) | {
             "fleet/restarts": float(self.health.restarts),
             "fleet/waiting": float(len(self.waiting)),
-            "fleet/queued": totals["queued"],
-            "fleet/live": totals["live"],
             "fleet/failed": float(self.counters["failed"]),
-            "fleet/generated_tokens": totals["generated_tokens"],
-            "fleet/tokens_per_busy_second": totals["generated_tokens"] / max(totals["busy_seconds"], 1e-9),
-            "fleet/prefix_cache_hit_rate": totals["cached_tokens"] / prompt if prompt else 0.0,
         }
 
     def close(self) -> None:
@@ -396,13 +394,6 @@ def environment(settings: RolloutSettings) -> dict[str, str]:
     """Of a worker's process. Ray does not hide GPUs from one that asked for none."""
     variables = {"OMP_NUM_THREADS": str(max(1, int(settings.cpus_per_worker)))}
     return variables if settings.gpus_per_worker else variables | {"CUDA_VISIBLE_DEVICES": ""}
-
-
-SUMMED = ("queued", "live", "prompt_tokens", "cached_tokens", "generated_tokens", "busy_seconds")
-
-
-def first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]
 
 
 def last_line(error: Exception) -> str:

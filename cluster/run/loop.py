@@ -92,6 +92,7 @@ class TrainingLoop:
         self.ledger, self.rewards, self.sync = ledger, rewards, sync
         self.metrics, self.checkpoints, self.texts = metrics, checkpoints, texts
         self.playing = Playing(fleet, config.rollout, self.welcome)
+        self.tokens = self.playing.tokens
         self.collector = Collector(self.playing, ledger, config.updates, rewards.receive, config.group_redraws)
         self.update = 0  # also the version of the weights
         self.held_out = HeldOut(self.playing, config, ledger.run, ledger.players, folder.write_transcripts)
@@ -124,6 +125,8 @@ class TrainingLoop:
                     synced = self.sync.publish(self.update)
             self.ledger.consume()
             self.ledger.check()
+            self.tokens.train_on(results)
+            self.tokens.check(self.ledger.waiting.values())
             last = self.update == self.config.updates
             if last or self.due(self.config.evaluation.every):
                 self.evaluate()
@@ -180,7 +183,7 @@ class TrainingLoop:
         summaries = [result.summary for result in results]
         tokens = sum(summary.tokens for summary in summaries)
         services = self.fleet.metrics() | self.rewards.metrics()  # they answer when they can
-        services |= self.learners.metrics() | self.ledger.metrics()
+        services |= self.learners.metrics() | self.ledger.metrics() | self.tokens.metrics(self.ledger.waiting.values())
         seconds = self.clock.lap()
         self.metrics.updated(
             self.update,
@@ -218,6 +221,7 @@ class TrainingLoop:
         return {
             "update": self.update,
             "ledger": self.ledger.state(),
+            "tokens": self.tokens.state(self.ledger.waiting.values()),
             "evaluations": self.held_out.state(),
             "waiting_line": self.metrics.waiting_line(),
         }
@@ -228,6 +232,7 @@ class TrainingLoop:
         self.update = state["update"]
         self.samples.cut_back(self.update)
         self.ledger.restore(state["ledger"])
+        self.tokens.restore(state.get("tokens"))
         self.rewards.restore(read_state(folder / "rewards"))
         self.held_out.restore(state["evaluations"])
         self.metrics.restore(state.get("waiting_line"))

@@ -21,6 +21,7 @@ from actors.fleet import Finished, Fleet
 from actors.settings import RolloutSettings
 from cluster.errors import RunError
 from cluster.record.progress import Progress
+from cluster.run.token_balance import TokenBalance
 from envs.episode import Episode, Ticket
 
 POLL_SECONDS = 1.0
@@ -45,6 +46,7 @@ class Playing:
         self.welcome = welcome or self._as_started
         self.takers: dict[Ticket, Take] = {}  # of the tickets that are being played
         self.failures: Counter[str] = Counter()
+        self.tokens = TokenBalance(fleet.tokens)
         self.on_poll: Callable[[Progress], None] | None = None  # called after each look at the fleet
 
     def _as_started(self) -> None:
@@ -69,6 +71,7 @@ class Playing:
 
     def _start(self, games: Games, tickets: list[Ticket]) -> None:
         def take(results: list[Finished]) -> None:
+            self.tokens.evaluate(result for result in results if result.reason is None)
             games.finished |= {result.ticket.number: result for result in results if result.reason is None}
             if failed := [self._again(result) for result in results if result.reason is not None]:
                 self._start(games, failed)
@@ -112,6 +115,7 @@ class Playing:
         for finished in self.fleet.poll(seconds):
             if finished.reason is not None:
                 self.failures[finished.reason] += 1
+                self.tokens.drop(finished, finished.reason)
             arrived.setdefault(self.takers.pop(finished.ticket), []).append(finished)
         for take, results in arrived.items():
             take(results)

@@ -379,6 +379,7 @@ def summarise(config: RunConfig, folder: RunFolder, loop) -> dict:
         "outcome_before": before.outcome,
         "outcome_after": after.outcome,
         "ledger": loop.ledger.metrics(),
+        "tokens": loop.tokens.metrics(loop.ledger.waiting.values()),
         "failures": dict(loop.playing.failures),
         "seconds": loop.clock.by_stage(),
         "evaluations": [evaluation.metrics() | {"version": evaluation.version} for evaluation in evaluations],

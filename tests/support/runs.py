@@ -85,7 +85,9 @@ def assert_whole(summary: dict, folder: RunFolder, updates: int, batch: int) -> 
     ledger = summary["ledger"]
     assert ledger["ledger/consumed"] == updates * batch
     assert ledger["ledger/issued"] == ledger["ledger/consumed"] + ledger["ledger/reissued"] + ledger["ledger/dropped"]
-    rows = metrics_of(folder)
+    rows, tokens = metrics_of(folder), summary["tokens"]
+    assert tokens["tokens/trained"] == sum(row["rollout/tokens"] for row in rows) > 0
+    assert tokens["tokens/waiting"] == tokens["tokens/playing"] == 0 < tokens["tokens/evaluated"]
     assert_time_adds_up(rows)
     assert_listed(rows)
     assert set(summary["seconds"]) <= {stage.name.removeprefix("seconds/") for stage in STAGES}

@@ -13,6 +13,8 @@ SECTIONS = {  # first word of a name -> what has such names
     "sync": "The weight sync after the update.",
     "failures": "Episodes that failed, counted since the start or the resume of the run.",
     "ledger": "Tickets of training episodes, counted since the start of the run, resumed or not.",
+    "tokens": "Where each token that the policy sampled went, since the start of the run, resumed or not: sampled = "
+    "trained + evaluated + waiting + playing + dropped.",
     "fleet": "The rollout workers, all together. Tokens are counted since the start of the workers there are.",
     "reward": "The reward service and the state of its shaper. Counts and seconds are those of its process.",
 }
@@ -289,4 +291,26 @@ LEDGER = (
     Metric("ledger/dropped/<reason>", "tickets", "Those of one last reason.", LOWER),
 )
 
-TRAINING = (*ROLLOUT, *EVALUATION, *LEARNER, *SECONDS, *SYNC, *FAILURES, *LEDGER, *FLEET)
+TOKENS = (
+    Metric("tokens/sampled", "tokens", "All that were sampled, by the workers' own count."),
+    Metric("tokens/trained", "tokens", "Tokens of episodes that were trained on."),
+    Metric("tokens/evaluated", "tokens", "Tokens of held-out games."),
+    Metric("tokens/waiting", "tokens", "Tokens of finished episodes that wait for the learner."),
+    Metric("tokens/playing", "tokens", "Tokens of episodes that are being played, as workers last said."),
+    Metric("tokens/dropped", "tokens", "Tokens that were of no use.", LOWER),
+    Metric(
+        "tokens/dropped/<reason>",
+        "tokens",
+        "Those of one reason: that of a failure, `no_spread` (drawn again), `late`, or `restart` (in play then).",
+        LOWER,
+    ),
+    Metric(
+        "tokens/trained_share",
+        "share",
+        "Trained tokens by trained and dropped ones.",
+        HIGHER,
+        panel="Tokens of use",
+    ),
+)
+
+TRAINING = (*ROLLOUT, *EVALUATION, *LEARNER, *SECONDS, *SYNC, *FAILURES, *LEDGER, *TOKENS, *FLEET)
