@@ -20,6 +20,7 @@ from cluster.errors import RunError
 from cluster.record.progress import Progress
 from cluster.run.ledger import Ledger
 from cluster.run.playing import Playing
+from cluster.run.securing import LOST, secure
 
 EQUAL = 1e-6  # what games paid that differs by no more is the same
 
@@ -41,7 +42,17 @@ class Collector:
     def batch(self) -> list[Finished]:
         """Results of the ledger's next batch, in the order of their tickets."""
         ledger = self.ledger
-        self.playing.wait(f"batch {ledger.next_batch}", self._progress, self._admit)
+        while True:
+            self.playing.wait(f"batch {ledger.next_batch}", self._progress, self._admit)
+            kept, lost = secure(ledger.next_results())
+            if not lost:
+                break
+            for result in lost:
+                self.playing.lose(result)
+                ledger.lose(result.ticket, LOST)
+                self.to_judge.add(result.ticket.number // ledger.group)
+        for result in kept:
+            ledger.keep(result.ticket, result)
         results = ledger.next_results()
         if not results:
             reasons = ", ".join(f"{reason}: {n}" for reason, n in ledger.counts.dropped.items())

@@ -134,6 +134,18 @@ class Ledger:
             again = Ticket(self.run, self.game, ticket.number, ticket.seed, self.players, ticket.attempt + 1)
             self.to_reissue.append(again)
 
+    def lose(self, ticket: Ticket, reason: str) -> None:
+        """A finished episode is gone before it was used: it counts as if it had failed."""
+        del self.waiting[ticket.number]
+        self.playing[ticket.number] = ticket
+        self.fail(ticket, reason)
+
+    def keep(self, ticket: Ticket, result: Any) -> None:
+        """The same result, at another place."""
+        if ticket.number not in self.waiting:
+            raise RuntimeError(f"ticket {ticket.number} has no result that waits")
+        self.waiting[ticket.number] = result
+
     def results_of(self, group: int) -> list[Any] | None:
         """Of a group's games, in ticket order; None while one of them is missing."""
         numbers = range(group * self.group, (group + 1) * self.group)

@@ -15,12 +15,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-import ray
-
 from actors.fleet import Finished, Fleet
 from actors.settings import RolloutSettings
 from cluster.errors import RunError
 from cluster.record.progress import Progress
+from cluster.run.securing import LOST, fetch
 from cluster.run.token_balance import TokenBalance
 from envs.episode import Episode, Ticket
 
@@ -65,9 +64,18 @@ class Playing:
 
     def end(self, games: Games) -> list[Episode]:
         count = len(games.tickets)
-        self.wait("the games that were asked for", lambda: self.progress(None, len(games.finished), count))
-        references = [games.finished[ticket.number].ref for ticket in games.tickets]
-        return ray.get(references, timeout=self.settings.batch_seconds)
+        while True:
+            self.wait("the games that were asked for", lambda: self.progress(None, len(games.finished), count))
+            results = [games.finished[ticket.number] for ticket in games.tickets]
+            episodes = fetch(results, self.settings.batch_seconds)
+            lost = [result for result, episode in zip(results, episodes, strict=True) if episode is None]
+            if not lost:
+                return episodes
+            for result in lost:
+                self.lose(result)
+                self.tokens.evaluated -= result.tokens
+                del games.finished[result.ticket.number]
+            self._start(games, [self._again(replace(result, reason=LOST)) for result in lost])
 
     def _start(self, games: Games, tickets: list[Ticket]) -> None:
         def take(results: list[Finished]) -> None:
@@ -119,6 +127,11 @@ class Playing:
             arrived.setdefault(self.takers.pop(finished.ticket), []).append(finished)
         for take, results in arrived.items():
             take(results)
+
+    def lose(self, result: Finished) -> None:
+        """Its episode is gone with the node that made it."""
+        self.failures[LOST] += 1
+        self.tokens.drop(result, LOST)
 
     def progress(self, batch: int | None, played: int, games: int) -> Progress:
         return Progress(batch, played, games, sum(self.failures.values()))

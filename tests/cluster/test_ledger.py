@@ -20,7 +20,9 @@ def new_ledger(batch=4, max_staleness=1, max_attempts=3, group=1) -> Ledger:
 
 @given(
     moves=st.lists(
-        st.tuples(st.sampled_from(["finish", "fail", "late", "admit", "restart", "redraw"]), st.integers(0, 99)),
+        st.tuples(
+            st.sampled_from(["finish", "fail", "late", "admit", "restart", "redraw", "lose"]), st.integers(0, 99)
+        ),
         max_size=200,
     ),
     groups=st.integers(1, 5),
@@ -48,6 +50,11 @@ def test_any_history_balances_and_uses_every_episode_once(moves, groups, group, 
             if not ledger.is_live(ticket):
                 ledger.finish(ticket, "again")
                 assert (ledger.in_flight, ledger.counts.consumed) == before
+        elif move == "lose" and ledger.waiting:
+            ticket = ledger.waiting[sorted(ledger.waiting)[pick % len(ledger.waiting)]]
+            ledger.lose(ticket, "episode_lost")
+            if ticket.number in ledger.gone:
+                dropped.add(ticket.number)
         elif move == "redraw":
             open_groups = {number // group for number in (*ledger.waiting, *ledger.gone)}
             whole = sorted(each for each in open_groups if ledger.results_of(each) is not None)
