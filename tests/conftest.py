@@ -24,16 +24,8 @@ import pytest
 STARTS_RAY = {
     *("test_benchmarks", "test_cli", "test_doors_out", "test_end_to_end", "test_engine", "test_every_game_trains"),
     *("test_intention_run", "test_job", "test_offline_run", "test_oni", "test_oni_endpoint"),
-    *(
-        "test_places",
-        "test_reward_http",
-        "test_reward_model_run",
-        "test_securing",
-        "test_sleep",
-        "test_sync",
-        "test_trials",
-    ),
-    "test_twosome_play",
+    *("test_places", "test_reward_http", "test_reward_model_run", "test_securing", "test_sleep", "test_sync"),
+    *("test_trials", "test_twosome_play"),
 }
 OWN_NODES = {"test_places", "test_securing"}
 
