@@ -22,7 +22,6 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import sqrt
 from pathlib import Path
@@ -31,6 +30,7 @@ import numpy as np
 
 from benchmarks.lab.pages import table
 from benchmarks.lab.store import Store
+from benchmarks.lab.strata import TWO_SIDED, stratified
 from benchmarks.lab.trial import Record
 from benchmarks.report import quiet
 from cluster.recipe.config import RunConfig
@@ -49,7 +49,6 @@ ARMS = {
 }
 SEEDS, WARM_STARTS, UPDATES = range(100, 108), 4, 30
 TIME_LIMIT_SECONDS = 1200
-TWO_SIDED = 1.96
 
 
 @dataclass(frozen=True)
@@ -106,12 +105,6 @@ def gained(store: Store, arm: str, against: str) -> list[list[float]]:
         [(store.get(Trial(game, arm, seed)), store.get(Trial(game, against, seed))) for seed in SEEDS] for game in GAMES
     ]
     return [[one.final - other.final for one, other in each if one and other] for each in pairs]
-
-
-def stratified(differences: Sequence[Sequence[float]]) -> tuple[float, float]:
-    """The mean over strata of their means, and its standard error."""
-    errors = [np.var(each, ddof=1) / len(each) for each in differences]
-    return float(np.mean([np.mean(each) for each in differences])), sqrt(sum(errors)) / len(errors)
 
 
 def page(store: Store) -> str:

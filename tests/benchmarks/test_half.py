@@ -6,8 +6,9 @@ from dataclasses import asdict
 
 import pytest
 
-from benchmarks.half import ARMS, GAMES, SEEDS, WARM_STARTS, Trial, gained, page, stratified
+from benchmarks.half import ARMS, GAMES, SEEDS, WARM_STARTS, Trial, gained, page
 from benchmarks.lab.store import Store
+from benchmarks.lab.strata import stratified
 from benchmarks.lab.trial import Record
 
 
