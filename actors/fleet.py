@@ -30,12 +30,13 @@ from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from actors.fleet_health import FleetHealth, State
+from actors.fleet_health import UP, FleetHealth, State
 from actors.fleet_metrics import totals
 from actors.fleet_tokens import FleetTokens
 from actors.settings import RolloutSettings
 from actors.transport.receipt import Receipt
 from actors.worker import Report, RolloutWorker, Summary, WorkerSpec
+from actors.worker_process import environment, last_line
 from envs.episode import Episode, Ticket
 
 log = logging.getLogger("parley.fleet")
@@ -44,7 +45,6 @@ FETCH_SECONDS = 60.0  # for an answer that has begun to arrive whole
 PLACE_SECONDS = 120.0  # for Ray to find room that the cluster does have
 CLOSE_SECONDS = 10.0
 PING_SECONDS = 10.0
-MESSAGE = 300  # characters of a cause
 RPC_THREADS = 8
 
 
@@ -207,8 +207,8 @@ class Fleet:
                 self._replace(index, incarnation)
 
     def workers(self) -> list[ActorHandle]:
-        """Every worker that can take weights: the live ones and those about to join."""
-        return [self.handles[index] for index in self.health.in_state(State.LIVE, State.JOINING)]
+        """Every worker that can take weights: those that play and those about to join."""
+        return [self.handles[index] for index in self.health.in_state(*UP)]
 
     def joining(self) -> list[ActorHandle]:
         """Workers that are up but hold the weights they were started with."""
@@ -233,8 +233,8 @@ class Fleet:
 
     def assign(self, tickets: list[Ticket], temperature: float | None = None) -> None:
         """Hand out tickets (temperature: other than the settings', for evaluation). Ticket n goes to
-        live worker n mod workers, so that the same tickets meet the same worker in every run; one
-        that is full passes its tickets to the least busy."""
+        live worker n mod workers, so that the same tickets meet the same worker in every run (while
+        none of them is suspect); one that is full passes its tickets to the least busy."""
         self.counters["assigned"] += len(tickets)
         self.waiting += [(ticket, temperature) for ticket in tickets]
         self._hand_out()
@@ -266,6 +266,8 @@ class Fleet:
 
     def _look(self, timeout: float) -> None:
         self._listen(timeout)
+        for index in self.health.suspect(time.monotonic()):
+            log.warning("rollout worker %d is late with its answer: it gets no new tickets until it answers", index)
         for index, reason in self.health.overdue(time.monotonic()):
             if index not in (self.put_off or ()):
                 self._lose(index, reason)
@@ -273,10 +275,10 @@ class Fleet:
             self._start_again(index, incarnation)
 
     def _listen(self, timeout: float) -> None:
-        for index in self.health.in_state(State.LIVE, State.JOINING):
+        for index in self.health.in_state(*UP):
             if index not in self.listening:
                 call = self.handles[index].finished.options(num_returns="streaming")
-                self.listening[index] = call.remote(min(LISTEN_SECONDS, self.settings.worker_silence_seconds / 4))
+                self.listening[index] = call.remote(min(LISTEN_SECONDS, self.health.suspect_seconds / 2))
                 self.health.asked(index, time.monotonic())
         asked = {call: index for index, call in self.listening.items()}
         starting = {call: index for index, call in self.starting.items()}
@@ -311,7 +313,7 @@ class Fleet:
         refs = [None if result.reason else self._next(call) for result in report.results]
         ray.get(call.completed(), timeout=FETCH_SECONDS)  # an answer that breaks off is no answer
         del self.listening[index]
-        self.health.answered(index)
+        self.health.answered(index, report.silent_seconds)
         self.tokens.heard(index, report.sampled)
         for result, ref in zip(report.results, refs, strict=True):
             if result.ticket in self.with_worker[index]:
@@ -337,7 +339,7 @@ class Fleet:
 
     def _everyone(self, method: str, timeout: float, *arguments: Any) -> list[Any]:
         """Answers of all workers in order; those that cannot answer are lost, not waited for."""
-        everyone = self.health.in_state(State.LIVE, State.JOINING)
+        everyone = self.health.in_state(*UP)
         calls = {index: getattr(self.handles[index], method).remote(*arguments) for index in everyone}
         deadline, answers = time.monotonic() + timeout, []
         for index, call in calls.items():
@@ -373,6 +375,7 @@ class Fleet:
 
     def metrics(self) -> dict[str, float]:
         return totals(self.status()) | {
+            "fleet/suspect": float(len(self.health.in_state(State.SUSPECT))),
             "fleet/restarts": float(self.health.restarts),
             "fleet/waiting": float(len(self.waiting)),
             "fleet/failed": float(self.counters["failed"]),
@@ -388,13 +391,3 @@ class Fleet:
         for group in self.groups:
             remove_placement_group(group)
         self.handles, self.groups = [], []
-
-
-def environment(settings: RolloutSettings) -> dict[str, str]:
-    """Of a worker's process. Ray does not hide GPUs from one that asked for none."""
-    variables = {"OMP_NUM_THREADS": str(max(1, int(settings.cpus_per_worker)))}
-    return variables if settings.gpus_per_worker else variables | {"CUDA_VISIBLE_DEVICES": ""}
-
-
-def last_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [""])[-1].strip()[:MESSAGE]  # where Ray says what happened

@@ -1,11 +1,13 @@
 """Which workers may be given work: a state machine without Ray.
 
-    starting --ready--> joining --joined--> live
-        ^                  |                  |
-        +------ lost ------+------ lost ------+      (a new incarnation)
-        |                                     |
-        +------ due ----- resting <-- lost ---+      (too often within an hour)
+    starting --ready--> joining --joined--> live <--late / answered--> suspect
+        ^                  |                  |                          |
+        +------ lost ------+------ lost ------+---------- lost ----------+      (a new incarnation)
+        |                                     |                          |
+        +------ due ----- resting <-- lost ---+---------- lost ----------+      (too often within an hour)
 
+A suspect is late with its answer: it is given no new work, keeps what it has, and gets the same weights as the
+live ones, so that it may be live again as soon as it answers.
 A worker that is lost again and again rests, and the others go on; when all rest, the fleet is exhausted.
 There is no way from starting to live: an engine that has just loaded holds the weights of
 its model folder, and must not play before it was given the current ones. There is no way
@@ -21,13 +23,18 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 WINDOW_SECONDS = 3600.0
+SUSPECT_SHARE = 0.25  # of the silence that makes a worker lost
 
 
 class State(Enum):
     STARTING = "starting"
     JOINING = "joining"
     LIVE = "live"
+    SUSPECT = "suspect"  # live, but late with its answer
     RESTING = "resting"  # there is none in its place
+
+
+UP = State.LIVE, State.SUSPECT, State.JOINING  # it has an engine that takes calls and weights
 
 
 class FleetExhausted(RuntimeError):
@@ -49,6 +56,7 @@ class FleetHealth:
 
     def __init__(self, workers: int, *, start_seconds: float, silence_seconds: float, max_restarts: int, now: float):
         self.start_seconds, self.silence_seconds, self.max_restarts = start_seconds, silence_seconds, max_restarts
+        self.suspect_seconds = SUSPECT_SHARE * silence_seconds
         self.members = [Member(State.STARTING, now) for _ in range(workers)]
         self.restarts = 0
 
@@ -64,12 +72,27 @@ class FleetHealth:
         self.members[index].state = State.LIVE
 
     def asked(self, index: int, now: float) -> None:
-        self._expect(index, State.JOINING, State.LIVE)
+        self._expect(index, *UP)
         if self.members[index].asked is None:
             self.members[index].asked = now
 
-    def answered(self, index: int) -> None:
-        self.members[index].asked = None
+    def answered(self, index: int, silent_seconds: float = 0.0) -> None:
+        """`silent_seconds`: for how long what it answers for has not gone on."""
+        member = self.members[index]
+        member.asked = None
+        if member.state in (State.LIVE, State.SUSPECT):
+            member.state = State.SUSPECT if silent_seconds > self.suspect_seconds else State.LIVE
+
+    def suspect(self, now: float) -> list[int]:
+        """Live workers that are late from now on."""
+        late = [
+            index
+            for index in self.in_state(State.LIVE)
+            if (asked := self.members[index].asked) is not None and now - asked > self.suspect_seconds
+        ]
+        for index in late:
+            self.members[index].state = State.SUSPECT
+        return late
 
     def overdue(self, now: float) -> list[tuple[int, str]]:
         """Workers to give up, each with the reason that its tickets come back with."""

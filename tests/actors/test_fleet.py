@@ -1,4 +1,4 @@
-"""The fleet on real Ray actors, and its state machine without them."""
+"""The fleet on real Ray actors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from ray.exceptions import RayTaskError
 
 from actors.fleet import Finished, Fleet, FleetError
-from actors.fleet_health import FleetExhausted, FleetHealth, State
+from actors.fleet_health import FleetExhausted
 from actors.settings import RolloutSettings
 from actors.worker import WorkerSpec
 from envs.episode import Ticket
@@ -224,78 +224,3 @@ def test_a_worker_does_not_outlive_its_driver(ray_cluster, tiny_model):
     while os.path.exists(f"/proc/{pid}"):
         assert time.monotonic() < deadline, "the worker outlived its driver"
         time.sleep(0.2)
-
-
-def health(workers: int = 2, restarts: int = 2) -> FleetHealth:
-    return FleetHealth(workers, start_seconds=100, silence_seconds=10, max_restarts=restarts, now=0.0)
-
-
-def test_a_worker_must_join_before_it_is_live():
-    fleet = health()
-    with pytest.raises(ValueError, match="rollout worker 0 is starting, not joining"):
-        fleet.joined(0)
-    fleet.ready(0)
-    assert fleet.in_state(State.JOINING) == [0] and fleet.in_state(State.LIVE) == []
-    fleet.joined(0)
-    assert fleet.in_state(State.LIVE) == [0] and fleet.in_state(State.STARTING) == [1]
-    with pytest.raises(ValueError, match="is live, not starting"):
-        fleet.ready(0)
-
-
-def test_a_replacement_that_was_put_off_has_its_whole_time_to_start():
-    fleet = health()
-    fleet.ready(1)
-    fleet.lost(0, "worker_died", now=50.0)
-    fleet.put_off(0, now=400.0)
-    assert fleet.overdue(499.0) == [] and fleet.overdue(501.0) == [(0, "worker_start_timeout")]
-
-
-def test_silence_counts_from_the_question_not_from_the_last_answer():
-    fleet = health()
-    for index in range(2):
-        fleet.ready(index)
-        fleet.joined(index)
-    assert fleet.overdue(now=1e6) == []  # nobody was asked
-    fleet.asked(0, now=1e6)
-    fleet.asked(0, now=1e6 + 9)  # asking again does not buy time
-    assert fleet.overdue(now=1e6 + 10) == [] and fleet.overdue(now=1e6 + 10.1) == [(0, "worker_silent")]
-    fleet.answered(0)
-    assert fleet.overdue(now=1e6 + 50) == []
-
-
-def test_the_lost_are_replaced_while_restarts_last():
-    fleet = health()
-    assert fleet.overdue(now=101) == [(0, "worker_start_timeout"), (1, "worker_start_timeout")]
-    assert fleet.lost(0, "worker_start_timeout", now=101) == 1
-    assert fleet.overdue(now=150) == [(1, "worker_start_timeout")]
-    fleet.ready(0)
-    fleet.joined(0)
-    fleet.asked(0, now=150)
-    assert fleet.lost(0, "worker_died", now=160) == 2 and fleet.in_state(State.STARTING) == [0, 1]
-    assert fleet.overdue(now=190) == [(1, "worker_start_timeout")]  # the old question is forgotten
-    assert fleet.restarts == 2
-
-
-def test_one_that_is_lost_too_often_rests_and_the_run_ends_when_all_do():
-    fleet = health()
-    for index in range(2):
-        fleet.ready(index)
-    assert [fleet.lost(0, "worker_died", now=10.0 * n) for n in range(3)] == [1, 2, None]
-    assert fleet.in_state(State.RESTING) == [0] and fleet.in_state(State.JOINING) == [1]
-    assert fleet.overdue(now=1e5) == [] and fleet.due(now=3599.0) == [], "nobody waits for one that rests"
-    with pytest.raises(ValueError, match="is resting, not starting"):
-        fleet.ready(0)
-    assert fleet.due(now=3601.0) == [(0, 3)] and fleet.due(now=3601.0) == []
-    assert fleet.in_state(State.STARTING) == [0] and fleet.restarts == 3
-    assert fleet.lost(0, "worker_died", now=3602.0) is None, "the two of before are still within the hour"
-    assert [fleet.lost(1, "worker_died", now=3700.0) for _ in range(2)] == [1, 2]
-    with pytest.raises(FleetExhausted, match=r"every rollout worker .*max_worker_restarts=2 .*\(1\) of: of no use"):
-        fleet.lost(1, "of no use", now=3701.0)
-
-
-def test_a_long_run_may_lose_any_number_of_workers_at_a_bearable_rate():
-    fleet, now = health(workers=1, restarts=2), 0.0
-    for n in range(500):
-        now += 1900.0
-        fleet.ready(0)
-        assert fleet.lost(0, "worker_died", now) == n + 1

@@ -249,6 +249,7 @@ SYNC = (
 
 FLEET = (
     Metric("fleet/workers", "workers", "Workers that answered.", HIGHER),
+    Metric("fleet/suspect", "workers", "Workers that are late with an answer and get no new tickets.", LOWER),
     Metric("fleet/restarts", "workers", "Workers that were lost and replaced.", LOWER),
     Metric("learner/restarts", "", "Times that the learners were lost and started anew.", LOWER),
     Metric("fleet/waiting", "episodes", "Tickets that no worker has yet."),
