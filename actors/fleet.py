@@ -20,7 +20,6 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,36 +29,24 @@ from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from actors.cluster_news import ClusterNews
+from actors.finished import Finished
 from actors.fleet_health import UP, FleetHealth, State
-from actors.places import Places
+from actors.fleet_metrics import totals
+from actors.fleet_tokens import FleetTokens
+from actors.places import FleetError, Places
 from actors.settings import RolloutSettings
 from actors.transport.receipt import Receipt
-from actors.worker import Report, RolloutWorker, Summary, WorkerSpec
-from envs.episode import Episode, Ticket
+from actors.worker import Report, RolloutWorker, WorkerSpec
+from actors.worker_process import environment, last_line
+from envs.episode import Ticket
 
 log = logging.getLogger("parley.fleet")
 LISTEN_SECONDS = 2.0  # longest a worker holds back its answer when nothing is finished
 FETCH_SECONDS = 60.0  # for an answer that has begun to arrive whole
-PLACE_SECONDS = 120.0  # for Ray to find room that the cluster does have
 CLOSE_SECONDS = 10.0
 NEWS_SECONDS = 5.0  # for Ray to say which nodes live, when a worker is lost
 PING_SECONDS = 10.0
-MESSAGE = 300  # characters of a cause
 RPC_THREADS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """What became of a ticket: an episode's reference and summary, or a reason."""
-
-    ticket: Ticket
-    ref: ray.ObjectRef[Episode] | None
-    reason: str | None
-    summary: Summary | None
-
-
-class FleetError(RuntimeError):
-    """The fleet cannot do what the settings ask."""
 
 
 class Fleet:
@@ -80,6 +67,7 @@ class Fleet:
         self.with_worker: list[dict[Ticket, None]] = []
         self.waiting: list[tuple[Ticket, float | None]] = []
         self.returned: list[Finished] = []
+        self.tokens = FleetTokens()
         self.counters = {"assigned": 0, "returned": 0, "failed": 0}
 
     # Life of the workers
@@ -87,10 +75,7 @@ class Fleet:
     def launch(self) -> None:
         """Begin to start every worker; `start` waits for them."""
         least, most = self.settings.least_workers, self.settings.most_workers
-        if not self.places.given:
-            self._check_resources()
-            for index in range(least):
-                self._place(index)
+        self.places.take(least)
         self.health = FleetHealth(
             least,
             pending=most - least,
@@ -119,28 +104,9 @@ class Fleet:
             except RayTaskError as error:
                 raise FleetError(f"the fleet did not start: {error.cause or error}") from error
             except RayActorError as error:
-                raise FleetError(f"rollout worker {index} died while starting: {first_line(error)}") from error
+                raise FleetError(f"rollout worker {index} died while starting: {last_line(error)}") from error
             self.health.ready(index)
         self.starting.clear()
-
-    def _check_resources(self) -> None:
-        settings = self.settings
-        have = ray.cluster_resources()
-        for name, each in (("CPU", settings.cpus_per_worker), ("GPU", settings.gpus_per_worker or 0.0)):
-            if settings.least_workers * each > have.get(name, 0.0):
-                needed = settings.least_workers * each
-                raise FleetError(
-                    f"{settings.workers_key}={settings.least_workers} with {each:g} {name}s each need {needed:g} "
-                    f"{name}s, but the Ray cluster has {have.get(name, 0.0):g}"
-                )
-
-    def _place(self, index: int) -> None:
-        self.places.ask(index)
-        if not self.places.wait(index, PLACE_SECONDS):
-            raise FleetError(
-                f"no room for rollout worker {index}: no node of the Ray cluster had {self.places.needed()} free "
-                f"within {PLACE_SECONDS:.0f} s"
-            )
 
     def _create(self, index: int, incarnation: int) -> ActorHandle:
         settings, place = self.settings, self.places.of(index)
@@ -177,6 +143,7 @@ class Fleet:
         self.starting.pop(index, None)
         if index in self.handles:
             ray.kill(self.handles[index])
+        self.tokens.lose(index, reason)
         for ticket in self.with_worker[index]:
             self._return(Finished(ticket, None, reason, None))
         self.with_worker[index] = {}
@@ -351,10 +318,12 @@ class Fleet:
         ray.get(call.completed(), timeout=FETCH_SECONDS)  # an answer that breaks off is no answer
         del self.listening[index]
         self.health.answered(index, report.silent_seconds)
+        self.tokens.heard(index, report.sampled)
         for result, ref in zip(report.results, refs, strict=True):
             if result.ticket in self.with_worker[index]:
                 del self.with_worker[index][result.ticket]
-                self._return(Finished(result.ticket, ref, result.reason, result.summary))
+                self.tokens.hand_over(index, result.tokens)
+                self._return(Finished(result.ticket, ref, result.reason, result.summary, result.tokens))
         if report.silent_seconds > self.settings.worker_silence_seconds:
             self._lose(index, "worker_stuck")
 
@@ -409,22 +378,13 @@ class Fleet:
         return self._everyone("status", PING_SECONDS)
 
     def metrics(self) -> dict[str, float]:
-        statuses = self.status()
-        totals = {key: sum(status.get(key, 0.0) for status in statuses) for key in SUMMED}
-        prompt = totals["prompt_tokens"]
-        return {
-            "fleet/workers": float(len(statuses)),
+        return totals(self.status()) | {
             "fleet/suspect": float(len(self.health.in_state(State.SUSPECT))),
             "fleet/pending": float(len(self.health.in_state(State.PENDING))),
             "fleet/left": float(self.health.left_count),
             "fleet/restarts": float(self.health.restarts),
             "fleet/waiting": float(len(self.waiting)),
-            "fleet/queued": totals["queued"],
-            "fleet/live": totals["live"],
             "fleet/failed": float(self.counters["failed"]),
-            "fleet/generated_tokens": totals["generated_tokens"],
-            "fleet/tokens_per_busy_second": totals["generated_tokens"] / max(totals["busy_seconds"], 1e-9),
-            "fleet/prefix_cache_hit_rate": totals["cached_tokens"] / prompt if prompt else 0.0,
         }
 
     def close(self) -> None:
@@ -437,20 +397,3 @@ class Fleet:
         self.news.close(NEWS_SECONDS)
         self.places.close()
         self.handles = {}
-
-
-def environment(settings: RolloutSettings) -> dict[str, str]:
-    """Of a worker's process. Ray does not hide GPUs from one that asked for none."""
-    variables = {"OMP_NUM_THREADS": str(max(1, int(settings.cpus_per_worker)))}
-    return variables if settings.gpus_per_worker else variables | {"CUDA_VISIBLE_DEVICES": ""}
-
-
-SUMMED = ("queued", "live", "prompt_tokens", "cached_tokens", "generated_tokens", "busy_seconds")
-
-
-def first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]
-
-
-def last_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [""])[-1].strip()[:MESSAGE]  # where Ray says what happened

@@ -11,11 +11,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import ray
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from actors.cluster_news import News
 from actors.settings import RolloutSettings
+
+PLACE_SECONDS = 120.0  # for Ray to find room that the cluster does have
+
+
+class FleetError(RuntimeError):
+    """The fleet cannot do what the settings ask."""
 
 
 @dataclass(slots=True)
@@ -26,11 +33,35 @@ class Place:
 
 class Places:
     def __init__(self, settings: RolloutSettings, given: Sequence[PlacementGroupSchedulingStrategy] | None = None):
+        self.settings = settings
         bundle = {"CPU": settings.cpus_per_worker, "GPU": settings.gpus_per_worker}
         self.bundle = {name: amount for name, amount in bundle.items() if amount}
         self.given = list(given or [])
         self.asked: dict[int, Place] = {}  # by worker
         self.next: dict[int, Place] = {}  # for those that replace workers which are leaving
+
+    def take(self, workers: int) -> None:
+        """Places for the first ones, waited for."""
+        if self.given:
+            return
+        self._check_resources(workers)
+        for worker in range(workers):
+            self.ask(worker)
+            if worker in self.asked and not self.asked[worker].group.wait(PLACE_SECONDS):
+                wanted = ", ".join(f"{amount:g} {name}s" for name, amount in self.bundle.items())
+                raise FleetError(
+                    f"no room for rollout worker {worker}: no node of the Ray cluster had {wanted} free "
+                    f"within {PLACE_SECONDS:.0f} s"
+                )
+
+    def _check_resources(self, workers: int) -> None:
+        have = ray.cluster_resources()
+        for name, each in self.bundle.items():
+            if workers * each > have.get(name, 0.0):
+                raise FleetError(
+                    f"{self.settings.workers_key}={workers} with {each:g} {name}s each need {workers * each:g} "
+                    f"{name}s, but the Ray cluster has {have.get(name, 0.0):g}"
+                )
 
     def ask(self, worker: int) -> None:
         """Nothing is asked for twice."""
@@ -44,9 +75,6 @@ class Places:
 
     def _group(self) -> Place:
         return Place(placement_group([self.bundle], strategy="STRICT_PACK"))
-
-    def wait(self, worker: int, seconds: float) -> bool:
-        return worker not in self.asked or self.asked[worker].group.wait(seconds)
 
     def learn(self, news: News) -> None:
         for place in [*self.asked.values(), *self.next.values()]:
@@ -69,9 +97,6 @@ class Places:
         place = self.asked.pop(worker, None)
         if place is not None:
             remove_placement_group(place.group)
-
-    def needed(self) -> str:
-        return ", ".join(f"{amount:g} {name}s" for name, amount in self.bundle.items())
 
     def close(self) -> None:
         for place in [*self.asked.values(), *self.next.values()]:

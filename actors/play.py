@@ -51,6 +51,7 @@ class Failure:
     """Why a ticket gave no episode: a short name that metrics count by."""
 
     reason: str
+    tokens: int = field(default=0, compare=False)  # that the policy had sampled for it
 
 
 class Ending(NamedTuple):
@@ -90,6 +91,7 @@ class Live:
     spoken: dict[str, int] = field(default_factory=dict)  # turns of each seat
     observation: str = ""  # what the acting seat was just shown
     actions: tuple[str, ...] = ()
+    tokens: int = 0  # sampled by the policy that is trained
     request: str | None = None  # the engine request it waits for; else it waits for work outside the engines
 
 
@@ -102,7 +104,7 @@ class Play:
         self.finished: list[Returned] = []
         self.spare_games: dict[str, list[Game]] = {}
         self.spare_players: dict[tuple[str, str], list[Player]] = {}
-        self.admitted = 0
+        self.admitted = self.sampled = 0  # tickets; tokens of the policy that is trained
         self.outside = OutsideWork(settings.game_threads)
 
     def admit(self, tickets: list[Ticket], temperature: float | None = None) -> None:
@@ -304,10 +306,13 @@ class Play:
         name = live.game.seat
         seat, turn = live.seats[name], live.spoken.get(name, 0)
         if isinstance(answer, Completion):
-            self._go_on(live, seat.said(answer))
-            return
-        draw = random.Random(stable_seed(live.ticket.seed, live.ticket.number, name, turn)).random()
-        said = seat.chose(live.actions, answer, self.settings.choice_length, live.temperature, draw)
+            said = seat.said(answer)
+        else:
+            draw = random.Random(stable_seed(live.ticket.seed, live.ticket.number, name, turn)).random()
+            said = seat.chose(live.actions, answer, self.settings.choice_length, live.temperature, draw)
+        if said.tokens is not None:
+            live.tokens += len(said.tokens.utterance_ids)
+            self.sampled += len(said.tokens.utterance_ids)
         self._go_on(live, said)
 
     def _answered(self, live: Live, seat: EndpointSeat, answer: str) -> None:
@@ -373,7 +378,7 @@ class Play:
             live.seats[live.game.seat].policy.engine.abort([live.request])
             del self.waiting_for[live.request]
         self.outside.give_up(live.serial)
-        self._leave(live, Failure(reason))
+        self._leave(live, Failure(reason, live.tokens))
 
     def _leave(self, live: Live, result: Episode | Failure) -> None:
         del self.live[live.serial]

@@ -64,6 +64,7 @@ class Summary:
     """An episode in numbers, for metrics that need not fetch it."""
 
     outcome: float  # mean over the policy's seats
+    fared: tuple[tuple[float, float], ...]  # outcome and sum of rewards of each of them
     turns: int
     tokens: int  # sampled by the policy
     oldest_version: int  # of the weights that made its tokens
@@ -78,15 +79,17 @@ class Result(NamedTuple):
     ticket: Ticket
     reason: str | None
     summary: Summary | None
+    tokens: int  # sampled for it by the policy
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Opens each answer of `finished`: what follows it, and for how long the engine thread or the coroutines of
-    games have not gone on."""
+    """Opens each answer of `finished`: what follows it, for how long the engine thread or the coroutines of
+    games have not gone on, and how many tokens of the policy were sampled so far."""
 
     results: list[Result]
     silent_seconds: float
+    sampled: int
 
 
 class WorkerFailed(RuntimeError):
@@ -99,6 +102,10 @@ def summarise(episode: Episode) -> Summary:
     seats = episode.policy_seats() or list(episode.outcome)
     return Summary(
         outcome=float(np.mean([episode.outcome[seat] for seat in seats])),
+        fared=tuple(
+            (episode.outcome[seat], sum(turn.reward for turn in episode.turns_of(seat)))
+            for seat in episode.policy_seats()
+        ),
         turns=len(episode.turns),
         tokens=len(made),
         oldest_version=int(made.min()) if len(made) else -1,
@@ -106,6 +113,13 @@ def summarise(episode: Episode) -> Summary:
         seconds=episode.seconds,
         cut_off=not episode.terminated,
     )
+
+
+def told(ticket: Ticket, result: Episode | Failure) -> Result:
+    if isinstance(result, Failure):
+        return Result(ticket, result.reason, None, result.tokens)
+    summary = summarise(result)
+    return Result(ticket, None, summary, summary.tokens)
 
 
 def make_engine(spec: WorkerSpec, index: int) -> Engine:
@@ -280,15 +294,8 @@ class RolloutWorker:
         if self.failure is not None and not results and not self.closing:
             raise self.failure
         silent = max(time.monotonic() - self.beat, blocked_seconds()) if self.up.is_set() else 0.0
-        yield Report(
-            [
-                Result(ticket, result.reason, None)
-                if isinstance(result, Failure)
-                else Result(ticket, None, summarise(result))
-                for ticket, result in results
-            ],
-            silent,
-        )
+        sampled = self.play_state.sampled if self.up.is_set() else 0
+        yield Report([told(*each) for each in results], silent, sampled)
         for _, result in results:
             if not isinstance(result, Failure):
                 yield result

@@ -27,6 +27,7 @@ NAMES = (
     "sync",
     "families",
     "stages",
+    "waiting",
 )
 TIME_LIMIT_SECONDS = 3600  # of each
 

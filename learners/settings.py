@@ -94,6 +94,11 @@ class LearnerSettings(Settings):
     loss_aggregation: Literal["token", "turn", "episode"] = Field(
         "episode", description="what is averaged: tokens, turns or episodes"
     )
+    mask_cut_off: bool = Field(
+        False,
+        description="leave games that were cut off, by their turn limit or by the context, out of the policy's loss "
+        "(overlong filtering); credit and critic still compare with them",
+    )
     logprob_gap_warn: float | None = Field(
         None,
         gt=0,

@@ -23,10 +23,12 @@ import pytest
 # Modules that start a Ray cluster of their own.
 STARTS_RAY = {
     *("test_benchmarks", "test_cli", "test_doors_out", "test_end_to_end", "test_engine", "test_every_game_trains"),
+    "test_growing",
     *("test_intention_run", "test_job", "test_offline_run", "test_oni", "test_oni_endpoint"),
-    *("test_places", "test_reward_http", "test_reward_model_run", "test_sleep", "test_sync", "test_trials"),
-    "test_twosome_play",
+    *("test_places", "test_reward_http", "test_reward_model_run", "test_securing", "test_sleep", "test_sync"),
+    *("test_trials", "test_twosome_play"),
 }
+OWN_NODES = {"test_growing", "test_places", "test_securing"}
 
 
 @cache
@@ -47,8 +49,8 @@ def part(module: Path) -> str:
 
 def pytest_collection_modifyitems(items):
     order = {"own Ray": 0, "shared Ray": 2, "learners": 3}
-    # test_places connects to nodes of its own, and others of its part leave the shared cluster connected
-    items.sort(key=lambda item: (order.get(part(item.path), 1), item.path.stem != "test_places"))
+    # some connect to nodes of their own, and others of their part leave the shared cluster connected
+    items.sort(key=lambda item: (order.get(part(item.path), 1), item.path.stem not in OWN_NODES))
 
 
 def pytest_xdist_make_scheduler(config, log):

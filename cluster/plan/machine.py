@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ class Node:
     cards: tuple[Card, ...] = ()
     cpus: float | None = None  # None: not known, and not looked at
     gib: float | None = None  # of its own memory
+    shared_gib: float | None = None  # free in /dev/shm, where weights on their way between its processes lie
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,7 @@ def _counted_by_ray(node: Node, resources: dict[str, float]) -> Node:
     """Ray hands out what it was told of, which may be fewer cards than there are."""
     count = int(resources.get("GPU", 0))
     smallest = min(node.cards, key=lambda card: card.gib, default=Card())
-    return Node((smallest,) * count, resources.get("CPU", 0.0), node.gib)
+    return Node((smallest,) * count, resources.get("CPU", 0.0), node.gib, node.shared_gib)
 
 
 def has_flash_attention() -> bool:
@@ -145,7 +147,8 @@ def has_flash_attention() -> bool:
 
 def this_node() -> Node:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIB
-    return Node(tuple(_cards()), float(len(os.sched_getaffinity(0))), memory)
+    shared = shutil.disk_usage("/dev/shm").free / GIB if os.path.isdir("/dev/shm") else None
+    return Node(tuple(_cards()), float(len(os.sched_getaffinity(0))), memory, shared)
 
 
 def _cards() -> Iterable[Card]:

@@ -69,6 +69,13 @@ class RunConfig(Settings):
         description="episodes of a batch that play one task, the same game each in its own way: what rloo, grpo and "
         "gigpo compare",
     )
+    group_redraws: int = Field(
+        0,
+        ge=0,
+        le=100,
+        description="times that a group whose games all went alike is played anew on another task, before the batch is "
+        "learned from (dynamic sampling)",
+    )
     max_staleness: int = Field(
         1,
         ge=0,
@@ -111,6 +118,11 @@ class RunConfig(Settings):
             raise ValueError(
                 f"batch_episodes={self.batch_episodes} is not a multiple of group_size={self.group_size}: a batch is "
                 "whole groups"
+            )
+        if self.group_redraws and self.group_size == 1:
+            raise ValueError(
+                f"group_redraws={self.group_redraws} asks whether the games of a group differ, and with group_size=1 "
+                "there is nothing to compare: set group_size"
             )
         transport, rank = self.learner.sync.transport, self.learner.lora.rank
         if transport == "adapter" and rank == 0:

@@ -110,6 +110,7 @@ class Show:
         if self.outcomes:
             self.line(f"  outcome by update  {sparkline(self.outcomes)}")
         self.line(f"time  {shares_of_time(summary['seconds'])}")
+        self.line(f"tokens  {where_tokens_went(summary['tokens'])}")
         self.line(f"run folder  {run}  (summary.json, transcripts/, checkpoints/)")
         self.line("next")
         self.line(f"  parley resume {run} updates={2 * max(1, summary['updates'])}    train on")
@@ -161,6 +162,14 @@ def shares_of_time(seconds: Mapping[str, float]) -> str:
     most = sorted(seconds.items(), key=lambda each: -each[1])
     shown = [f"{name} {spent / whole:.0%}".replace("%", " %") for name, spent in most if spent >= SHOWN_SHARE * whole]
     return f"{', '.join(shown)} of {whole:.1f} s" if whole else "none"
+
+
+def where_tokens_went(tokens: Mapping[str, float]) -> str:
+    """12,300 sampled: trained 87 %, evaluated 12 %, dropped 1 %."""
+    sampled = tokens["tokens/sampled"]
+    parts = ("trained", "evaluated", "waiting", "playing", "dropped")
+    shown = [f"{name} {100 * tokens[f'tokens/{name}'] / sampled:.0f} %" for name in parts if tokens[f"tokens/{name}"]]
+    return f"{sampled:,.0f} sampled: {', '.join(shown)}" if sampled else "none"
 
 
 def percent(rate: float, interval) -> str:

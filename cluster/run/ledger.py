@@ -16,12 +16,16 @@ a task are trained on together, also after a restart. A group never waits for a 
 was dropped: its batch goes on with the others, and one that is left alone is used like any
 other (credit that compares games finds nobody to compare it with).
 
+A group whose games are all there may be drawn again: on another task, which its numbers alone decide,
+so what a batch is made of depends on how games ended and never on how fast. It stays in its batch.
+
 At every moment, counting every issue of a ticket:
 
-    issued = consumed + in_flight + reissued + sum(dropped.values())
+    issued = consumed + in_flight + reissued + redrawn + sum(dropped.values())
 
 where in_flight = playing + waiting, and an issue whose episode failed counts as reissued
-(the ticket goes out again) or dropped (it failed max_attempts times). A result for an
+(the ticket goes out again) or dropped (it failed max_attempts times); redrawn are those whose episode was
+played and given back for that of another task. A result for an
 issue that is no longer live (a worker given up for dead that answers after all) is
 counted in `late` and changes nothing else: nothing is used twice.
 
@@ -41,9 +45,10 @@ from envs.episode import Ticket
 TRAINING_SEEDS = 1_000_000  # training games are seeded below this, held-out games from it on
 
 
-def training_seed(run_seed: int, task: int) -> int:
-    """Of the run's task number `task`, counted from 0."""
-    digest = hashlib.blake2b(f"{run_seed}/{task}".encode(), digest_size=8).digest()
+def training_seed(run_seed: int, task: int, draw: int = 0) -> int:
+    """Of the run's task number `task`, counted from 0; or of those that are drawn in its place, from 1 on."""
+    name = f"{run_seed}/{task}" + (f"/{draw}" if draw else "")
+    digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") % TRAINING_SEEDS
 
 
@@ -52,6 +57,7 @@ class LedgerCounts:
     issued: int = 0
     consumed: int = 0
     reissued: int = 0
+    redrawn: int = 0
     late: int = 0
     dropped: Counter = field(default_factory=Counter)
 
@@ -81,6 +87,7 @@ class Ledger:
         self.waiting: dict[int, Any] = {}  # finished, not yet consumed: number -> result
         self.to_reissue: list[Ticket] = []
         self.gone: dict[int, str] = {}  # dropped numbers of batches not yet consumed -> reason
+        self.draws: dict[int, int] = {}  # group of a batch not yet consumed -> how often it was drawn again
 
     def admit(self, until_batch: int | None = None) -> list[Ticket]:
         """Tickets to play now: failed ones first, then new ones up to the admission bound.
@@ -99,8 +106,10 @@ class Ledger:
         return tickets
 
     def _ticket(self, number: int) -> Ticket:
-        seed = training_seed(self.seed, number // self.group)
-        return Ticket(self.run, self.game, number, seed, self.players)
+        task = number // self.group
+        draw = self.draws.get(task, 0)
+        seed = training_seed(self.seed, task, draw)
+        return Ticket(self.run, self.game, number, seed, self.players, draw * self.max_attempts)
 
     def is_live(self, ticket: Ticket) -> bool:
         return self.playing.get(ticket.number) == ticket
@@ -117,13 +126,44 @@ class Ledger:
             self.counts.late += 1
             return
         del self.playing[ticket.number]
-        if ticket.attempt + 1 >= self.max_attempts:
+        if (ticket.attempt + 1) % self.max_attempts == 0:  # each draw has so many
             self.counts.dropped[reason] += 1
             self.gone[ticket.number] = reason
         else:
             self.counts.reissued += 1
             again = Ticket(self.run, self.game, ticket.number, ticket.seed, self.players, ticket.attempt + 1)
             self.to_reissue.append(again)
+
+    def lose(self, ticket: Ticket, reason: str) -> None:
+        """A finished episode is gone before it was used: it counts as if it had failed."""
+        del self.waiting[ticket.number]
+        self.playing[ticket.number] = ticket
+        self.fail(ticket, reason)
+
+    def keep(self, ticket: Ticket, result: Any) -> None:
+        """The same result, at another place."""
+        if ticket.number not in self.waiting:
+            raise RuntimeError(f"ticket {ticket.number} has no result that waits")
+        self.waiting[ticket.number] = result
+
+    def results_of(self, group: int) -> list[Any] | None:
+        """Of a group's games, in ticket order; None while one of them is missing."""
+        numbers = range(group * self.group, (group + 1) * self.group)
+        if any(number not in self.waiting and number not in self.gone for number in numbers):
+            return None
+        return [self.waiting[number] for number in numbers if number in self.waiting]
+
+    def draw_again(self, group: int) -> None:
+        """Another task in place of that of a group whose games are all there; they are not trained on."""
+        results = self.results_of(group)
+        if results is None:
+            raise RuntimeError(f"group {group} still misses games, or was consumed: it cannot be drawn again")
+        self.draws[group] = self.draws.get(group, 0) + 1
+        self.counts.redrawn += len(results)
+        for number in range(group * self.group, (group + 1) * self.group):
+            self.waiting.pop(number, None)
+            self.gone.pop(number, None)
+            self.to_reissue.append(self._ticket(number))
 
     def missing(self) -> list[int]:
         """Numbers of the next batch that have neither finished nor been dropped."""
@@ -145,6 +185,7 @@ class Ledger:
             if self.waiting.pop(number, None) is not None:
                 self.counts.consumed += 1
             self.gone.pop(number, None)
+            self.draws.pop(number // self.group, None)
         self.next_batch += 1
 
     @property
@@ -154,11 +195,12 @@ class Ledger:
     def check(self) -> None:
         """The equation in the module's docstring; called once an update."""
         counts = self.counts
-        total = counts.consumed + self.in_flight + counts.reissued + sum(counts.dropped.values())
+        total = counts.consumed + self.in_flight + counts.reissued + counts.redrawn + sum(counts.dropped.values())
         if counts.issued != total:
             raise RuntimeError(
                 f"ledger does not balance: issued {counts.issued}, but consumed {counts.consumed} + in flight "
-                f"{self.in_flight} + reissued {counts.reissued} + dropped {sum(counts.dropped.values())} = {total}"
+                f"{self.in_flight} + reissued {counts.reissued} + redrawn {counts.redrawn} + dropped "
+                f"{sum(counts.dropped.values())} = {total}"
             )
 
     def metrics(self) -> dict[str, float]:
@@ -169,6 +211,7 @@ class Ledger:
             "ledger/playing": len(self.playing),
             "ledger/waiting": len(self.waiting),
             "ledger/reissued": counts.reissued,
+            "ledger/redrawn": counts.redrawn,
             "ledger/late": counts.late,
             "ledger/dropped": sum(counts.dropped.values()),
         }
@@ -182,6 +225,7 @@ class Ledger:
             "next_batch": self.next_batch,
             "open": sorted([*self.playing, *self.waiting, *(ticket.number for ticket in self.to_reissue)]),
             "gone": {str(number): reason for number, reason in self.gone.items()},
+            "draws": {str(group): draw for group, draw in self.draws.items()},
         }
 
     def restore(self, state: dict) -> None:
@@ -191,6 +235,8 @@ class Ledger:
         self.counts = LedgerCounts(**counts | {"dropped": Counter(counts["dropped"])})
         self.next_number, self.next_batch = state["next_number"], state["next_batch"]
         self.gone = {int(number): reason for number, reason in state["gone"].items()}
+        self.draws = {int(group): draw for group, draw in state.get("draws", {}).items()}
         self.playing, self.waiting = {}, {}
-        self.counts.reissued = self.counts.issued - self.counts.consumed - sum(self.counts.dropped.values())
+        used = self.counts.consumed + self.counts.redrawn + sum(self.counts.dropped.values())
+        self.counts.reissued = self.counts.issued - used
         self.to_reissue = [self._ticket(number) for number in state["open"]]

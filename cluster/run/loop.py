@@ -60,7 +60,7 @@ from cluster.record.metrics import Metrics
 from cluster.record.run_folder import RunFolder
 from cluster.record.samples import Samples
 from cluster.record.stages import StageClock
-from cluster.run.collecting import Collector
+from cluster.run.collecting import Collector, without_spread
 from cluster.run.evaluate import HeldOut, beside_training
 from cluster.run.lasting_learners import LastingLearners
 from cluster.run.ledger import Ledger
@@ -92,7 +92,8 @@ class TrainingLoop:
         self.ledger, self.rewards, self.sync = ledger, rewards, sync
         self.metrics, self.checkpoints, self.texts = metrics, checkpoints, texts
         self.playing = Playing(fleet, config.rollout, self.welcome)
-        self.collector = Collector(self.playing, ledger, config.updates, rewards.receive)
+        self.tokens = self.playing.tokens
+        self.collector = Collector(self.playing, ledger, config.updates, rewards.receive, config.group_redraws)
         self.update = 0  # also the version of the weights
         self.held_out = HeldOut(self.playing, config, ledger.run, ledger.players, folder.write_transcripts)
         self.beside = beside_training(config)
@@ -124,6 +125,8 @@ class TrainingLoop:
                     synced = self.sync.publish(self.update)
             self.ledger.consume()
             self.ledger.check()
+            self.tokens.train_on(results)
+            self.tokens.check(self.ledger.waiting.values())
             last = self.update == self.config.updates
             if last or self.due(self.config.evaluation.every):
                 self.evaluate()
@@ -180,7 +183,7 @@ class TrainingLoop:
         summaries = [result.summary for result in results]
         tokens = sum(summary.tokens for summary in summaries)
         services = self.fleet.metrics() | self.rewards.metrics()  # they answer when they can
-        services |= self.learners.metrics() | self.ledger.metrics()
+        services |= self.learners.metrics() | self.ledger.metrics() | self.tokens.metrics(self.ledger.waiting.values())
         seconds = self.clock.lap()
         self.metrics.updated(
             self.update,
@@ -190,6 +193,7 @@ class TrainingLoop:
                 "rollout/cut_off": sum(summary.cut_off for summary in summaries) / len(summaries),
                 "rollout/staleness": max(self.update - 1 - summary.oldest_version for summary in summaries),
                 "rollout/episodes": len(summaries),
+                "rollout/groups_without_spread": without_spread(results, self.config.group_size),
                 "rollout/tokens": tokens,
                 "rollout/episodes_per_second": len(summaries) / seconds["update"],
                 "rollout/tokens_per_second": tokens / seconds["update"],
@@ -217,6 +221,7 @@ class TrainingLoop:
         return {
             "update": self.update,
             "ledger": self.ledger.state(),
+            "tokens": self.tokens.state(self.ledger.waiting.values()),
             "evaluations": self.held_out.state(),
             "waiting_line": self.metrics.waiting_line(),
         }
@@ -227,6 +232,7 @@ class TrainingLoop:
         self.update = state["update"]
         self.samples.cut_back(self.update)
         self.ledger.restore(state["ledger"])
+        self.tokens.restore(state.get("tokens"))
         self.rewards.restore(read_state(folder / "rewards"))
         self.held_out.restore(state["evaluations"])
         self.metrics.restore(state.get("waiting_line"))

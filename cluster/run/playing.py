@@ -15,12 +15,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-import ray
-
 from actors.fleet import Finished, Fleet
 from actors.settings import RolloutSettings
 from cluster.errors import RunError
 from cluster.record.progress import Progress
+from cluster.run.securing import LOST, fetch
+from cluster.run.token_balance import TokenBalance
 from envs.episode import Episode, Ticket
 
 POLL_SECONDS = 1.0
@@ -45,6 +45,7 @@ class Playing:
         self.welcome = welcome or self._as_started
         self.takers: dict[Ticket, Take] = {}  # of the tickets that are being played
         self.failures: Counter[str] = Counter()
+        self.tokens = TokenBalance(fleet.tokens)
         self.on_poll: Callable[[Progress], None] | None = None  # called after each look at the fleet
 
     def _as_started(self) -> None:
@@ -63,12 +64,22 @@ class Playing:
 
     def end(self, games: Games) -> list[Episode]:
         count = len(games.tickets)
-        self.wait("the games that were asked for", lambda: self.progress(None, len(games.finished), count))
-        references = [games.finished[ticket.number].ref for ticket in games.tickets]
-        return ray.get(references, timeout=self.settings.batch_seconds)
+        while True:
+            self.wait("the games that were asked for", lambda: self.progress(None, len(games.finished), count))
+            results = [games.finished[ticket.number] for ticket in games.tickets]
+            episodes = fetch(results, self.settings.batch_seconds)
+            lost = [result for result, episode in zip(results, episodes, strict=True) if episode is None]
+            if not lost:
+                return episodes
+            for result in lost:
+                self.lose(result)
+                self.tokens.evaluated -= result.tokens
+                del games.finished[result.ticket.number]
+            self._start(games, [self._again(replace(result, reason=LOST)) for result in lost])
 
     def _start(self, games: Games, tickets: list[Ticket]) -> None:
         def take(results: list[Finished]) -> None:
+            self.tokens.evaluate(result for result in results if result.reason is None)
             games.finished |= {result.ticket.number: result for result in results if result.reason is None}
             if failed := [self._again(result) for result in results if result.reason is not None]:
                 self._start(games, failed)
@@ -112,9 +123,15 @@ class Playing:
         for finished in self.fleet.poll(seconds):
             if finished.reason is not None:
                 self.failures[finished.reason] += 1
+                self.tokens.drop(finished, finished.reason)
             arrived.setdefault(self.takers.pop(finished.ticket), []).append(finished)
         for take, results in arrived.items():
             take(results)
+
+    def lose(self, result: Finished) -> None:
+        """Its episode is gone with the node that made it."""
+        self.failures[LOST] += 1
+        self.tokens.drop(result, LOST)
 
     def progress(self, batch: int | None, played: int, games: int) -> Progress:
         return Progress(batch, played, games, sum(self.failures.values()))

@@ -11,6 +11,7 @@ cluster that was already there is used and left running; only one started here i
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -295,11 +296,17 @@ def ray_cluster(show: Show) -> Iterator[Machine]:
             "Ray was started before, and its workers would import this project's folders in place of Parley's packages "
             f"of the same names; let Parley start Ray, or call ray.init(runtime_env={options['runtime_env']})"
         )
+    logs = Path(ray._private.worker._global_node.get_session_dir_path()) if started_here and not address else None
     try:
         yield of_ray()
+    except BaseException:
+        logs = None  # whoever looks for the reason wants them
+        raise
     finally:
         if started_here:
             ray.shutdown()
+        if logs is not None:  # or each run leaves a folder behind
+            shutil.rmtree(logs, ignore_errors=True)
 
 
 @contextmanager
@@ -379,6 +386,7 @@ def summarise(config: RunConfig, folder: RunFolder, loop) -> dict:
         "outcome_before": before.outcome,
         "outcome_after": after.outcome,
         "ledger": loop.ledger.metrics(),
+        "tokens": loop.tokens.metrics(loop.ledger.waiting.values()),
         "failures": dict(loop.playing.failures),
         "seconds": loop.clock.by_stage(),
         "evaluations": [evaluation.metrics() | {"version": evaluation.version} for evaluation in evaluations],

@@ -99,10 +99,13 @@ class Learning:
         batch = self.batch(credited, version)
         prepare = device_time(self.device) - began
         torch.manual_seed(hash((self.seed, self.updates, self.bad_updates, self.rank)) & 0x7FFF_FFFF)
-        nothing = nothing_to_learn(credited, self.settings)
+        learned = learned_from(trajectories, self.settings)
+        nothing = nothing_to_learn(credited, learned, self.settings)
         still = nothing or (self.critic is not None and self.updates < self.critic.settings.warmup_updates)
         rate = 0.0 if still else learning_rate(self.settings, self.updates)
-        steps = shares(len(trajectories), self.settings, self.seed, self.updates + self.bad_updates)
+        chosen = learned or range(len(trajectories))  # where nothing is learned, all are measured
+        drawn = shares(len(chosen), self.settings, self.seed, self.updates + self.bad_updates)
+        steps = [[chosen[place] for place in share] for share in drawn]
         taken = self.steps.take(batch, steps, rate, still)
         applied = still or taken.applied > 0
         criticised = self.criticise(credited) if applied else {}
@@ -116,6 +119,7 @@ class Learning:
             taken.figures(self.settings)
             | criticised
             | _figures(trajectories, credited.credit)
+            | ({"cut_off_masked": 1 - len(learned) / len(trajectories)} if self.settings.mask_cut_off else {})
             | {
                 "learning_rate": rate,
                 "applied": float(applied),
@@ -202,9 +206,16 @@ def sampled_by(
     )
 
 
-def nothing_to_learn(credited: CreditedBatch, settings: LearnerSettings) -> bool:
-    """Whether no game of the batch went better than another. What is left of the gradient is then
-    the critic's error or the momentum of old steps, and AdamW moves the weights by it as by any other."""
+def learned_from(trajectories: Sequence[Trajectory], settings: LearnerSettings) -> list[int]:
+    """Places of those that the policy's loss is made of."""
+    return [place for place, each in enumerate(trajectories) if each.terminated or not settings.mask_cut_off]
+
+
+def nothing_to_learn(credited: CreditedBatch, learned: Sequence[int], settings: LearnerSettings) -> bool:
+    """Whether no game of the batch went better than another, or none is learned from. What is left of the gradient is
+    then the critic's error or the momentum of old steps, and AdamW moves the weights by it as by any other."""
+    if not learned:
+        return True
     if settings.loss.kl or settings.loss.entropy or settings.credit.penalty:
         return False  # they move the policy however games go
     trajectories = credited.trajectories
@@ -212,7 +223,8 @@ def nothing_to_learn(credited: CreditedBatch, settings: LearnerSettings) -> bool
         first = np.cumsum([0, *(len(trajectory.rewards) for trajectory in trajectories)])[:-1]
         if np.ptp(credited.credit.returns[first]) <= EQUAL:
             return True
-    return not credited.credit.advantages.any()
+    advantages = by_trajectory(credited.credit.advantages, trajectories)
+    return not any(advantages[place].any() for place in learned)
 
 
 def _figures(trajectories: Sequence[Trajectory], credit: Credit) -> dict[str, float]:

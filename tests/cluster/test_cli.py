@@ -214,6 +214,8 @@ def test_the_summary_on_the_terminal_holds_the_figures_of_summary_json(finished_
         "win_rate_before": 0.275, "win_rate_before_interval": [0.2336, 0.3208],
         "win_rate_after": 0.4625, "win_rate_after_interval": [0.4142, 0.5115],
         "seconds": {"collect": 6.0, "learn": 2.0},
+        "tokens": {f"tokens/{name}": 10 for name in ("sampled", "trained")}
+        | {f"tokens/{name}": 0 for name in ("evaluated", "waiting", "playing", "dropped")},
     }  # fmt: skip
     screen = StringIO()
     with RunFolder.open(finished_run) as folder:

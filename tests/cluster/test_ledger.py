@@ -20,7 +20,10 @@ def new_ledger(batch=4, max_staleness=1, max_attempts=3, group=1) -> Ledger:
 
 @given(
     moves=st.lists(
-        st.tuples(st.sampled_from(["finish", "fail", "late", "admit", "restart"]), st.integers(0, 99)), max_size=200
+        st.tuples(
+            st.sampled_from(["finish", "fail", "late", "admit", "restart", "redraw", "lose"]), st.integers(0, 99)
+        ),
+        max_size=200,
     ),
     groups=st.integers(1, 5),
     group=st.integers(1, 4),
@@ -30,7 +33,7 @@ def new_ledger(batch=4, max_staleness=1, max_attempts=3, group=1) -> Ledger:
 def test_any_history_balances_and_uses_every_episode_once(moves, groups, group, max_staleness):
     batch = groups * group
     ledger = new_ledger(batch, max_staleness, group=group)
-    trained, dropped, seeds = [], set(), {}
+    trained, dropped, seeds, draws, given_back = [], set(), {}, {}, set()
     live = ledger.admit()
     finished_before = []
     for move, pick in moves:
@@ -47,11 +50,25 @@ def test_any_history_balances_and_uses_every_episode_once(moves, groups, group, 
             if not ledger.is_live(ticket):
                 ledger.finish(ticket, "again")
                 assert (ledger.in_flight, ledger.counts.consumed) == before
+        elif move == "lose" and ledger.waiting:
+            ticket = ledger.waiting[sorted(ledger.waiting)[pick % len(ledger.waiting)]]
+            ledger.lose(ticket, "episode_lost")
+            if ticket.number in ledger.gone:
+                dropped.add(ticket.number)
+        elif move == "redraw":
+            open_groups = {number // group for number in (*ledger.waiting, *ledger.gone)}
+            whole = sorted(each for each in open_groups if ledger.results_of(each) is not None)
+            if whole:
+                task = whole[pick % len(whole)]
+                given_back |= {ticket.identity for ticket in ledger.results_of(task)}
+                ledger.draw_again(task)
+                draws[task] = draws.get(task, 0) + 1
+                dropped -= set(range(task * group, (task + 1) * group))
         elif live and move in ("finish", "fail"):
             ticket = live.pop(pick % len(live))
-            seeds[ticket.number] = ticket.seed
+            seeds[ticket.number] = ticket.seed, draws.get(ticket.number // group, 0)
             if move == "finish":
-                ledger.finish(ticket, ticket.number)
+                ledger.finish(ticket, ticket)
                 finished_before.append(ticket)
             else:
                 ledger.fail(ticket, "worker_died")
@@ -61,6 +78,8 @@ def test_any_history_balances_and_uses_every_episode_once(moves, groups, group, 
             # Everything in this batch was issued when at most max_staleness batches were unconsumed before it.
             assert ledger.next_number <= (ledger.next_batch + max_staleness + 1) * batch
             results = ledger.next_results()
+            assert not given_back & {ticket.identity for ticket in results}, "a game was trained on and given back"
+            results = [ticket.number for ticket in results]
             tasks = {number // group for number in results}
             mates = {number for task in tasks for number in range(task * group, (task + 1) * group)}
             assert mates <= {*results, *dropped}, "a group was taken apart"
@@ -71,8 +90,8 @@ def test_any_history_balances_and_uses_every_episode_once(moves, groups, group, 
     complete = set(range(ledger.next_batch * batch))
     assert set(trained) | dropped >= complete, "an episode of a consumed batch was lost"
     assert ledger.counts.consumed == len(trained)
-    for number, seed in seeds.items():
-        assert seed == training_seed(5, number // group), "a group's games are one game, restarted or not"
+    for number, (seed, draw) in seeds.items():
+        assert seed == training_seed(5, number // group, draw), "a group's games are one game, restarted or not"
 
 
 def test_admission_is_bounded_by_staleness():
@@ -118,6 +137,35 @@ def test_an_unbalanced_ledger_is_an_error():
 def test_training_seeds_stay_below_the_held_out_ones():
     seeds = [training_seed(run, n) for run in range(3) for n in range(2000)]
     assert max(seeds) < TRAINING_SEEDS and len(set(seeds)) > 5900
+
+
+def test_a_group_that_is_drawn_again_is_another_task_with_all_its_attempts():
+    ledger = new_ledger(batch=4, group=2, max_attempts=2)
+    first = ledger.admit()
+    assert ledger.results_of(0) is None
+    ledger.finish(first[0], "alike")
+    for _ in range(2):
+        ledger.fail(ledger.playing[1], "timeout")
+        first += ledger.admit()
+    assert ledger.gone == {1: "timeout"} and ledger.results_of(0) == ["alike"]
+    ledger.draw_again(0)
+    ledger.check()
+    assert ledger.missing() == [0, 1, 2, 3] and ledger.counts.redrawn == 1 and ledger.counts.dropped == {"timeout": 1}
+    ledger.finish(first[0], "late")
+    assert ledger.counts.late == 1
+    again = ledger.admit()
+    assert [(ticket.number, ticket.seed) for ticket in again] == [(n, training_seed(5, 0, 1)) for n in (0, 1)]
+    assert training_seed(5, 0, 1) not in {training_seed(5, 0), training_seed(5, 1), training_seed(5, 0, 2)}
+    assert not {ticket.identity for ticket in again} & {ticket.identity for ticket in first}
+    ledger.fail(again[0], "timeout")
+    assert ledger.admit()[0].number == 0, "each draw has its own attempts"
+    with pytest.raises(RuntimeError, match="group 0 still misses games"):
+        ledger.draw_again(0)
+    saved = json.loads(json.dumps(ledger.state()))
+    resumed = new_ledger(batch=4, group=2, max_attempts=2)
+    resumed.restore(saved)
+    assert {ticket.seed for ticket in resumed.admit() if ticket.number < 2} == {training_seed(5, 0, 1)}
+    resumed.check()
 
 
 def test_a_batch_is_whole_groups():

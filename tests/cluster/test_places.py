@@ -86,7 +86,7 @@ def light(ray_of_two_nodes, monkeypatch):
 
         def finished(self, wait_seconds):
             time.sleep(0.2)
-            yield Report([], 0.0)
+            yield Report([], 0.0, 0)
 
     monkeypatch.setattr(learners.group, "RankActor", Rank)
     monkeypatch.setattr(actors.fleet, "RolloutWorker", Worker)

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.fleet import Fleet
+from actors.fleet import Finished, Fleet
 from actors.settings import RolloutSettings
-from actors.worker import WorkerSpec
+from actors.worker import Summary, WorkerSpec
 from cluster.errors import RunError
-from cluster.run.collecting import Collector
-from cluster.run.ledger import Ledger
+from cluster.run.collecting import Collector, has_spread, without_spread
+from cluster.run.ledger import Ledger, training_seed
 from cluster.run.playing import Playing
 from envs.episode import Ticket
 from envs.settings import GameSettings
@@ -69,6 +69,43 @@ def test_whoever_asks_is_given_its_own_games(ray_cluster, playing):
     assert [result.ticket.number for result in second] == list(range(8, 16))
     assert {*delivered} == {result.ref for result in first + second} and len(delivered) == 16
     assert not playing.takers and not playing.failures and counts.counts.issued == 16
+
+
+def finished(number: int, *fared: tuple[float, float]) -> Finished:
+    summary = Summary(0.0, fared, 1, 1, 0, 0, 0.0, False)
+    return Finished(Ticket("run", "parrot", number, 0, SEATS), None, None, summary)
+
+
+def test_a_group_has_spread_if_any_seat_fared_better_in_one_of_its_games():
+    alike, paid = [finished(n, (1.0, 0.5), (0.0, 2.0)) for n in range(3)], finished(3, (1.0, 0.5), (0.0, 2.1))
+    assert (
+        not has_spread(alike)
+        and has_spread([*alike, paid])
+        and has_spread([*alike, finished(3, (0.0, 0.5), (0.0, 2.0))])
+    )
+    assert has_spread(alike[:1]), "one that is alone says nothing"
+    assert without_spread([*alike, paid], 2) == 0.5 and without_spread([*alike, paid], 4) == 0.0
+
+
+@pytest.mark.parametrize("max_staleness", [0, 1])
+def test_groups_without_spread_are_drawn_again_within_their_batch(playing, max_staleness, monkeypatch):
+    """Nobody else's games are in the batch, and each group is the first draw with spread, or the last one."""
+    monkeypatch.setattr("cluster.run.collecting.EQUAL", 0.1)  # what parrots are paid is seldom quite the same
+    counts = ledger(group=2, batch=16, max_staleness=max_staleness)
+    collector, drawn, judged = Collector(playing, counts, 1, lambda _: None, group_redraws=2), {}, []
+    judge, again = counts.results_of, counts.draw_again
+    counts.results_of = lambda group: judged.append((group, len(counts.playing))) or judge(group)
+    counts.draw_again = lambda group: (drawn.setdefault(group, []).append(has_spread(judge(group))), again(group))
+    results = collector.batch()
+    assert drawn and not any(spread for each in drawn.values() for spread in each), "some group of parrots is alike"
+    assert [result.ticket.number for result in results] == list(range(16))
+    for group in range(8):
+        pair, draws = results[2 * group : 2 * group + 2], len(drawn.get(group, []))
+        assert {result.ticket.seed for result in pair} == {training_seed(3, group, draws)}
+        assert has_spread(pair) or draws == 2
+    assert max_staleness or not any(playing for _, playing in judged), "never while others are played"
+    counts.check()
+    assert counts.counts.redrawn == 2 * sum(map(len, drawn.values())) and counts.counts.consumed == 0
 
 
 def test_what_is_not_waited_for_is_handed_over_while_something_else_is(playing):

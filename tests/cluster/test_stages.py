@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cluster.record.stages import StageClock
-from cluster.record.terminal import shares_of_time
+from cluster.record.terminal import shares_of_time, where_tokens_went
 
 
 class Hands:
@@ -79,3 +79,10 @@ def test_the_terminal_names_the_largest_first_and_leaves_out_what_is_next_to_not
     seconds = {"collect": 2.5, "shape": 0.001, "learn": 7.5}
     assert shares_of_time(seconds) == "learn 75 %, collect 25 % of 10.0 s"
     assert shares_of_time({}) == "none"
+
+
+def test_the_terminal_says_where_tokens_went():
+    parts = {"sampled": 2000, "trained": 1500, "evaluated": 400, "waiting": 0, "playing": 0, "dropped": 100}
+    found = {f"tokens/{name}": tokens for name, tokens in parts.items()}
+    assert where_tokens_went(found) == "2,000 sampled: trained 75 %, evaluated 20 %, dropped 5 %"
+    assert where_tokens_went(dict.fromkeys(found, 0)) == "none"

@@ -148,6 +148,36 @@ def test_without_a_critic_games_that_went_alike_leave_no_trace(learners):
     assert all(np.array_equal(after[0][name], after[1][name]) for name in after[0])
 
 
+def test_games_that_were_cut_off_are_masked_out_of_the_policy_s_loss_alone(learners):
+    """The others are learned from as if there were no more; what they are compared with has them all."""
+    masked = {"mask_cut_off": True, "epochs": 2, "minibatches": 1}
+
+    def after(batch, **settings) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+        learners.become(zero=2, **settings)
+        found = learners.call("update", *batch)
+        return learners.call("parameters"), found
+
+    episodes, rewards = make_batch(8, seed=81)
+    kept = episodes[2:], [each for each in rewards if each.number >= episodes[2].ticket.number]
+    for episode in episodes[:2]:
+        episode.terminated = False
+    alone, independent = {"credit": {"method": "reinforce", "baseline": "none"}}, {"credit": {"method": "reinforce"}}
+    whole, _ = after((episodes, rewards), **alone, epochs=2)
+    wanted, _ = after(kept, **alone, epochs=2)
+    found, figures = after((episodes, rewards), **alone, **masked)
+    assert figures["cut_off_masked"] == 2 / 8 and figures["trajectories"] == 8
+    assert distance(found, wanted) < TOLERANCE * distance(whole, wanted)
+    compared, _ = after((episodes, rewards), **independent, **masked)
+    without, _ = after(kept, **independent, **masked)
+    assert distance(compared, without) > TOLERANCE * distance(whole, wanted), "the baseline is the mean of all eight"
+    for episode in episodes:
+        episode.terminated = False
+    learners.become(zero=2, **masked)
+    before, figures = learners.call("parameters"), learners.call("update", episodes, rewards)
+    assert figures["cut_off_masked"] == figures["nothing_to_learn"] == 1 and np.isfinite(list(figures.values())).all()
+    assert all(np.array_equal(before[name], each) for name, each in learners.call("parameters").items())
+
+
 def test_a_broken_step_is_skipped_and_the_others_are_taken(learners):
     episodes, rewards = make_batch(8, seed=91)
     for turn in episodes[3].turns:

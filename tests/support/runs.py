@@ -73,7 +73,7 @@ def assert_time_adds_up(rows: list[dict]) -> None:
         update, stages = row["seconds/update"], sum(row.get(name, 0.0) for name in named)
         assert stages == pytest.approx(update, rel=0.01, abs=0.02), f"update {row['update']}: seconds without a stage"
     for before, row in pairwise(rows):
-        assert row["time"] - before["time"] == pytest.approx(row["seconds/update"], rel=0.01, abs=0.02)
+        assert row["time"] - before["time"] == pytest.approx(row["seconds/update"], rel=0.01, abs=0.1)
 
 
 def assert_listed(rows: list[dict]) -> None:
@@ -85,7 +85,9 @@ def assert_whole(summary: dict, folder: RunFolder, updates: int, batch: int) -> 
     ledger = summary["ledger"]
     assert ledger["ledger/consumed"] == updates * batch
     assert ledger["ledger/issued"] == ledger["ledger/consumed"] + ledger["ledger/reissued"] + ledger["ledger/dropped"]
-    rows = metrics_of(folder)
+    rows, tokens = metrics_of(folder), summary["tokens"]
+    assert tokens["tokens/trained"] == sum(row["rollout/tokens"] for row in rows) > 0
+    assert tokens["tokens/waiting"] == tokens["tokens/playing"] == 0 < tokens["tokens/evaluated"]
     assert_time_adds_up(rows)
     assert_listed(rows)
     assert set(summary["seconds"]) <= {stage.name.removeprefix("seconds/") for stage in STAGES}

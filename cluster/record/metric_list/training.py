@@ -13,6 +13,8 @@ SECTIONS = {  # first word of a name -> what has such names
     "sync": "The weight sync after the update.",
     "failures": "Episodes that failed, counted since the start or the resume of the run.",
     "ledger": "Tickets of training episodes, counted since the start of the run, resumed or not.",
+    "tokens": "Where each token that the policy sampled went, since the start of the run, resumed or not: sampled = "
+    "trained + evaluated + waiting + playing + dropped.",
     "fleet": "The rollout workers, all together. Tokens are counted since the start of the workers there are.",
     "reward": "The reward service and the state of its shaper. Counts and seconds are those of its process.",
 }
@@ -62,6 +64,12 @@ ROLLOUT = (
         "Episodes of the batch.",
         exported=("parley_episodes_total",),
         dashboard="Episodes trained on per second",
+    ),
+    Metric(
+        "rollout/groups_without_spread",
+        "share",
+        "Groups of which no game went better than another, so that methods that compare them learn nothing.",
+        LOWER,
     ),
     Metric(
         "rollout/tokens",
@@ -180,6 +188,9 @@ LEARNER = (
         "Whether all returns of the batch were equal, so that the policy stayed as it was.",
         LOWER,
     ),
+    Metric(
+        "learner/cut_off_masked", "share", "Games that were cut off and left out of the policy's loss (`mask_cut_off`)."
+    ),
     Metric("learner/learning_rate", "", "Step size of the update."),
     Metric("learner/trajectories", "games", "Games of policy seats in the batch."),
     Metric("learner/alone", "games", "Those that had no other game of their group to be compared with.", LOWER),
@@ -244,6 +255,8 @@ FLEET = (
     Metric("fleet/waiting", "episodes", "Tickets that no worker has yet."),
     Metric("fleet/queued", "episodes", "Episodes that wait in a worker for a free place."),
     Metric("fleet/live", "episodes", "Episodes that are being played."),
+    Metric("fleet/pending", "workers", "Workers that Ray has no room for yet (`rollout.workers.most`)."),
+    Metric("fleet/left", "workers", "Workers that left with their node; others take their place where there is room."),
     Metric("fleet/failed", "episodes", "Episodes that failed.", LOWER),
     Metric("fleet/generated_tokens", "tokens", "Tokens that the engines made."),
     Metric("fleet/tokens_per_busy_second", "tokens/s", "Tokens by the seconds in which an engine was at work.", HIGHER),
@@ -269,10 +282,38 @@ LEDGER = (
     ),
     Metric("ledger/reissued", "tickets", "Tickets that were given out again because their episode failed.", LOWER),
     Metric(
+        "ledger/redrawn",
+        "episodes",
+        "Episodes of groups without spread, in whose place another task was played (`group_redraws`).",
+        LOWER,
+    ),
+    Metric(
         "ledger/late", "episodes", "Episodes that came after their worker had been given up; they are not used.", LOWER
     ),
     Metric("ledger/dropped", "tickets", "Tickets that failed `rollout.max_attempts` times.", LOWER),
     Metric("ledger/dropped/<reason>", "tickets", "Those of one last reason.", LOWER),
 )
 
-TRAINING = (*ROLLOUT, *EVALUATION, *LEARNER, *SECONDS, *SYNC, *FAILURES, *LEDGER, *FLEET)
+TOKENS = (
+    Metric("tokens/sampled", "tokens", "All that were sampled, by the workers' own count."),
+    Metric("tokens/trained", "tokens", "Tokens of episodes that were trained on."),
+    Metric("tokens/evaluated", "tokens", "Tokens of held-out games."),
+    Metric("tokens/waiting", "tokens", "Tokens of finished episodes that wait for the learner."),
+    Metric("tokens/playing", "tokens", "Tokens of episodes that are being played, as workers last said."),
+    Metric("tokens/dropped", "tokens", "Tokens that were of no use.", LOWER),
+    Metric(
+        "tokens/dropped/<reason>",
+        "tokens",
+        "Those of one reason: that of a failure, `no_spread` (drawn again), `late`, or `restart` (in play then).",
+        LOWER,
+    ),
+    Metric(
+        "tokens/trained_share",
+        "share",
+        "Trained tokens by trained and dropped ones.",
+        HIGHER,
+        panel="Tokens of use",
+    ),
+)
+
+TRAINING = (*ROLLOUT, *EVALUATION, *LEARNER, *SECONDS, *SYNC, *FAILURES, *LEDGER, *TOKENS, *FLEET)

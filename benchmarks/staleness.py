@@ -1,0 +1,157 @@
+"""What does staleness cost in learning, and which correction bears it best?
+
+    python -m benchmarks.staleness                  everything; goes on where it was stopped
+    python -m benchmarks.staleness --processes 2
+    python -m benchmarks.staleness --tables         only what has been recorded
+
+Written before any run was made. QUESTION: with max_staleness 1, 2, 4 and 8, how far below the synchronous run do equal
+numbers of episodes end? METHOD: plays and learns in one process (benchmarks/lab); every batch is as many updates
+old as the bound allows, the worst that may happen in a real run. CORRECTIONS: `none` (the likelihood loss, weighed by
+advantages alone), `truncated` (the default: importance weights up to 2), `token mask` and `sequence mask` (the same
+loss, and tokens outside [0.5, 2], games outside [0.8, 1.25] dropped), and `decoupled` PPO with two epochs of two
+minibatches. GAMES: the demo's and bargaining, each recipe's own step size. SEEDS: 200 to 207 over the warm starts 0 to
+3, two of each; nothing is chosen on them. BUDGET: 30 updates, 400 held-out games at the end. STATISTICS: pairs of equal
+seeds against the same loss at staleness 0; games are strata; 95 % intervals, not corrected for the number of cells.
+RULE: a depth is *borne* by a correction if the interval's lower end is above -5 points. The default of max_staleness is
+the deepest that the default correction bears, if benchmarks/waiting.py says that it is faster; the default correction
+is changed if another one is better at that depth by an interval above 0.
+
+Records: benchmarks/records/staleness.json.xz.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.lab.pages import table
+from benchmarks.lab.store import Store
+from benchmarks.lab.strata import TWO_SIDED, stratified
+from benchmarks.lab.trainee import Trainee
+from benchmarks.lab.trial import Record, warm_start
+from benchmarks.report import quiet
+from cluster.recipe.config import RunConfig
+from cluster.recipe.reading import load_recipe
+from envs.settings import GameSettings
+from learners.settings import EmbeddedSettings
+
+ROOT = Path(__file__).parents[1]
+RECORDS = ROOT / "benchmarks" / "records" / "staleness.jsonl"
+GAMES = {"demo": "recipes/demo.yaml", "bargaining": "recipes/games/bargaining.yaml"}
+DEPTHS, SEEDS, WARM_STARTS = (0, 1, 2, 4, 8), range(200, 208), 4
+CORRECTIONS = {
+    "none": ("learner.loss=likelihood",),
+    "truncated": ("learner.loss=policy_gradient",),
+    "token mask": ("learner.loss=policy_gradient", "learner.loss.token_mask=[0.5, 2.0]"),
+    "sequence mask": ("learner.loss=policy_gradient", "learner.loss.sequence_mask=[0.8, 1.25]"),
+    "decoupled": ("learner.loss=decoupled", "learner.loss.kl_guard=0.02", "learner.epochs=2", "learner.minibatches=2"),
+}
+BORNE = -0.05
+
+
+@dataclass(frozen=True)
+class Trial:
+    game: str
+    correction: str
+    depth: int
+    seed: int
+    updates: int = 30
+    held_out: int = 400
+
+    @property
+    def name(self) -> str:
+        return f"{self.game}, {self.correction}, staleness {self.depth}, seed {self.seed}"
+
+    @property
+    def config(self) -> RunConfig:
+        lab = ["rollout.engine.kind=transformers", "rollout.episode_seconds=1e6", "learner.zero=0", "learner.ranks=1"]
+        own = [f"seed={self.seed}", f"model.embedded.seed={self.seed % WARM_STARTS}", f"max_staleness={self.depth}"]
+        return load_recipe(ROOT / GAMES[self.game], [*CORRECTIONS[self.correction], *lab, *own])
+
+    @property
+    def cloning(self) -> tuple[GameSettings, EmbeddedSettings]:
+        return self.config.game, self.config.model.embedded
+
+
+def trials() -> list[Trial]:
+    """Seed by seed, so that a stopped contest has all cells. At staleness 0 a loss of one step corrects nothing."""
+    return [
+        Trial(game, correction, depth, seed)
+        for seed in SEEDS
+        for game in GAMES
+        for depth in DEPTHS
+        for correction in CORRECTIONS
+        if depth or correction in ("truncated", "decoupled")
+    ]
+
+
+def synchronous(trial: Trial) -> Trial:
+    """What it is compared with."""
+    correction = "decoupled" if trial.correction == "decoupled" else "truncated"
+    return Trial(trial.game, correction, 0, trial.seed, trial.updates, trial.held_out)
+
+
+def run(trial: Trial) -> Record:
+    config, record = trial.config, Record(asdict(trial))
+    trainee = Trainee(config, warm_start(trial), config.group_size, staleness=trial.depth)
+    for _ in range(trial.updates):
+        figures = trainee.update()
+        record.steps.append(int(figures["turns"]))
+        record.outcomes.append(figures["score"])
+    record.final = trainee.held_out(trial.held_out)
+    record.seconds = {stage: spent / trial.updates for stage, spent in trainee.clock.seconds.items()}
+    return record
+
+
+def told(record: Record) -> str:
+    return f"{record.final:.3f} held out"
+
+
+def lost(store: Store, correction: str, depth: int) -> list[list[float]]:
+    """Of each game, how much better than the synchronous runs those at this depth end."""
+    found = []
+    for game in GAMES:
+        cells = [Trial(game, correction, depth, seed) for seed in SEEDS]
+        pairs = [(store.get(trial), store.get(synchronous(trial))) for trial in cells]
+        found.append([one.final - other.final for one, other in pairs if one and other])
+    return found
+
+
+def page(store: Store) -> str:
+    rows = []
+    for correction in CORRECTIONS:
+        for depth in DEPTHS:
+            ends = [
+                [record.final for seed in SEEDS if (record := store.get(Trial(game, correction, depth, seed)))]
+                for game in GAMES
+            ]
+            if not all(ends):
+                continue
+            changed = borne = ""
+            against = lost(store, correction, depth)
+            if depth and all(len(each) > 1 for each in against):
+                mean, error = stratified(against)
+                changed = f"{100 * mean:+.1f} ± {100 * TWO_SIDED * error:.1f}"
+                borne = "" if mean - TWO_SIDED * error > BORNE else "**not borne**"
+            means = (f"{100 * np.mean(each):.1f}" for each in ends)
+            rows.append([correction, depth, *means, len(ends[0]), changed, borne])
+    return table(["correction", "staleness", *GAMES, "seeds", "against staleness 0", ""], rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.staleness", description=__doc__.splitlines()[0])
+    parser.add_argument("--processes", type=int, default=1, help="runs at once, a thread each")
+    parser.add_argument("--tables", action="store_true", help="run nothing, show what has been recorded")
+    asked = parser.parse_args()
+    quiet()
+    store = Store(RECORDS, run, told)
+    if not asked.tables:
+        store.complete(trials(), asked.processes, lambda text: print(text, flush=True))
+    print(page(store))
+
+
+if __name__ == "__main__":
+    main()

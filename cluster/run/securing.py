@@ -1,0 +1,50 @@
+"""Episodes that were lost with the node that made them, and a batch that no node can lose.
+
+A large episode lies in the object store of its worker's node, and goes with it. Before a batch is used its episodes are
+brought to the node of the run; those that are gone are played again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import ray
+from ray.exceptions import GetTimeoutError, ObjectLostError
+
+from actors.fleet import Finished
+from envs.episode import Episode
+
+FETCH_SECONDS = 120.0  # for all of a batch; the death of a node is known after some 15
+LOST = "episode_lost"
+
+
+def fetch(results: Sequence[Finished], seconds: float = FETCH_SECONDS) -> list[Episode | None]:
+    """The episodes; None where one is gone."""
+    try:
+        return ray.get([result.ref for result in results], timeout=seconds)
+    except ObjectLostError:
+        return [_fetch(result.ref, seconds) for result in results]
+
+
+def _fetch(ref: ray.ObjectRef, seconds: float) -> Episode | None:
+    try:
+        return ray.get(ref, timeout=seconds)
+    except (ObjectLostError, GetTimeoutError):
+        return None
+
+
+def secure(results: Sequence[Finished]) -> tuple[list[Finished], list[Finished]]:
+    """Those whose episode lies on this node now, and those whose episode is gone. With one node nothing moves."""
+    if len(ray.nodes()) == 1:
+        return list(results), []
+    here = ray.get_runtime_context().get_node_id()
+    found = ray.experimental.get_object_locations([result.ref for result in results])
+    kept, lost = [], []
+    for result, episode in zip(results, fetch(results), strict=True):
+        if episode is None:
+            lost.append(result)
+        else:  # small ones are in the memory of this process, which no location tells of
+            away = any(node != here for node in found[result.ref]["node_ids"])
+            kept.append(replace(result, ref=ray.put(episode)) if away else result)
+    return kept, lost

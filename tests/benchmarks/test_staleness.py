@@ -1,0 +1,36 @@
+"""The experiment on staleness: its cells, what each is compared with, and its table."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+
+from benchmarks.lab.store import Store
+from benchmarks.lab.trial import Record
+from benchmarks.staleness import CORRECTIONS, DEPTHS, GAMES, SEEDS, Trial, lost, page, synchronous, trials
+
+
+def test_every_correction_meets_every_depth_and_its_own_synchronous_run():
+    every = trials()
+    assert len(set(every)) == len(every) == len(SEEDS) * len(GAMES) * (len(CORRECTIONS) * (len(DEPTHS) - 1) + 2)
+    assert {synchronous(trial) for trial in every} <= set(every)
+    for trial in every[:22]:
+        assert trial.config.max_staleness == trial.depth
+    assert Trial("demo", "none", 4, 200).config.learner.loss.asks_sampler is False
+    assert Trial("demo", "sequence mask", 4, 200).config.learner.loss.sequence_mask == (0.8, 1.25)
+    assert {trial.config.model.embedded.seed for trial in every} == {0, 1, 2, 3}
+
+
+def test_what_is_lost_is_told_in_pairs(tmp_path):
+    store = Store(tmp_path / "staleness.jsonl")
+    for game, base in (("demo", 0.5), ("bargaining", 0.4)):
+        for number, seed in enumerate((200, 201)):
+            for trial, final in (
+                (Trial(game, "truncated", 0, seed), base),
+                (Trial(game, "token mask", 8, seed), base - 0.1 - 0.02 * number),
+            ):
+                store.put(trial, Record(asdict(trial), final=final))
+    assert np.ravel(lost(store, "token mask", 8)) == pytest.approx([-0.1, -0.12] * 2)
+    assert "| token mask | 8 | 39.0 | 29.0 | 2 | -11.0 ± 1.4 | **not borne** |" in page(store)
