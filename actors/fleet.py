@@ -20,47 +20,33 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import ray
 from ray.actor import ActorHandle
 from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
-from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from actors.cluster_news import ClusterNews
+from actors.finished import Finished
 from actors.fleet_health import UP, FleetHealth, State
 from actors.fleet_metrics import totals
 from actors.fleet_tokens import FleetTokens
+from actors.places import FleetError, Places
 from actors.settings import RolloutSettings
 from actors.transport.receipt import Receipt
-from actors.worker import Report, RolloutWorker, Summary, WorkerSpec
+from actors.worker import Report, RolloutWorker, WorkerSpec
 from actors.worker_process import environment, last_line
-from envs.episode import Episode, Ticket
+from envs.episode import Ticket
 
 log = logging.getLogger("parley.fleet")
 LISTEN_SECONDS = 2.0  # longest a worker holds back its answer when nothing is finished
 FETCH_SECONDS = 60.0  # for an answer that has begun to arrive whole
-PLACE_SECONDS = 120.0  # for Ray to find room that the cluster does have
 CLOSE_SECONDS = 10.0
+NEWS_SECONDS = 5.0  # for Ray to say which nodes live, when a worker is lost
 PING_SECONDS = 10.0
 RPC_THREADS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """What became of a ticket: an episode's reference and summary, or a reason."""
-
-    ticket: Ticket
-    ref: ray.ObjectRef[Episode] | None
-    reason: str | None
-    summary: Summary | None
-    tokens: int = 0  # sampled for it by the policy, as far as its worker lived to tell
-
-
-class FleetError(RuntimeError):
-    """The fleet cannot do what the settings ask."""
 
 
 class Fleet:
@@ -72,10 +58,9 @@ class Fleet:
     ):
         """`places`: each worker's, where somebody else has made them and will give them back."""
         self.settings, self.spec = settings, spec
-        self.places: list[PlacementGroupSchedulingStrategy | None] = list(places or [])
+        self.places, self.news = Places(settings, places), ClusterNews()
         self.health: FleetHealth | None = None
-        self.handles: list[ActorHandle] = []
-        self.groups: list[PlacementGroup] = []  # made here
+        self.handles: dict[int, ActorHandle] = {}  # by worker; of those that were started
         self.starting: dict[int, ray.ObjectRef] = {}  # worker -> its `ready` call
         self.put_off: dict[int, int] | None = None  # worker -> incarnation to start later; None: starts at once
         self.listening: dict[int, ray.ObjectRefGenerator] = {}  # worker -> its `finished` call
@@ -89,20 +74,19 @@ class Fleet:
 
     def launch(self) -> None:
         """Begin to start every worker; `start` waits for them."""
-        if not self.places:
-            self._check_resources()
-            self.places = [self._place(index) for index in range(self.settings.workers)]
+        least, most = self.settings.least_workers, self.settings.most_workers
+        self.places.take(least)
         self.health = FleetHealth(
-            self.settings.workers,
+            least,
+            pending=most - least,
             start_seconds=self.settings.engine.start_seconds,
             silence_seconds=self.settings.worker_silence_seconds,
             max_restarts=self.settings.max_worker_restarts,
             now=time.monotonic(),
         )
-        self.with_worker = [{} for _ in range(self.settings.workers)]
-        for index in range(self.settings.workers):
-            self.handles.append(self._create(index, incarnation=0))
-            self.starting[index] = self.handles[index].ready.remote()
+        self.with_worker = [{} for _ in range(most)]
+        for index in range(least):
+            self._replace(index, incarnation=0)
 
     def start(self) -> None:
         """Wait until every worker's engine is up. The first failure stops the start."""
@@ -124,33 +108,8 @@ class Fleet:
             self.health.ready(index)
         self.starting.clear()
 
-    def _check_resources(self) -> None:
-        settings = self.settings
-        have = ray.cluster_resources()
-        for name, each in (("CPU", settings.cpus_per_worker), ("GPU", settings.gpus_per_worker or 0.0)):
-            if settings.workers * each > have.get(name, 0.0):
-                raise FleetError(
-                    f"rollout.workers={settings.workers} with {each:g} {name}s each need {settings.workers * each:g} "
-                    f"{name}s, but the Ray cluster has {have.get(name, 0.0):g}"
-                )
-
-    def _place(self, index: int) -> PlacementGroupSchedulingStrategy | None:
-        bundle = {"CPU": self.settings.cpus_per_worker, "GPU": self.settings.gpus_per_worker}
-        bundle = {name: amount for name, amount in bundle.items() if amount}
-        if not bundle:
-            return None
-        group = placement_group([bundle], strategy="STRICT_PACK")
-        self.groups.append(group)
-        if not group.wait(PLACE_SECONDS):
-            wanted = ", ".join(f"{amount:g} {name}s" for name, amount in bundle.items())
-            raise FleetError(
-                f"no room for rollout worker {index}: no node of the Ray cluster had {wanted} free "
-                f"within {PLACE_SECONDS:.0f} s"
-            )
-        return PlacementGroupSchedulingStrategy(group, 0)
-
     def _create(self, index: int, incarnation: int) -> ActorHandle:
-        settings, place = self.settings, self.places[index]
+        settings, place = self.settings, self.places.of(index)
         name = f"parley-{self.spec.run}-rollout-{index}" + (f"-r{incarnation}" if incarnation else "")
         options: dict[str, Any] = {
             "name": name,
@@ -165,21 +124,64 @@ class Fleet:
         return ray.remote(RolloutWorker).options(**options).remote(self.spec, index)
 
     def _lose(self, index: int, reason: str, cause: str = "") -> None:
-        """Take a worker's tickets back and start its replacement. Only its own handle is killed."""
+        """Take a worker's tickets back and start its replacement."""
         why = f"{reason}: {cause}" if cause else reason
+        if self._node_is_gone(index):
+            self._leave(index, "node_gone")
+            return
         log.warning("rollout worker %d is lost: %s", index, why)
-        self.listening.pop(index, None)
-        self.starting.pop(index, None)
-        ray.kill(self.handles[index])
-        self.tokens.lose(index, reason)
-        for ticket in self.with_worker[index]:
-            self._return(Finished(ticket, None, reason, None))
-        self.with_worker[index] = {}
+        self._end(index, reason)
         incarnation = self.health.lost(index, why, time.monotonic())
         if incarnation is None:
             log.warning("rollout worker %d was lost too often within an hour: it rests, the others go on", index)
         else:
             self._start_again(index, incarnation)
+
+    def _end(self, index: int, reason: str) -> None:
+        """Only its own handle is killed."""
+        self.listening.pop(index, None)
+        self.starting.pop(index, None)
+        if index in self.handles:
+            ray.kill(self.handles[index])
+        self.tokens.lose(index, reason)
+        for ticket in self.with_worker[index]:
+            self._return(Finished(ticket, None, reason, None))
+        self.with_worker[index] = {}
+
+    # Nodes that come and go
+
+    def _node_is_gone(self, index: int) -> bool:
+        node = self.places.node(index)
+        news = self.news.fresh(NEWS_SECONDS) if node is not None else None
+        return news is not None and node not in news.alive
+
+    def _leave(self, index: int, reason: str) -> None:
+        """Take a worker's tickets back, and ask for another place for it."""
+        log.warning("rollout worker %d leaves: %s", index, reason)
+        self._end(index, reason)
+        self.health.left(index, time.monotonic())
+        if self.put_off is not None:
+            self.put_off.pop(index, None)
+        self.places.give_back(index)
+        self.places.ask(index)
+
+    def _breathe(self) -> None:
+        """Ask for the places that are missing, start workers on those that are there, and let go of those whose node
+        is gone. It waits for nothing."""
+        pending = self.health.in_state(State.PENDING)
+        for index in pending:
+            self.places.ask(index)
+        news = self.news.newest()
+        if news is None:
+            return
+        self.places.learn(news)
+        for index in pending:
+            if self.places.is_placed(index):
+                self._start_again(index, self.health.placed(index, time.monotonic()))
+        for index in range(len(self.health.members)):
+            node = self.places.node(index)
+            if node is not None and node not in news.alive:
+                self._leave(index, "node_gone")
 
     def _start_again(self, index: int, incarnation: int) -> None:
         if self.put_off is None:
@@ -216,18 +218,18 @@ class Fleet:
 
     def joined(self, worker: ActorHandle) -> None:
         """The caller has given this worker the current weights."""
-        self.health.joined(self.handles.index(worker))
+        self.health.joined(next(index for index, handle in self.handles.items() if handle == worker))
 
     @property
-    def restarts(self) -> int:
-        """How many workers were lost and replaced so far."""
-        return self.health.restarts
+    def gone(self) -> int:
+        """How many workers were lost or left so far."""
+        return self.health.gone
 
     def replace_lost(self) -> bool:
-        """Ask every worker whether it is there; replace those that are not. True if any was lost."""
-        before = self.health.restarts
+        """Ask every worker whether it is there; replace those that are not. True if any is gone."""
+        before = self.health.gone
         self._everyone("alive", PING_SECONDS)
-        return self.health.restarts > before
+        return self.health.gone > before
 
     # Work
 
@@ -273,6 +275,8 @@ class Fleet:
                 self._lose(index, reason)
         for index, incarnation in self.health.due(time.monotonic()):
             self._start_again(index, incarnation)
+        if not self.places.given:
+            self._breathe()
 
     def _listen(self, timeout: float) -> None:
         for index in self.health.in_state(*UP):
@@ -376,6 +380,8 @@ class Fleet:
     def metrics(self) -> dict[str, float]:
         return totals(self.status()) | {
             "fleet/suspect": float(len(self.health.in_state(State.SUSPECT))),
+            "fleet/pending": float(len(self.health.in_state(State.PENDING))),
+            "fleet/left": float(self.health.left_count),
             "fleet/restarts": float(self.health.restarts),
             "fleet/waiting": float(len(self.waiting)),
             "fleet/failed": float(self.counters["failed"]),
@@ -383,11 +389,11 @@ class Fleet:
 
     def close(self) -> None:
         """End every worker that this fleet started and give its place back."""
-        closing = [handle.close.remote() for handle in self.handles]
+        closing = [handle.close.remote() for handle in self.handles.values()]
         if closing:
             ray.wait(closing, num_returns=len(closing), timeout=CLOSE_SECONDS)
-        for handle in self.handles:
+        for handle in self.handles.values():
             ray.kill(handle)
-        for group in self.groups:
-            remove_placement_group(group)
-        self.handles, self.groups = [], []
+        self.news.close(NEWS_SECONDS)
+        self.places.close()
+        self.handles = {}

@@ -6,6 +6,11 @@
         |                                     |                          |
         +------ due ----- resting <-- lost ---+---------- lost ----------+      (too often within an hour)
 
+    pending --placed--> starting            any of them --left--> pending
+                                            live, suspect --told--> leaving --left--> pending
+
+A worker is pending while Ray has no room for it. It leaves when its node is gone, or is told to go: that is not held
+against it. One that is leaving plays what it has, and gets nothing new.
 A suspect is late with its answer: it is given no new work, keeps what it has, and gets the same weights as the
 live ones, so that it may be live again as soon as it answers.
 A worker that is lost again and again rests, and the others go on; when all rest, the fleet is exhausted.
@@ -24,17 +29,20 @@ from enum import Enum
 
 WINDOW_SECONDS = 3600.0
 SUSPECT_SHARE = 0.25  # of the silence that makes a worker lost
+FORGIVEN_SECONDS = 120.0  # before a node is known to be gone, its workers are lost because of it
 
 
 class State(Enum):
+    PENDING = "pending"  # there is no place for it
     STARTING = "starting"
     JOINING = "joining"
     LIVE = "live"
     SUSPECT = "suspect"  # live, but late with its answer
+    LEAVING = "leaving"  # its node is told to go
     RESTING = "resting"  # there is none in its place
 
 
-UP = State.LIVE, State.SUSPECT, State.JOINING  # it has an engine that takes calls and weights
+UP = State.LIVE, State.SUSPECT, State.JOINING, State.LEAVING  # it has an engine that takes calls and weights
 
 
 class FleetExhausted(RuntimeError):
@@ -46,19 +54,31 @@ class Member:
     state: State
     since: float  # start of this incarnation
     incarnation: int = 0
+    until: float | None = None  # when one that is leaving has to be gone
     asked: float | None = None  # when the unanswered question was put
     lost: list[float] = field(default_factory=list)  # when its incarnations were, within the window
 
 
 class FleetHealth:
-    """`restarts` = the sum of all incarnations; of one worker never more than `max_restarts` within the window.
-    All times are seconds on one clock that the caller reads."""
+    """`restarts`: lost workers that were replaced; of one worker never more than `max_restarts` within the window.
+    `gone`: workers that were lost or left. All times are seconds on one clock that the caller reads."""
 
-    def __init__(self, workers: int, *, start_seconds: float, silence_seconds: float, max_restarts: int, now: float):
+    def __init__(
+        self,
+        workers: int,
+        *,
+        start_seconds: float,
+        silence_seconds: float,
+        max_restarts: int,
+        now: float,
+        pending: int = 0,
+    ):
+        """`workers` are starting, and `pending` more wait for a place."""
         self.start_seconds, self.silence_seconds, self.max_restarts = start_seconds, silence_seconds, max_restarts
         self.suspect_seconds = SUSPECT_SHARE * silence_seconds
         self.members = [Member(State.STARTING, now) for _ in range(workers)]
-        self.restarts = 0
+        self.members += [Member(State.PENDING, now, -1) for _ in range(pending)]
+        self.restarts = self.left_count = self.gone = 0
 
     def in_state(self, *states: State) -> list[int]:
         return [index for index, member in enumerate(self.members) if member.state in states]
@@ -98,7 +118,7 @@ class FleetHealth:
         """Workers to give up, each with the reason that its tickets come back with."""
         late = []
         for index, member in enumerate(self.members):
-            if member.state is State.RESTING:
+            if member.state in (State.RESTING, State.PENDING):
                 continue
             if member.state is State.STARTING:
                 if now - member.since > self.start_seconds:
@@ -110,10 +130,11 @@ class FleetHealth:
     def lost(self, index: int, why: str, now: float) -> int | None:
         """Give up a worker in whatever state it is; returns the incarnation that replaces it, None if it rests."""
         before = self.members[index]
+        self.gone += 1
         lost = [then for then in before.lost if now - then < WINDOW_SECONDS] + [now]
         if len(lost) > self.max_restarts:
             self.members[index] = Member(State.RESTING, now, before.incarnation, lost=lost)
-            if len(self.in_state(State.RESTING)) == len(self.members):
+            if len(self.in_state(State.RESTING, State.PENDING)) == len(self.members):
                 raise FleetExhausted(
                     f"every rollout worker was lost more than rollout.max_worker_restarts={self.max_restarts} times "
                     f"within an hour, the last one ({index}) of: {why}"
@@ -129,6 +150,25 @@ class FleetHealth:
             if len(lost) <= self.max_restarts:
                 found.append((index, self._replaced(index, now, lost)))
         return found
+
+    def placed(self, index: int, now: float) -> int:
+        """There is room for it; returns the incarnation to start."""
+        self._expect(index, State.PENDING)
+        before = self.members[index]
+        self.members[index] = Member(State.STARTING, now, before.incarnation + 1, lost=before.lost)
+        return self.members[index].incarnation
+
+    def told(self, index: int, until: float) -> None:
+        """Its node is to go: what it plays may end until then."""
+        self._expect(index, State.LIVE, State.SUSPECT)
+        self.members[index].state, self.members[index].until = State.LEAVING, until
+
+    def left(self, index: int, now: float) -> None:
+        """It is gone with its node, whatever state it was in; it waits for another place."""
+        before = self.members[index]
+        self.gone, self.left_count = self.gone + 1, self.left_count + 1
+        lost = [then for then in before.lost if now - then > FORGIVEN_SECONDS]
+        self.members[index] = Member(State.PENDING, now, before.incarnation, lost=lost)
 
     def _replaced(self, index: int, now: float, lost: list[float]) -> int:
         self.restarts += 1

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from envs.settings import EndpointSettings, Resource, Settings
 
@@ -49,8 +49,38 @@ class EngineSettings(Settings):
     start_seconds: Resource[float] = Field(600.0, gt=0, description="time limit for an engine to start")
 
 
+MOST_WORKERS = 10_000
+
+
+class WorkerRange(Settings):
+    """Rollout workers of a cluster that grows and shrinks."""
+
+    least: int = Field(1, ge=1, le=MOST_WORKERS, description="workers with which a run starts")
+    most: int = Field(ge=1, le=MOST_WORKERS, description="workers it may have; places for those missing are asked for")
+
+    @model_validator(mode="after")
+    def least_is_not_more(self) -> WorkerRange:
+        if self.least > self.most:
+            raise ValueError(f"least={self.least} is more than most={self.most}")
+        return self
+
+
+def _number_or_range(value: Any) -> str:
+    return "[range]" if isinstance(value, dict | WorkerRange) else "[number]"
+
+
+Workers = Annotated[
+    Annotated[int, Field(ge=1, le=MOST_WORKERS), Tag("[number]")] | Annotated[WorkerRange, Tag("[range]")],
+    Discriminator(_number_or_range),
+]
+
+
 class RolloutSettings(Settings):
-    workers: Resource[int] = Field(1, ge=1, le=10_000, description="rollout workers, each with an engine of its own")
+    workers: Resource[Workers] = Field(
+        1,
+        description="rollout workers, each with an engine of its own: a number, or {least: 1, most: 4} where nodes "
+        "come and go: the run starts with `least`, and asks Ray for places until there are `most`",
+    )
     cpus_per_worker: Resource[float] = Field(1.0, ge=0, description="CPUs each worker reserves from Ray")
     gpus_per_worker: Resource[float | None] = Field(
         None,
@@ -103,6 +133,33 @@ class RolloutSettings(Settings):
     frozen_sequences: Resource[int] = Field(
         32, ge=1, description="sequences that a frozen policy decodes at once; its cache has a row for each"
     )
+
+    @property
+    def least_workers(self) -> int:
+        """Those that a run starts with."""
+        return self.workers if isinstance(self.workers, int) else self.workers.least
+
+    @property
+    def most_workers(self) -> int:
+        return self.workers if isinstance(self.workers, int) else self.workers.most
+
+    @property
+    def workers_key(self) -> str:
+        """The setting that says how many a run starts with."""
+        return "rollout.workers" if isinstance(self.workers, int) else "rollout.workers.least"
+
+    @property
+    def workers_in_words(self) -> str:
+        least, most = self.least_workers, self.most_workers
+        return f"{least if least == most else f'{least} to {most}'} worker{'s' if most > 1 else ''}"
+
+    @model_validator(mode="after")
+    def shared_cards_are_of_a_fixed_number(self) -> RolloutSettings:
+        if self.share_cards and not isinstance(self.workers, int):
+            raise ValueError(
+                f"share_cards=true takes a fixed number of workers, not {self.least_workers} to {self.most_workers}"
+            )
+        return self
 
     @model_validator(mode="after")
     def lengths_are_those_of_choices(self) -> RolloutSettings:

@@ -28,6 +28,8 @@ RESUMABLE = (  # a resumed run is the same run: only these may change
     "checkpoint.keep",
     "evaluation.every",
     "rollout.workers",
+    "rollout.workers.least",
+    "rollout.workers.most",
     "rollout.episode_seconds",
     "rollout.batch_seconds",
     "rollout.worker_silence_seconds",

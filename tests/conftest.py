@@ -23,11 +23,12 @@ import pytest
 # Modules that start a Ray cluster of their own.
 STARTS_RAY = {
     *("test_benchmarks", "test_cli", "test_doors_out", "test_end_to_end", "test_engine", "test_every_game_trains"),
+    "test_growing",
     *("test_intention_run", "test_job", "test_offline_run", "test_oni", "test_oni_endpoint"),
     *("test_places", "test_reward_http", "test_reward_model_run", "test_securing", "test_sleep", "test_sync"),
     *("test_trials", "test_twosome_play"),
 }
-OWN_NODES = {"test_places", "test_securing"}
+OWN_NODES = {"test_growing", "test_places", "test_securing"}
 
 
 @cache

@@ -147,13 +147,14 @@ def _decide(
 
 def _check_cpus(config: RunConfig, machine: Machine, learns: bool, plays: bool) -> None:
     rollout, learner = config.rollout, config.learner
-    wanted = rollout.workers * rollout.cpus_per_worker * plays + learner.ranks * learner.cpus_per_rank * learns
+    workers = rollout.least_workers
+    wanted = workers * rollout.cpus_per_worker * plays + learner.ranks * learner.cpus_per_rank * learns
     if machine.cpus is None or wanted <= machine.cpus:
         return
-    processes = rollout.workers * plays + learner.ranks * learns
+    processes = workers * plays + learner.ranks * learns
     share = max(0.1, int(machine.cpus / processes * 10) / 10)
     raise Refusal(
-        f"the run needs {wanted:g} CPUs (rollout.workers={rollout.workers}, learner.ranks={learner.ranks}) but the "
+        f"the run needs {wanted:g} CPUs ({rollout.workers_key}={workers}, learner.ranks={learner.ranks}) but the "
         f"cluster has {machine.cpus:g}",
         {"rollout.cpus_per_worker": share, "learner.cpus_per_rank": share},
     )
@@ -239,10 +240,13 @@ def _transport(config: RunConfig, machine: Machine, found: seating.Seating, send
     """How weights travel. Where nothing is sent (`sends`), what any engine starts with."""
     asked, parallel = config.learner.sync.transport, config.rollout.engine.tensor_parallel
     across = "gloo" if parallel > 1 else "object_store"  # which does not reach the processes behind an engine's
-    through_memory = "shared_memory" if len(machine.nodes) == 1 or not sends else across
+    grows = not isinstance(config.rollout.workers, int)  # perhaps to other nodes
+    one_node = len(machine.nodes) == 1 and not grows
+    through_memory = "shared_memory" if one_node or not sends else across
     if not sends:
         return "adapter" if config.learner.lora.rank else through_memory
-    beside = found.shared and config.rollout.workers <= config.learner.ranks  # every worker has a rank on its card
+    every_worker_has_a_rank = config.rollout.least_workers <= config.learner.ranks  # on its card
+    beside = found.shared and every_worker_has_a_rank
     between = bool(found.gpus_per_rank and found.gpus_per_worker) and not found.shared
     of_vllm = config.rollout.engine.kind == "vllm"
     if asked == "auto":
@@ -256,8 +260,8 @@ def _transport(config: RunConfig, machine: Machine, found: seating.Seating, send
         wrong = "but NCCL refuses two processes on one card, and here learners and engines share theirs"
     elif asked == "nccl" and not between:
         wrong = "which goes from card to card, but not both sides are on GPUs"
-    elif asked == "shared_memory" and len(machine.nodes) > 1:
-        wrong = "which ends at the node, but there are several"
+    elif asked == "shared_memory" and not one_node:
+        wrong = f"which ends at the node, but {'rollout.workers may be on others' if grows else 'there are several'}"
     elif asked == "object_store" and parallel > 1:
         wrong = f"which does not reach an engine of rollout.engine.tensor_parallel={parallel}"
     if wrong:

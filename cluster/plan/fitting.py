@@ -158,7 +158,7 @@ def _on_own_card(
 
 def _of_node(config: RunConfig, machine: Machine, rank: Need | None, worker: Need | None) -> float:
     ours = config.learner.ranks * rank.total if rank else 0.0
-    theirs = config.rollout.workers * worker.total if worker else 0.0
+    theirs = config.rollout.least_workers * worker.total if worker else 0.0
     return (ours + theirs) / len(machine.nodes)
 
 
@@ -168,7 +168,7 @@ def _check_node(config: RunConfig, machine: Machine, rank: Need | None, worker: 
     needs = _of_node(config, machine, rank, worker)
     if has and needs > memory.usable(has):
         who = [f"learner.ranks={config.learner.ranks}"] * (rank is not None)
-        who += [f"rollout.workers={config.rollout.workers}"] * (worker is not None)
+        who += [f"{config.rollout.workers_key}={config.rollout.least_workers}"] * (worker is not None)
         raise Refusal(
             f"{' and '.join(who)} need {_gib(needs)} of memory, but a node has {has:.0f}", *_smaller(config, machine)
         )

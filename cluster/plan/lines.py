@@ -38,8 +38,7 @@ def lines(plan: Plan) -> list[str]:
     if plan.side != "learn":
         sleep = ", sleeps while the learner works" if engine.sleep else ""
         where = _where(rollout.gpus_per_worker, rollout.cpus_per_worker)
-        workers = _count(rollout.workers, "worker")
-        rows.append(("engine", f"{workers} on {where}, {engine.dtype}, {engine.kind}{sleep}"))
+        rows.append(("engine", f"{rollout.workers_in_words} on {where}, {engine.dtype}, {engine.kind}{sleep}"))
     if plan.side == "both":
         rows.append(("weights go by", plan.transport))
     if seats := _seats(plan):

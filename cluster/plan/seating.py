@@ -35,7 +35,7 @@ class Seating:
 def seat(config: RunConfig, machine: Machine, learners: bool, engines: bool) -> Seating:
     """`learners`, `engines`: whether these want cards."""
     rollout, learner = config.rollout, config.learner
-    ranks, workers, parallel = learner.ranks * learners, rollout.workers * engines, rollout.engine.tensor_parallel
+    ranks, workers, parallel = learner.ranks * learners, rollout.least_workers * engines, rollout.engine.tensor_parallel
     if not ranks and not workers:
         return Seating(0.0, 0.0, False)
     ours = learner.gpus_per_rank if learners else None
@@ -72,7 +72,14 @@ def seat(config: RunConfig, machine: Machine, learners: bool, engines: bool) -> 
 
 
 def _sharing(config: RunConfig, machine: Machine, ours, theirs, parts: list[float], wholes: list[float]) -> Seating:
-    ranks, workers, parallel = config.learner.ranks, config.rollout.workers, config.rollout.engine.tensor_parallel
+    ranks, workers, parallel = config.learner.ranks, config.rollout.least_workers, config.rollout.engine.tensor_parallel
+    if not isinstance(config.rollout.workers, int):
+        most = config.rollout.most_workers
+        raise Refusal(
+            f"learner ranks and {workers} to {most} rollout workers would have to share cards, which takes a fixed "
+            "number of workers",
+            {"rollout.workers": workers},
+        )
     fewer = {"learner.gpus_per_rank": None, "rollout.gpus_per_worker": None}
     if parallel > 1:
         reason = f"rollout.engine.tensor_parallel={parallel} needs cards of its own"
@@ -122,7 +129,7 @@ def _too_few(config: RunConfig, machine: Machine, ranks: int, workers: int, need
     rollout, have = config.rollout, len(machine.cards)
     parallel = rollout.engine.tensor_parallel
     what = [f"learner.ranks={ranks}"] if ranks else []
-    what += [f"rollout.workers={workers}"] if workers else []
+    what += [f"{rollout.workers_key}={workers}"] if workers else []
     what += [f"rollout.engine.tensor_parallel={parallel}"] if parallel > 1 else []
     own = " of their own" if rollout.share_cards is False and ranks and workers else ""
     changes: list[dict[str, Any]] = []
@@ -142,15 +149,15 @@ def _too_few(config: RunConfig, machine: Machine, ranks: int, workers: int, need
         if parallel > 1:
             changes += [{"rollout.engine.tensor_parallel": width} for width in range(parallel - 1, 0, -1)]
         smaller = {"learner.ranks": min(ranks, have)} if ranks > have else {}
-        smaller |= {"rollout.workers": min(workers, have)} if workers > have else {}
+        smaller |= {rollout.workers_key: min(workers, have)} if workers > have else {}
         changes += [smaller] if smaller else []
     for left in range(max(workers, 1) - 1, 0, -1):
-        changes.append({"rollout.workers": left})
+        changes.append({rollout.workers_key: left})
     for left in range(max(ranks, 1) - 1, 0, -1):
         changes.append({"learner.ranks": left})
     if parallel > 1:
         changes += [{"rollout.engine.tensor_parallel": width} for width in range(parallel - 1, 0, -1)]
-    changes.append({"learner.ranks": 1, "rollout.workers": 1, "rollout.engine.tensor_parallel": 1} | open_seats)
+    changes.append({"learner.ranks": 1, rollout.workers_key: 1, "rollout.engine.tensor_parallel": 1} | open_seats)
     return Refusal(
         f"{' and '.join(what)} need {needed} cards{own}, but there {'is' if have == 1 else 'are'} {have}",
         *changes,

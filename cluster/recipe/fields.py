@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Sequence
-from typing import Any
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel
@@ -82,7 +83,7 @@ def section(tree: Any, keys: Sequence[str]) -> tuple[type[BaseModel] | None, Kin
         if kinds is not None:
             model, found = kind_of(kinds, found)
         else:
-            model = field.annotation if field is not None and is_section(field.annotation) else None
+            model = None if field is None else section_in(field.annotation)
         found = found if isinstance(found, dict) else {}
         if model is None:
             return None, None, {}
@@ -127,6 +128,14 @@ def recipe_schema() -> dict[str, Any]:
         "title": "recipe",
         "properties": {"base": base} | schema["properties"],
     }
+
+
+def section_in(annotation: Any) -> type[BaseModel] | None:
+    """The settings model that a field is, or may be instead of a plain value."""
+    if is_section(annotation):
+        return annotation
+    parts = get_args(annotation) if get_origin(annotation) in (Annotated, Union, UnionType) else ()
+    return next((found for part in parts if (found := section_in(part)) is not None), None)
 
 
 def is_section(annotation: Any) -> bool:

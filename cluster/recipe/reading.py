@@ -19,7 +19,7 @@ import types
 from collections.abc import Iterator, Mapping, Sequence
 from inspect import signature
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -27,7 +27,7 @@ from pydantic import BaseModel, ValidationError
 from cluster.errors import ConfigError
 from cluster.recipe.config import RunConfig
 from cluster.recipe.earlier import in_todays_shape
-from cluster.recipe.fields import did_you_mean, is_section, kind_of, kinds_of
+from cluster.recipe.fields import did_you_mean, is_section, kind_of, kinds_of, section_in
 from cluster.recipe.plain_yaml import read_yaml
 from cluster.recipe.renamed import GONE, WHOLE_ONCE, instead_of, renamed
 from envs.game import Game, hook
@@ -168,7 +168,8 @@ def _of_one_kind(kinds: Kinds, below: Any, value: Any) -> tuple[Any, Any, type[B
 
 def _explain(problem: dict, tree: dict) -> tuple[str, str]:
     """pydantic's account of one problem -> (dotted key, what is wrong in our words)."""
-    key = ".".join(str(part) for part in problem["loc"] if part not in ("[key]", "function-after"))
+    parts = [str(part) for part in problem["loc"] if part != "function-after"]
+    key = ".".join(part for part in parts if not part.startswith("["))
     given = problem.get("input")
     shown = "nothing" if given is None else repr(given)
     kinds = {"int": "a whole number", "float": "a number", "bool": "true or false", "list": "a list", "tuple": "a list"}
@@ -207,8 +208,8 @@ def _no_numbers(tree: Any, model: type[BaseModel], prefix: str = "") -> Iterator
         if field is None:
             continue
         kinds = kinds_of(field)
-        inner = kind_of(kinds, value)[0] if kinds else field.annotation
-        if is_section(inner):
+        inner = kind_of(kinds, value)[0] if kinds else section_in(field.annotation)
+        if inner is not None and (isinstance(value, dict) or is_section(field.annotation)):
             yield from _no_numbers(value, inner, f"{prefix}{name}.")
         elif isinstance(value, bool) and not _takes(field.annotation, bool) and _takes(field.annotation, int, float):
             yield f"{prefix}{name}", f"should be a number, not {str(value).lower()}"
@@ -227,6 +228,8 @@ def _is_number(value: Any) -> bool:
 def _takes(annotation: Any, *kinds: type) -> bool:
     if get_origin(annotation) in (Union, types.UnionType):
         return any(_takes(part, *kinds) for part in get_args(annotation))
+    if get_origin(annotation) is Annotated:
+        return _takes(get_args(annotation)[0], *kinds)
     if get_args(annotation):  # Literal[0, 1]: the kinds of its values
         return any(type(value) in kinds for value in get_args(annotation))
     return annotation in kinds

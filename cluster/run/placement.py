@@ -30,7 +30,7 @@ def shared_cards(config: RunConfig) -> Iterator[list[PlacementGroupSchedulingStr
         return
     rollout, learner = config.rollout, config.learner
     ranks = [learner.cpus_per_rank or 0.001] * learner.ranks  # LearnerGroup asks for no less
-    workers = [rollout.cpus_per_worker] * rollout.workers
+    workers = [rollout.cpus_per_worker] * rollout.least_workers  # a fixed number here
     cpus = [sum(both) for both in zip_longest(ranks, workers, fillvalue=0.0)]
     group = placement_group([{"GPU": 1.0} | ({"CPU": each} if each else {}) for each in cpus], strategy="PACK")
     try:

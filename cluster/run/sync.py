@@ -76,7 +76,7 @@ class WeightSync:
         due = self.probe_is_due(version)
         self.fleet.pause()
         while workers := self.fleet.workers():
-            before = self.fleet.restarts
+            before = self.fleet.gone
             try:
                 sent = self.learners.send_weights(workers, version)
                 self.compare(sent, version)
@@ -84,11 +84,11 @@ class WeightSync:
                     self.probe(version, sent)
             except Exception as error:
                 self.fleet.replace_lost()
-                if self.fleet.restarts == before:  # nobody died: the transfer itself is at fault
+                if self.fleet.gone == before:  # nobody died: the transfer itself is at fault
                     if isinstance(error, ParityError):
                         raise
                     raise SyncError(f"weight sync to version {version} failed: {error}") from error
-            if self.fleet.restarts == before:
+            if self.fleet.gone == before:
                 self.sent = sent
                 break  # else again, with those that are left
         for worker in self.fleet.joining():

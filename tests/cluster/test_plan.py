@@ -245,6 +245,10 @@ def test_the_demo_needs_nothing_said_on_one_card():
          "with a learner rank: rollout.engine.sleep=null"),
         ("2x1x80", ("learner.sync.transport=shared_memory",), "learner.sync.transport=shared_memory, which ends at the "
          "node, but there are several: learner.sync.transport=auto"),
+        ("1x24", ("rollout.workers.most=3",), "learner ranks and 1 to 3 rollout workers would have to share cards, "
+         "which takes a fixed number of workers: rollout.workers=1"),
+        ("cpu", ("rollout.workers.most=3", "learner.sync.transport=shared_memory"), "learner.sync.transport="
+         "shared_memory, which ends at the node, but rollout.workers may be on others: learner.sync.transport=auto"),
         ("1x16", ("rollout.engine.gpu_cache_gib=20",), "a learner rank and its engine need 22.2 GiB together, but 15.2 "
          "GiB can be had: it fits with rollout.engine.gpu_cache_gib=null"),
     ],
@@ -275,6 +279,15 @@ def test_what_is_set_is_kept():
     assert wide.config.rollout.gpus_per_worker == 2 and wide.transport == "nccl"
     memory = planned("demo", "1x24", "learner.sync.transport=object_store").transport
     assert memory == "object_store"
+
+
+def test_a_range_of_workers_is_planned_for_its_least_and_for_nodes_that_come():
+    found = planned("demo", "4x80", "rollout.workers={least: 2, most: 9}")
+    assert [seat.who for seat in found.seats] == ["learner rank 0", "rollout worker 0", "rollout worker 1"]
+    assert found.transport == "nccl" and found.config.rollout.workers_in_words == "2 to 9 workers"
+    assert planned("demo", "cpu", "rollout.workers.most=3").transport == "object_store"
+    with pytest.raises(PlanError, match=r"rollout.workers.least=4 need 5 cards .*: rollout.workers.least=3$"):
+        planned("demo", "4x80", "rollout.workers={least: 4, most: 8}", "rollout.share_cards=false")
 
 
 def test_a_worker_without_a_rank_on_its_card_gets_weights_through_memory():

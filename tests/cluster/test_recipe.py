@@ -49,6 +49,22 @@ def refused(*overrides: str, path: Path | None = None) -> str:
             ["rollout.workers=100000000"],
             "command line: rollout.workers: should be less than or equal to 10000, not 100000000",
         ),
+        (["rollout.workers=true"], "command line: rollout.workers: should be a number, not true"),
+        (["rollout.workers=two"], "command line: rollout.workers: should be a whole number, not 'two'"),
+        (["rollout.workers.least=2"], "rollout.workers.most: has to be given"),
+        (
+            ["rollout.workers.least=4", "rollout.workers.most=2"],
+            "command line: rollout.workers: least=4 is more than most=2",
+        ),
+        (["rollout.workers.most='4'"], "command line: rollout.workers.most: should be a number, not the text '4'"),
+        (
+            ["rollout.workers.lest=1", "rollout.workers.most=2"],
+            "command line: rollout.workers.lest: unknown key; did you mean rollout.workers.least?",
+        ),
+        (
+            ["rollout.workers={least: 1, most: 2}", "rollout.share_cards=true"],
+            "command line: rollout: share_cards=true takes a fixed number of workers, not 1 to 2",
+        ),
         (
             ["batch_episodes=1" + "0" * 24],
             "command line: batch_episodes: should be less than or equal to 1000000, not 1" + "0" * 24,
@@ -229,3 +245,15 @@ def test_credit_that_clashes_with_the_rest_is_refused():
     with pytest.raises(ConfigError, match="goes with .*=reinforce, or with reward.shaper.gives=outcome"):
         load_recipe(None, ["learner.credit.method=poad", "reward.shaper=regressed"])
     load_recipe(None, ["learner.credit.method=poad", "reward.shaper=regressed", "reward.shaper.gives=outcome"])
+
+
+def test_a_range_of_workers_is_read_written_and_replaced(tmp_path):
+    few = load_recipe(None, ["rollout.workers.least=2", "rollout.workers.most=4"])
+    recipe = tmp_path / "few.yaml"
+    recipe.write_text(to_yaml(few))
+    assert load_recipe(recipe) == few and (few.rollout.least_workers, few.rollout.most_workers) == (2, 4)
+    fixed = load_recipe(recipe, ["rollout.workers=3"]).rollout
+    assert (fixed.workers, fixed.least_workers, fixed.most_workers) == (3, 3, 3)
+    recipe.write_text(to_yaml(load_recipe(None, ["rollout.workers=3"])))
+    assert load_recipe(recipe, ["rollout.workers.most=5"]).rollout.workers_in_words == "1 to 5 workers"
+    assert few.what_is_computed() == load_recipe(None).what_is_computed()

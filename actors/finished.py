@@ -1,0 +1,21 @@
+"""What became of a ticket, on the driver's side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import ray
+
+from actors.worker import Summary
+from envs.episode import Episode, Ticket
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What became of a ticket: an episode's reference and summary, or a reason."""
+
+    ticket: Ticket
+    ref: ray.ObjectRef[Episode] | None
+    reason: str | None
+    summary: Summary | None
+    tokens: int = 0  # sampled for it by the policy, as far as its worker lived to tell
