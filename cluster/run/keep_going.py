@@ -12,6 +12,7 @@ So does one that makes no checkpoint in several tries.
 from __future__ import annotations
 
 import ctypes
+import os
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from pathlib import Path
 from cluster.errors import LostError
 from cluster.record import checkpoints
 from cluster.record.run_folder import RunFolder
+from cluster.run.last_word import SPOKEN_FOR
 
 FRUITLESS = 5  # tries without a new checkpoint
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 2.0, 300.0
@@ -81,7 +83,8 @@ def _try(folder: Path, stopped: Stopped) -> int:
     """The exit code of one process."""
     command = [sys.executable, "-m", "parley", "resume", str(folder)]
     # a session of its own: a Ctrl-C of the terminal comes through `Stopped`, once
-    stopped.working = subprocess.Popen(command, start_new_session=True, preexec_fn=_end_with_parent)
+    environment = {**os.environ, SPOKEN_FOR: "1"}
+    stopped.working = subprocess.Popen(command, start_new_session=True, preexec_fn=_end_with_parent, env=environment)
     code = stopped.working.wait()
     stopped.working = None
     return code
