@@ -1,0 +1,61 @@
+"""The processes of a run by what they are, and what is done to them. Ray names its actors' processes by their class."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+SIGNALS = {
+    "kill": signal.SIGKILL,
+    "stop": signal.SIGSTOP,
+    "pause": signal.SIGSTOP,
+    "segv": signal.SIGSEGV,
+    "term": signal.SIGTERM,
+}
+ACTORS = {"worker": "ray::RolloutWorker", "learner": "ray::RankActor", "rewards": "ray::RewardActor"}
+PROGRAMS = {"raylet": "raylet", "gcs": "gcs_server"}
+COMMANDS = ("train", "resume")
+BALLAST = "ballast"
+CHUNK = 2**20
+
+
+def found(kind: str, processes: Sequence[psutil.Process]) -> list[psutil.Process]:
+    """The processes of a kind, the oldest first."""
+    chosen = []
+    for process in sorted(processes, key=lambda each: each.pid):
+        with suppress(psutil.NoSuchProcess):
+            if is_a(kind, process.cmdline()):
+                chosen.append(process)
+    return chosen[-1:] if kind == "driver" else chosen  # the one that works, not the one that waits for it
+
+
+def is_a(kind: str, command: Sequence[str]) -> bool:
+    if not command:
+        return False
+    if kind in ACTORS:
+        return command[0].startswith(ACTORS[kind])
+    if kind in PROGRAMS:
+        return Path(command[0]).name == PROGRAMS[kind]
+    return len(command) > 3 and list(command[1:3]) == ["-m", "parley"] and command[3] in COMMANDS
+
+
+def strike(process: psutil.Process, mode: str) -> None:
+    os.kill(process.pid, SIGNALS[mode])
+
+
+def fill(disk: Path) -> None:
+    """Until not a byte more fits."""
+    with open(disk / BALLAST, "wb", buffering=0) as ballast, suppress(OSError):
+        while ballast.write(bytes(CHUNK)) == CHUNK:
+            pass
+        while ballast.write(b"\0"):
+            pass
+
+
+def empty(disk: Path) -> None:
+    (disk / BALLAST).unlink()
