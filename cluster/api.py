@@ -21,7 +21,6 @@ from cluster.record import checkpoints
 from cluster.record.run import Run
 from cluster.record.run_folder import RunFolder, existing, read_config
 from cluster.run.keep_going import keep_going
-from cluster.run.last_word import last_word
 
 RESUMABLE = (  # a resumed run is the same run: only these may change
     "updates",
@@ -88,7 +87,7 @@ def start(config: RunConfig) -> Run:
     from cluster.run import session
 
     session.check_online(config)
-    with RunFolder.create(config) as folder, last_word(folder.path), continuing(folder):
+    with RunFolder.create(config) as folder, continuing(folder):
         session.train(config, folder)
     return Run(folder.path)
 
@@ -118,7 +117,7 @@ def go_on(run: str | Path, overrides: Sequence[str]) -> Run:
     """A run after a stop; `overrides` as on the command line. One that was stopped before its first checkpoint begins
     again."""
     config = _continued(run, overrides)
-    with RunFolder.open(run) as folder, last_word(folder.path), continuing(folder):
+    with RunFolder.open(run) as folder, continuing(folder):
         newest = checkpoints.latest(folder.checkpoints)
         if newest is None and checkpoints.all_checkpoints(folder.checkpoints):
             raise CheckpointError(f"{run} holds no complete checkpoint to resume from")

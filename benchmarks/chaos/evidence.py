@@ -22,7 +22,7 @@ from benchmarks.chaos.schedule import NEVER, Trial
 from cluster.errors import LostError
 from cluster.record.checkpoints import latest
 
-GOES_ON = re.compile(r"parley: (the run's process ended with|everything is being closed)")
+GOES_ON = re.compile(r"parley: (the run's process (ended with|has been frozen)|everything is being closed)")
 DOCUMENTED = {0, 1, LostError.exit_code, 130}
 RECOVERY_SECONDS = 150.0  # from the fault to what comes after it: an update, or a named end
 
@@ -92,7 +92,9 @@ def ending(code: int | None, output: str) -> Ending:
     said = [line for line in named if line not in again]
     found = re.search(r"parley resume (\S+)", said[-1]) if said else None
     tracebacks = sum(line.startswith("Traceback (most recent call last)") for line in lines)
-    return Ending(code, said, tracebacks, found[1] if found else "", len([line for line in again if "ended" in line]))
+    return Ending(
+        code, said, tracebacks, found[1] if found else "", len([line for line in again if "ended with" in line])
+    )
 
 
 def faults_of_end(ending: Ending, hurt: str, mode: str, keep_going: bool) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster.errors import LostError
 from cluster.run.last_word import SPOKEN_FOR
 
 ROOT = Path(__file__).parents[2]
@@ -16,7 +17,7 @@ PROGRAM = """
 import os, signal, sys
 from pathlib import Path
 from cluster.run.last_word import last_word
-with last_word(Path("/runs/some run")):
+with last_word(Path("/runs/some run")) as word:
     {end}
 """
 LINE = "go on with: parley resume /runs/some run\n"
@@ -40,3 +41,12 @@ def test_a_run_that_ends_at_once_has_one_line(end, code, said, spoken_for):
     assert ended.returncode == code
     assert ended.stderr.count("\n") == (1 if said and not spoken_for else 0), ended.stderr
     assert ended.stderr.endswith("" if spoken_for else said)
+
+
+def test_a_process_that_can_only_end_says_why():
+    program = PROGRAM.format(
+        end="import threading; threading.Thread(target=word.end, args=('Ray is frozen',)).start(); signal.pause()"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (LostError.exit_code, f"parley: Ray is frozen; {LINE}")
