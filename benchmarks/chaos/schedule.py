@@ -47,12 +47,14 @@ SETUPS = {  # name -> settings over SMALL
     "ranks": ("max_staleness=0", PLAIN, "learner.ranks=2", "rollout.workers=2"),
     "ahead": ("max_staleness=1", PLAIN),
     "vllm": ("max_staleness=0",),
+    "split": ("max_staleness=0", "rollout.engine.tensor_parallel=2"),  # an engine of several processes
 }
-EXACT = ("exact", "ranks", "vllm")  # the same bytes twice
+EXACT = ("exact", "ranks", "vllm", "split")  # the same bytes twice
 UPDATES, BATCH = 6, 32
 
 MODES = {  # process -> what may happen to it
     "worker": ("kill", "stop", "pause", "segv", "term"),
+    "engine": ("kill", "stop", "pause", "segv", "term"),
     "learner": ("kill", "stop", "pause", "segv", "term"),
     "rewards": ("kill", "stop", "pause", "segv", "term"),
     "driver": ("kill", "stop", "pause", "segv", "term"),
@@ -126,6 +128,8 @@ def _fault(draw: random.Random, process: str, mode: str) -> Trial:
     keep_going = draw.random() < 0.5
     if process == "disk" and moment == "start":
         moment = "save"
+    if process == "engine":
+        setup = "split"
     if (process, mode) == ("driver", "stop"):
         keep_going = True  # who works alone cannot notice that it is frozen
     return Trial(

@@ -18,6 +18,7 @@ SIGNALS = {
     "term": signal.SIGTERM,
 }
 ACTORS = {"worker": "ray::RolloutWorker", "learner": "ray::RankActor", "rewards": "ray::RewardActor"}
+ENGINES = "VLLM::Worker"  # of an engine of several processes; others compute in the worker's own
 PROGRAMS = {"raylet": "raylet", "gcs": "gcs_server"}
 COMMANDS = ("train", "resume")
 BALLAST = "ballast"
@@ -39,6 +40,8 @@ def is_a(kind: str, command: Sequence[str]) -> bool:
         return False
     if kind in ACTORS:
         return command[0].startswith(ACTORS[kind])
+    if kind == "engine":
+        return command[0].startswith(ENGINES)
     if kind in PROGRAMS:
         return Path(command[0]).name == PROGRAMS[kind]
     return len(command) > 3 and list(command[1:3]) == ["-m", "parley"] and command[3] in COMMANDS

@@ -33,7 +33,7 @@ def test_the_schedule_is_the_seeds_alone():
 def test_a_round_meets_every_process_in_every_way_and_the_commonest_first():
     trials = schedule(0, ROUND)
     assert {(each.process, each.mode) for each in trials} == {(p, mode) for p, modes in MODES.items() for mode in modes}
-    assert [each.mode for each in trials[:12]] == ["kill"] * 6 + ["stop"] * 6
+    assert [each.mode for each in trials[:14]] == ["kill"] * 7 + ["stop"] * 7
     many = schedule(0, 20 * ROUND)
     assert {each.moment for each in many} == set(MOMENTS) and {each.keep_going for each in many} == {True, False}
     assert all(each.keep_going for each in many if (each.process, each.mode) == ("driver", "stop"))
