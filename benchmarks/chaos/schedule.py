@@ -47,7 +47,12 @@ SETUPS = {  # name -> settings over SMALL
     "ranks": ("max_staleness=0", PLAIN, "learner.ranks=2", "rollout.workers=2"),
     "ahead": ("max_staleness=1", PLAIN),
     "vllm": ("max_staleness=0",),
-    "split": ("max_staleness=0", "rollout.engine.tensor_parallel=2"),  # an engine of several processes
+    "split": (  # an engine of several processes; each holds a part of the words, and the parrot's are too few
+        "max_staleness=0",
+        "rollout.engine.tensor_parallel=2",
+        "game.name=twenty_questions",
+        "rollout.engine.max_context=384",
+    ),
 }
 EXACT = ("exact", "ranks", "vllm", "split")  # the same bytes twice
 UPDATES, BATCH = 6, 32

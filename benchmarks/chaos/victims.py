@@ -1,8 +1,10 @@
-"""The processes of a run by what they are, and what is done to them. Ray names its actors' processes by their class."""
+"""The processes of a run by what they are, and what is done to them. Ray names an actor's process by its class, and
+while it is at work by its own name, its class and its method."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
@@ -17,7 +19,7 @@ SIGNALS = {
     "segv": signal.SIGSEGV,
     "term": signal.SIGTERM,
 }
-ACTORS = {"worker": "ray::RolloutWorker", "learner": "ray::RankActor", "rewards": "ray::RewardActor"}
+ACTORS = {"worker": "RolloutWorker", "learner": "RankActor", "rewards": "RewardActor"}
 ENGINES = "VLLM::Worker"  # of an engine of several processes; others compute in the worker's own
 PROGRAMS = {"raylet": "raylet", "gcs": "gcs_server"}
 COMMANDS = ("train", "resume")
@@ -39,7 +41,7 @@ def is_a(kind: str, command: Sequence[str]) -> bool:
     if not command:
         return False
     if kind in ACTORS:
-        return command[0].startswith(ACTORS[kind])
+        return re.match(rf"ray::(\S+:)?{ACTORS[kind]}\b", command[0]) is not None
     if kind == "engine":
         return command[0].startswith(ENGINES)
     if kind in PROGRAMS:
