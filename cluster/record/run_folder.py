@@ -5,7 +5,7 @@
       versions.json      packages, host, commit     tensorboard/     the same as events
       checkpoints/       see cluster.record.checkpoints    transcripts/     sample games, as text
       samples.jsonl      see cluster.report         parley.log       what happened
-      summary.json       the result, at the end
+      summary.json       the result, at the end        now.json         what it is doing now
 
 One process at a time: an flock on run.lock is held while a run folder is in use and goes
 with its process, however that ends. Whole files are replaced, never rewritten in place.
@@ -99,6 +99,10 @@ class RunFolder:
     @property
     def metrics(self) -> Path:
         return self.path / "metrics.jsonl"
+
+    @property
+    def now(self) -> Path:
+        return self.path / "now.json"
 
     @property
     def samples(self) -> Path:

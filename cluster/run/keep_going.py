@@ -2,7 +2,7 @@
 
     run folder --> parley resume --+--> ended by itself: so does this
          ^                         |
-         +---- after a pause ------+--> killed, or lost what it needs (a machine, Ray, a learner)
+         +---- after a pause ------+--> killed, frozen, or lost what it needs (a machine, Ray, a learner)
 
 Each try goes on from the newest checkpoint with the ledger that is in it: games that were in flight are played again.
 A run that fails by an error of its own (a setting, a proof of sync, a full disk) ends: another try would end so too.
@@ -12,20 +12,24 @@ So does one that makes no checkpoint in several tries.
 from __future__ import annotations
 
 import ctypes
+import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cluster.errors import LostError
 from cluster.record import checkpoints
 from cluster.record.run_folder import RunFolder
+from cluster.run.last_word import SPOKEN_FOR
 
 FRUITLESS = 5  # tries without a new checkpoint
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 2.0, 300.0
+FROZEN_SECONDS = 60.0  # for which a process may be stopped (SIGSTOP) before it is given up
+LOOK_SECONDS = 0.5
 STOPPED = 130  # exit code, as shells give it for Ctrl-C
 PR_SET_PDEATHSIG = 1  # of Linux's prctl
 
@@ -81,10 +85,25 @@ def _try(folder: Path, stopped: Stopped) -> int:
     """The exit code of one process."""
     command = [sys.executable, "-m", "parley", "resume", str(folder)]
     # a session of its own: a Ctrl-C of the terminal comes through `Stopped`, once
-    stopped.working = subprocess.Popen(command, start_new_session=True, preexec_fn=_end_with_parent)
-    code = stopped.working.wait()
+    environment = {**os.environ, SPOKEN_FOR: "1"}
+    stopped.working = subprocess.Popen(command, start_new_session=True, preexec_fn=_end_with_parent, env=environment)
+    code = _end_of(stopped.working)
     stopped.working = None
     return code
+
+
+def _end_of(process: subprocess.Popen) -> int:
+    """Its exit code. One that is stopped does not end by itself; the kernel tells its parent."""
+    frozen_since = None
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            return process.wait(LOOK_SECONDS)
+        with suppress(ChildProcessError):  # it has just ended, and a signal's handler has asked for its code
+            if change := os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WCONTINUED | os.WNOHANG):
+                frozen_since = time.monotonic() if change.si_code == os.CLD_STOPPED else None
+        if frozen_since is not None and time.monotonic() - frozen_since > FROZEN_SECONDS:
+            _say(f"the run's process has been frozen for {FROZEN_SECONDS:.0f} s, and is killed")
+            process.kill()
 
 
 def _end_with_parent() -> None:

@@ -47,8 +47,8 @@ back; episodes that were in flight are played again from their tickets.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from ray import ObjectRef
@@ -57,6 +57,7 @@ from actors.fleet import Finished, Fleet
 from cluster.recipe.config import RunConfig
 from cluster.record.checkpoints import CheckpointStore
 from cluster.record.metrics import Metrics
+from cluster.record.now import Now
 from cluster.record.run_folder import RunFolder
 from cluster.record.samples import Samples
 from cluster.record.stages import StageClock
@@ -97,7 +98,7 @@ class TrainingLoop:
         self.update = 0  # also the version of the weights
         self.held_out = HeldOut(self.playing, config, ledger.run, ledger.players, folder.write_transcripts)
         self.beside = beside_training(config)
-        self.clock = StageClock()
+        self.clock, self.now = StageClock(), Now(folder.now)
         self.samples = Samples(folder.samples, config)
 
     def run(self) -> None:
@@ -138,6 +139,7 @@ class TrainingLoop:
                 with self.stage("checkpoint"):
                     self.save()
         self.clock.lap()
+        self.now.ended()
 
     def learn(self, episodes: list[ObjectRef], rewards: Sequence[ShapedRewards]) -> dict[str, float]:
         if self.config.rollout.engine.sleep:
@@ -161,8 +163,10 @@ class TrainingLoop:
     def due(self, every: int) -> bool:
         return every > 0 and self.update % every == 0
 
-    def stage(self, name: str) -> AbstractContextManager:
-        return self.clock.stage(name)
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        with self.clock.stage(name), self.now.stage(name, self.update):
+            yield
 
     def evaluate(self) -> None:
         """Held-out games with these weights. Those beside training end before the next sync."""

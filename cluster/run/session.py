@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,9 @@ from cluster.record.metrics import Metrics
 from cluster.record.picture import draw_curve
 from cluster.record.run_folder import RunFolder
 from cluster.record.terminal import Show
+from cluster.run.last_word import LastWord, last_word
 from cluster.run.policy import check_model, model_to_measure, policy_folder
+from cluster.run.ray_watch import disconnecting, ray_watch
 from envs.registry import make_game
 from envs.settings import GameSettings
 from learners.loss.loss import LOSS
@@ -79,7 +81,7 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
         show = stack.enter_context(Show(config, folder))
         if "working_dir_files" in str(folder.path):  # Ray's copy of a submitted job's working directory
             show.line(f"warning: {folder.path} goes when the job's node does; give output=/a/shared/folder")
-        machine = stack.enter_context(ray_cluster(show))
+        machine = stack.enter_context(ray_cluster(show, stack.enter_context(last_word(folder.path))))
         plan = plan_run(config, machine)
         config = plan.config
         show.line(escape("; ".join([plan_summary(plan), *plan.notes])))
@@ -267,9 +269,9 @@ def with_policy(players: tuple[tuple[str, str], ...], what: str) -> tuple[tuple[
 
 
 @contextmanager
-def ray_cluster(show: Show) -> Iterator[Machine]:
-    """Join the cluster that RAY_ADDRESS or a job names, else start one on this machine.
-    Yields what it has."""
+def ray_cluster(show: Show, word: LastWord | None = None) -> Iterator[Machine]:
+    """Join the cluster that RAY_ADDRESS or a job names, else start one on this machine. Yields what it has. With
+    `word` the process ends where Ray is frozen."""
     import ray
 
     # Engines and DeepSpeed find the compiler tools of the environment that runs this.
@@ -298,13 +300,15 @@ def ray_cluster(show: Show) -> Iterator[Machine]:
         )
     logs = Path(ray._private.worker._global_node.get_session_dir_path()) if started_here and not address else None
     try:
-        yield of_ray()
+        with ray_watch(word, started_here) if word else nullcontext():
+            yield of_ray()
     except BaseException:
         logs = None  # whoever looks for the reason wants them
         raise
     finally:
         if started_here:
-            ray.shutdown()
+            with disconnecting(word) if word else nullcontext():
+                ray.shutdown()
         if logs is not None:  # or each run leaves a folder behind
             shutil.rmtree(logs, ignore_errors=True)
 

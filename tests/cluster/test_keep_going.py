@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 # In place of `parley resume FOLDER`: takes the folder as it does, notes that it ran, and ends as the next word says.
 CHILD = """
-import os, signal, sys, time
+import os, signal, subprocess, sys, time
 from pathlib import Path
 from cluster.errors import ConfigError, LostError, RunError
 from cluster.record.checkpoints import CheckpointStore
@@ -40,6 +40,13 @@ with RunFolder.open(folder) as run:
             os.kill(os.getpid(), signal.SIGKILL)
         case "killed":
             os.kill(os.getpid(), signal.SIGKILL)
+        case "frozen":
+            os.kill(os.getpid(), signal.SIGSTOP)
+            time.sleep(60)
+        case "pauses":
+            subprocess.Popen(["sh", "-c", f"sleep 0.6; kill -CONT {os.getpid()}"])
+            os.kill(os.getpid(), signal.SIGSTOP)
+            time.sleep(2)
         case "quick":
             os._exit(1)  # as Ray does where its raylet is gone
         case "lost":
@@ -58,6 +65,7 @@ import sys
 from pathlib import Path
 from cluster.run import keep_going
 keep_going.FIRST_PAUSE_SECONDS = 0.01
+keep_going.FROZEN_SECONDS, keep_going.LOOK_SECONDS = 1.2, 0.05
 real = keep_going.subprocess.Popen
 keep_going.subprocess.Popen = lambda command, **options: real([sys.executable, {child!r}, command[-1]], **options)
 sys.exit(keep_going.keep_going(Path({folder!r})))
@@ -88,6 +96,8 @@ def start(tmp_path):
         ("wrong", 1, 1),
         ("killed lost quick ends", 4, 0),
         ("killed", 5, 1),
+        ("frozen ends", 2, 0),
+        ("pauses", 1, 0),
         ("saves saves saves saves saves saves wrong", 7, 1),
     ],
 )

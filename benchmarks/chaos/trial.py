@@ -1,0 +1,230 @@
+"""One trial: a small real run, one fault, and what became of it.
+
+    start -> the moment of the fault -> fault -> the next update, or the end -> what is left over -> the books
+
+A run that ends with a line that says how to go on, or that was itself what was killed, is gone on with once, as its
+user would. A process that is frozen for ever stays so until the run has ended; what is still there then counts as an
+orphan, and ends with the room.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from benchmarks.chaos.evidence import Books, books, ending, faults_of_end
+from benchmarks.chaos.room import DISK, Room, wait_until
+from benchmarks.chaos.schedule import BATCH, NEVER, UPDATES, Trial, settings
+from benchmarks.chaos.victims import empty, fill, found, strike
+from benchmarks.lab.trial import Record
+
+START_SECONDS = 300.0  # for a run to come to the moment of its fault
+LIMIT_SECONDS = 420.0  # from the fault to the end; beyond, it hangs
+GONE_SECONDS = 100.0  # for the processes of a run that has ended: Ray's agents first wait a minute for its GCS
+LOOK_SECONDS = 0.003
+RAYS = ("ray", "pymp-")
+DISK_MIB = 48
+STAGES = {"play": "collect", "reward": "shape", "learn": "learn", "sync": "sync", "evaluate": "evaluate"}
+STARTING = "starting learners and rollout workers"
+NOTHING = Books(0, 0, 0, 0, UPDATES * BATCH, 0, None)  # of a run that did not begin
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "HF_HUB_OFFLINE": "1",
+    "PYTHONUNBUFFERED": "1",
+    "RAY_worker_niceness": "0",  # or whatever else the machine does takes the CPUs from Ray's workers
+    "RAY_ADDRESS": "",
+}
+
+
+@dataclass
+class Watched:
+    """A run in a room, looked at from outside."""
+
+    room: Room
+    folder: Path  # of the room
+    struck: float | None = None  # when
+    stage: str = ""
+    highest: int = 0  # update that the run came to after the fault
+    advanced: float = 0.0  # when it did
+    recovery: float | None = None  # the longest time from one such advance to the next, from the fault on
+    frozen: list[psutil.Process] = field(default_factory=list)
+
+    @property
+    def output(self) -> Path:
+        return self.folder / "output"
+
+    @property
+    def run(self) -> Path | None:
+        found = sorted(self.room.path(self.folder / DISK).glob("*/config.yaml"))
+        return found[0].parent if found else None
+
+    def now(self) -> dict[str, Any]:
+        """What the run says it is doing; empty before it says anything."""
+        run = self.run
+        try:
+            return json.loads((run / "now.json").read_text()) if run else {}
+        except FileNotFoundError:
+            return {}
+
+    def advance(self) -> None:
+        """The run has come further than it was at the fault, or to its end."""
+        now = time.monotonic()
+        self.recovery, self.advanced = max(self.recovery or 0.0, now - self.advanced), now
+
+    def reached(self, trial: Trial) -> bool:
+        if trial.moment == "start":
+            return self.output.is_file() and STARTING in self.output.read_text()
+        now = self.now()
+        if not now or now["update"] < trial.update:
+            return False
+        if trial.moment == "save":
+            return any((self.run / "checkpoints").glob(".saving-*"))
+        return now["stage"] == STAGES[trial.moment]
+
+
+def run(trial: Trial, keep: Path | None = None, wanted: Callable[[dict], bool] = bool) -> Record:
+    """`keep`: where the run's folder, its output and Ray's logs go if what was found makes them `wanted`."""
+    folder = Path(tempfile.mkdtemp(prefix="parley-chaos-"))
+    try:
+        with Room(folder, DISK_MIB if trial.process == "disk" else 0, ENVIRONMENT) as room:
+            record = _run(trial, Watched(room, folder))
+            if keep is not None and wanted(record.figures):
+                _keep(room, folder, keep)
+            return record
+    finally:
+        shutil.rmtree(folder)
+
+
+def _run(trial: Trial, watched: Watched) -> Record:
+    room, began = watched.room, time.monotonic()
+    command = [sys.executable, "-m", "parley", "train", str(watched.folder / "recipe.yaml"), *settings(trial.setup)]
+    (watched.folder / "recipe.yaml").write_text("name: chaos\n")
+    command += [f"output={watched.folder / DISK}", *(["--keep-going"] if trial.keep_going else [])]
+    room.start(command, watched.output)
+    if trial.process != NEVER and wait_until(lambda: room.look() is not None or watched.reached(trial), START_SECONDS,
+                                             LOOK_SECONDS):  # fmt: skip
+        _strike(trial, watched)
+    _until_the_end(trial, watched)
+    orphans, leftovers = _left_over(watched)
+    first = ending(room.ended, _text(watched.output))
+    wrong = faults_of_end(first, trial.process if watched.struck else NEVER, trial.mode, trial.keep_going)
+    resumed = 0
+    if first.code is not None and first.code != 0 and watched.run is not None:
+        resumed = 1
+        _go_on(trial, watched)
+        more, left = _left_over(watched)
+        orphans, leftovers = orphans + more, leftovers + left
+        again = ending(room.ended, _text(watched.folder / "again"))
+        wrong += [f"{fault} when resumed" for fault in faults_of_end(again, NEVER, "", False)]
+        if again.code not in (0, None):
+            wrong.append(f"code {again.code} when resumed")
+    run_folder = watched.run
+    account = asdict(books(run_folder, UPDATES, BATCH) if run_folder else NOTHING)
+    figures = {
+        "struck": watched.struck is not None,
+        "stage": watched.stage,
+        "code": first.code,
+        "said": first.said,
+        "tries": first.tries,
+        "resumed": resumed,
+        "recovery": watched.recovery,
+        "seconds": time.monotonic() - began,
+        "wrong": wrong,
+        "orphans": len(orphans),
+        "leftovers": len(leftovers),
+        "left": [*orphans, *leftovers],
+        **account,
+    }
+    return Record(asdict(trial), figures=figures)
+
+
+def _strike(trial: Trial, watched: Watched) -> None:
+    if watched.room.look() is not None:
+        return
+    time.sleep(trial.delay)
+    if trial.process == "disk":
+        fill(watched.room.path(watched.folder / DISK))
+    else:
+        victims = found(trial.process, watched.room.processes())
+        if not victims:
+            return
+        strike(victims[-1], trial.mode)
+        if trial.mode in ("stop", "pause"):
+            watched.frozen = [victims[-1]]
+    now = watched.now()
+    watched.struck = watched.advanced = time.monotonic()
+    watched.highest = now.get("update", -1)
+    watched.stage = now.get("stage") or ("start" if not now else "between")
+
+
+def _until_the_end(trial: Trial, watched: Watched) -> None:
+    room = watched.room
+    struck = watched.struck or time.monotonic()
+    while room.look() is None and time.monotonic() - struck < LIMIT_SECONDS:
+        if watched.struck and watched.now().get("update", -1) > watched.highest:
+            watched.highest = watched.now()["update"]
+            watched.advance()
+        if trial.pause and watched.frozen and time.monotonic() - struck > trial.pause:
+            _thaw(watched)
+        time.sleep(0.02)
+    if watched.struck and room.ended is not None:
+        watched.advance()
+
+
+def _thaw(watched: Watched) -> None:
+    for process in watched.frozen:
+        with suppress(psutil.NoSuchProcess):
+            process.resume()
+    watched.frozen = []
+
+
+def _left_over(watched: Watched) -> tuple[list[str], list[str]]:
+    """Processes that outlive the run, which are then ended, and files that it leaves outside of its folder. Ray's
+    session folder is meant to stay: it holds the logs. Its dashboard leaves an empty folder behind at every end."""
+    room = watched.room
+    if room.ended is not None:
+        wait_until(lambda: not room.processes(), GONE_SECONDS)
+    names = []
+    for process in room.processes():
+        with suppress(psutil.NoSuchProcess):
+            names.append(f"{process.status()} {' '.join(process.cmdline())[:80]}")
+            process.kill()
+    wait_until(lambda: not room.processes(), GONE_SECONDS)
+    shared = [f"/dev/shm/{each.name}" for each in room.path("/dev/shm").iterdir()]
+    temporary = [f"t/{each.name}" for each in (watched.folder / "t").iterdir() if not each.name.startswith(RAYS)]
+    return names if room.ended is not None else [], [*shared, *temporary]
+
+
+def _go_on(trial: Trial, watched: Watched) -> None:
+    if trial.process == "disk":
+        empty(watched.room.path(watched.folder / DISK))
+    folder = watched.folder / DISK / watched.run.name
+    watched.room.start([sys.executable, "-m", "parley", "resume", str(folder)], watched.folder / "again")
+    wait_until(lambda: watched.room.look() is not None, LIMIT_SECONDS)
+
+
+def _text(path: Path) -> str:
+    return path.read_text(errors="replace") if path.is_file() else ""
+
+
+def _keep(room: Room, folder: Path, keep: Path) -> None:
+    shutil.rmtree(keep, ignore_errors=True)
+    keep.mkdir(parents=True)
+    for file in folder.glob("*"):
+        if file.is_file():
+            shutil.copy(file, keep)
+    shutil.copytree(
+        room.path(folder / DISK), keep / "runs", ignore=shutil.ignore_patterns("ballast", "initial_policy*")
+    )
+    for logs in (folder / "t").glob("ray/session_2*/logs"):
+        shutil.copytree(logs, keep / f"logs-{logs.parent.name[-12:]}", ignore_dangling_symlinks=True)

@@ -1,0 +1,77 @@
+"""The one line of a run that cannot say it itself.
+
+    with last_word(folder) as word: ...    ended in order, or by an exception: nothing is said here
+                                           killed, or ended by Ray (which ends its driver's process at once where its
+                                           raylet or its GCS is gone): one line that tells how to go on
+    word.end(why)                          the same from inside, where the process can do no more than end
+
+A small process waits for the end of a pipe that nobody but the run's process holds. With --keep-going it is not
+needed: there the process that waits for the run says what happened.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+IN_ORDER = b"in order"
+SPOKEN_FOR = "PARLEY_SPOKEN_FOR"  # in the environment of a run whose end somebody else tells
+WAIT_SECONDS = 10.0
+LOST_CODE = 75  # of cluster.errors.LostError; this file imports nothing of Parley, for it is also run by itself
+
+
+class LastWord:
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.listener: subprocess.Popen | None = None
+
+    def listen(self) -> None:
+        command = [sys.executable, "-I", "-S", __file__, str(self.folder)]
+        self.listener = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
+        )
+
+    def in_order(self) -> None:
+        if self.listener is None:
+            return
+        try:
+            self.listener.communicate(IN_ORDER, timeout=WAIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.listener.kill()
+
+    def end(self, why: str) -> None:
+        """End this process, from any of its threads; nothing is unwound."""
+        self.in_order()
+        os.write(2, f"parley: {why}; go on with: parley resume {self.folder}\n".encode())
+        os._exit(LOST_CODE)
+
+
+@contextmanager
+def last_word(folder: Path) -> Iterator[LastWord]:
+    word = LastWord(folder)
+    if not os.environ.get(SPOKEN_FOR):
+        word.listen()
+    try:
+        yield word
+    finally:
+        word.in_order()
+
+
+def listen(folder: str) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends with the pipe
+    if sys.stdin.buffer.read() != IN_ORDER:
+        print(
+            "parley: the run's process was killed, or ended by Ray, which does so where its raylet or GCS is gone; "
+            f"go on with: parley resume {folder}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    listen(sys.argv[1])

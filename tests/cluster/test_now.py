@@ -1,0 +1,38 @@
+"""What a run says it is doing."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from cluster.errors import RunFolderError
+from cluster.record.now import Now
+
+
+def test_the_innermost_stage_is_told_and_the_last_one_stays_where_it_breaks(tmp_path):
+    path = tmp_path / "now.json"
+    times = iter(range(100, 200))
+    now = Now(path, clock=lambda: next(times))
+
+    def told():
+        return json.loads(path.read_text())
+
+    with now.stage("learn", 2):
+        assert told() == {"update": 2, "stage": "learn", "since": 100, "process": os.getpid()}
+        with now.stage("sync", 3):
+            assert (told()["stage"], told()["update"]) == ("sync", 3)
+        assert (told()["stage"], told()["since"]) == ("learn", 102)
+    assert told()["stage"] is None
+    with pytest.raises(ValueError), now.stage("shape", 3):
+        raise ValueError
+    assert told()["stage"] == "shape" and [each.name for each in tmp_path.iterdir()] == ["now.json"]
+    now.ended()
+    now.ended()
+    assert not path.exists()
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
+    with pytest.raises(RunFolderError, match="cannot write"), Now(tmp_path / "gone" / "now.json").stage("learn", 1):
+        pass
