@@ -255,7 +255,7 @@ FLEET = (
     Metric("fleet/waiting", "episodes", "Tickets that no worker has yet."),
     Metric("fleet/queued", "episodes", "Episodes that wait in a worker for a free place."),
     Metric("fleet/live", "episodes", "Episodes that are being played."),
-    Metric("fleet/pending", "workers", "Workers that Ray has no room for yet (`rollout.workers.most`)."),
+    Metric("fleet/pending", "workers", "Workers that Ray has no room for yet (`rollout.workers`)."),
     Metric("fleet/left", "workers", "Workers that left with their node; others take their place where there is room."),
     Metric("fleet/failed", "episodes", "Episodes that failed.", LOWER),
     Metric("fleet/generated_tokens", "tokens", "Tokens that the engines made."),
