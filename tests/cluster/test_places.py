@@ -114,7 +114,7 @@ def start(config: RunConfig, stack: ExitStack, run: str) -> tuple[LearnerGroup, 
 
 def where(ray, learners: LearnerGroup, fleet: Fleet) -> tuple[list, list]:
     ranks = [actor.call.remote("where") for actor in learners.actors]
-    workers = [handle.where.remote() for handle in fleet.handles]
+    workers = [handle.where.remote() for handle in fleet.handles.values()]
     return ray.get(ranks, timeout=WAIT), ray.get(workers, timeout=WAIT)
 
 
@@ -132,7 +132,7 @@ def test_worker_i_has_the_card_of_rank_i(light):
         ranks, workers = where(light, learners, fleet)
         assert ranks == workers
         assert len(set(ranks)) == 2 * CARDS and all(len(cards) == 1 for _, cards in ranks)
-        assert all(light.get([handle.after_the_learners.remote() for handle in fleet.handles], timeout=WAIT))
+        assert all(light.get([handle.after_the_learners.remote() for handle in fleet.handles.values()], timeout=WAIT))
     until_free(light, 2 * CARDS)
 
 
@@ -148,7 +148,7 @@ def test_the_replacement_of_a_worker_gets_its_card(light):
         deadline = time.monotonic() + WAIT
         while not fleet.joining():
             assert time.monotonic() < deadline and fleet.poll(0.5) == []
-        assert fleet.restarts == 1
+        assert fleet.health.restarts == 1
         assert where(light, learners, fleet) == before
     until_free(light, 2 * CARDS)
 

@@ -44,7 +44,7 @@ def test_a_fleet_sleeps_until_the_sync_and_no_engine_starts_meanwhile(ray_cluste
         os.kill(ray_cluster.get(fleet.workers()[1].ready.remote(), timeout=WAIT), signal.SIGKILL)
         with fleet.no_starts():
             fleet.sleep()
-            assert fleet.restarts == 1 and len(fleet.workers()) == 1
+            assert fleet.health.restarts == 1 and len(fleet.workers()) == 1
             assert fleet.poll(0.3) == [] and not fleet.starting
             send_same_weights(ray_cluster, fleet, str(tiny_model))
         assert len(fleet.starting) == 1
