@@ -28,8 +28,6 @@ RESUMABLE = (  # a resumed run is the same run: only these may change
     "checkpoint.keep",
     "evaluation.every",
     "rollout.workers",
-    "rollout.workers.least",
-    "rollout.workers.most",
     "rollout.episode_seconds",
     "rollout.batch_seconds",
     "rollout.worker_silence_seconds",
@@ -140,7 +138,7 @@ def go_on(run: str | Path, overrides: Sequence[str]) -> Run:
 def _continued(run: str | Path, overrides: Sequence[str]) -> RunConfig:
     for override in overrides:
         key = override.partition("=")[0]
-        if key not in RESUMABLE:
+        if key.removesuffix(".least").removesuffix(".most") not in RESUMABLE:
             raise ConfigError(
                 f"resume cannot change {key!r}: the run would be another. It may change {', '.join(RESUMABLE)}"
             )
