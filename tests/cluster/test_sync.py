@@ -31,7 +31,7 @@ HEAD, NORM = "lm_head.weight", "model.layers.0.input_layernorm.weight"
 class OneEngineFleet:
     """What WeightSync needs of a fleet, around one engine."""
 
-    restarts = 0
+    gone = 0
 
     def __init__(self, engine):
         self.engine, self.paused, self.probes = engine, False, 0
