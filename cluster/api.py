@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cluster.errors import CheckpointError, ConfigError, RunError
+from cluster.errors import CheckpointError, ConfigError, LostError, RunError, RunFolderError
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import COMMAND_LINE, load_recipe
 from cluster.record import checkpoints
@@ -147,11 +147,12 @@ def _continued(run: str | Path, overrides: Sequence[str]) -> RunConfig:
 
 @contextmanager
 def continuing(folder: RunFolder) -> Iterator[None]:
-    """Tells how to go on with a run that was stopped with Ctrl-C, or by an error."""
+    """Tells how to go on with a run that was stopped with Ctrl-C, or by an error. What was lost from outside may be
+    there again at once, so a run without a checkpoint, which begins again, is told of too."""
     try:
         yield
-    except RunError as error:
-        if checkpoints.latest(folder.checkpoints) is not None:
+    except (RunError, RunFolderError) as error:
+        if isinstance(error, LostError) or checkpoints.latest(folder.checkpoints) is not None:
             error.args = (f"{error}; after that is mended: parley resume {folder.path}",)
         raise
     except KeyboardInterrupt as stop:

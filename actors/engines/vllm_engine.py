@@ -21,6 +21,7 @@ import numpy as np
 
 from actors.engines.contract import Completion, Part, Request, Scored, refuse_while_resting, refuse_without_weights
 from actors.engines.vllm_platform import card_memory, check_platform, node_memory, prepare_environment
+from actors.own_folder import OwnFolder
 from actors.settings import EngineSettings
 from actors.transport.adapter import AdapterReceiver, scale_of
 from actors.transport.receipt import Fault, Receipt
@@ -30,6 +31,7 @@ BACKENDS = {"nccl": "broadcast", "gloo": "broadcast", "ipc": "same_memory"}  # v
 ADAPTER = ("policy", 1)  # name and id of the one adapter slot
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # the capacities vLLM offers
 TAGS: dict[Part, str] = {"weights": "weights", "cache": "kv_cache"}  # vLLM's names of what sleeps
+SOCKETS = "parley-ipc-"  # opens the name of the folder of an engine's sockets
 SCORE_FIRST = -1  # vLLM's priority of scoring requests; play has 0, lower goes first
 
 
@@ -67,7 +69,8 @@ class VllmEngine:
         record_experts: bool = False,
     ):
         eager = not on_gpu if settings.enforce_eager is None else settings.enforce_eager
-        prepare_environment(compiles=on_gpu or not eager)
+        self.sockets = OwnFolder(SOCKETS) if settings.tensor_parallel > 1 else None  # of its processes
+        prepare_environment(compiles=on_gpu or not eager, sockets=self.sockets and self.sockets.path)
         from vllm import EngineArgs
         from vllm.config import WeightTransferConfig
         from vllm.lora.request import LoRARequest
@@ -389,3 +392,5 @@ class VllmEngine:
         if self.adapter:
             self.adapter.close()
         self.engine.engine_core.shutdown()
+        if self.sockets:
+            self.sockets.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 from actors.settings import EngineSettings
@@ -11,9 +12,12 @@ CPU_BLOCK = 32  # tokens; the smallest its kernels like: prefixes are cached by 
 WHOLE_CARD_SHARE = 0.85  # of a card that nobody else uses
 
 
-def prepare_environment(compiles: bool = True) -> None:
+def prepare_environment(compiles: bool = True, sockets: Path | None = None) -> None:
     """vLLM reads these when it is imported. Without `compiles` torch compiles no part of it, not even the small ones
-    of its sampler, which `enforce_eager` leaves out; so no C++ compiler is needed."""
+    of its sampler, which `enforce_eager` leaves out; so no C++ compiler is needed. `sockets`: where those of its
+    processes are, in place of the folder of temporary files; it leaves them behind."""
+    if sockets is not None:
+        os.environ["VLLM_RPC_BASE_PATH"] = str(sockets)
     if not compiles:
         from torch._dynamo import config
 

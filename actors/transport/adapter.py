@@ -7,25 +7,20 @@ so an engine never reads half an adapter.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
-import tempfile
-import time
-import weakref
-from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from actors.own_folder import OwnFolder, shared_memory
 from actors.transport.bucket import BadBucket, tensors_of
 from actors.transport.object_store import read_object_store
 
 PREFIX = "parley-adapter-"
-SETTLED_SECONDS = 60.0
 
 
 class AdapterReceiver:
@@ -35,12 +30,9 @@ class AdapterReceiver:
 
     def __init__(self, rank: int, model_path: str, trust_remote_code: bool = False):
         self.rank = rank
-        memory = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else Path(tempfile.gettempdir())
-        sweep(memory)
-        self.root = Path(tempfile.mkdtemp(prefix=PREFIX, dir=memory))
-        self.folder = self.root / "adapter"
-        self.lock = held(self.root)
-        self.close = weakref.finalize(self, shutil.rmtree, self.root, ignore_errors=True)  # at exit, if nobody calls it
+        self.own = OwnFolder(PREFIX, shared_memory())
+        self.close = self.own.close
+        self.folder = self.own.path / "adapter"
         projections = linear_projections(model_path, trust_remote_code)
         self.projections = sorted({name.rpartition(".")[2] for name in projections})  # where an adapter may sit
         self.tensors, self.config = zero_adapter(rank, *next(iter(projections.items())))
@@ -64,7 +56,7 @@ class AdapterReceiver:
         self.write()
 
     def write(self) -> None:
-        fresh = self.root / "fresh"
+        fresh = self.own.path / "fresh"
         fresh.mkdir()
         tensors = {name: tensor.contiguous() for name, tensor in self.tensors.items()}
         save_file(tensors, fresh / "adapter_model.safetensors")
@@ -76,30 +68,6 @@ class AdapterReceiver:
 def scale_of(config: dict[str, Any]) -> float:
     """What B A is multiplied by."""
     return config["lora_alpha"] / (config["r"] ** 0.5 if config.get("use_rslora") else config["r"])
-
-
-def held(folder: Path) -> TextIO | None:
-    """This folder's lock, which goes with the process that holds it, however that ends; None
-    if another has it."""
-    lock = open(folder / "lock", "w")  # open for as long as the receiver lives
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.close()
-        return None
-    return lock
-
-
-def sweep(memory: Path) -> None:
-    """Remove what engines that were killed have left behind. One that was made this moment
-    may not have its lock yet, so only older ones are looked at."""
-    for folder in memory.glob(PREFIX + "*"):
-        try:
-            if time.time() - folder.stat().st_mtime > SETTLED_SECONDS and (lock := held(folder)):
-                shutil.rmtree(folder, ignore_errors=True)
-                lock.close()
-        except OSError:  # another user's, or gone meanwhile
-            continue
 
 
 def linear_projections(model_path: str, trust_remote_code: bool) -> dict[str, torch.nn.Linear]:

@@ -21,9 +21,10 @@ from pathlib import Path
 from benchmarks.chaos.schedule import NEVER, Trial
 from cluster.errors import LostError
 from cluster.record.checkpoints import latest
+from cluster.run.keep_going import STOPPED
 
 GOES_ON = re.compile(r"parley: (the run's process (ended with|has been frozen)|everything is being closed)")
-DOCUMENTED = {0, 1, LostError.exit_code, 130}
+DOCUMENTED = {0, 1, LostError.exit_code, STOPPED}
 RECOVERY_SECONDS = 150.0  # from the fault to what comes after it: an update, or a named end
 
 
@@ -108,6 +109,8 @@ def faults_of_end(ending: Ending, hurt: str, mode: str, keep_going: bool) -> lis
         return found if hurt == "driver" and not keep_going else [*found, "unnamed end"]
     if len(ending.said) != 1:
         found.append("unnamed end" if not ending.said else "several error lines")
+    elif not ending.goes_on_with and ending.code != STOPPED:
+        found.append("no way on")
     if ending.code not in DOCUMENTED:
         found.append("exit code")
     return found

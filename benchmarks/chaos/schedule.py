@@ -51,6 +51,7 @@ SETUPS = {  # name -> settings over SMALL
         "max_staleness=0",
         "rollout.engine.tensor_parallel=2",
         "game.name=twenty_questions",
+        "model.embedded.steps=100",  # or no game is won, and nothing is learned
         "rollout.engine.max_context=384",
     ),
 }

@@ -155,7 +155,7 @@ def _strike(trial: Trial, watched: Watched) -> None:
     if trial.process == "disk":
         fill(watched.room.path(watched.folder / DISK))
     else:
-        victims = found(trial.process, watched.room.processes())
+        victims = _victims(trial, watched)
         if not victims:
             return
         strike(victims[-1], trial.mode)
@@ -165,6 +165,18 @@ def _strike(trial: Trial, watched: Watched) -> None:
     watched.struck = watched.advanced = time.monotonic()
     watched.highest = now.get("update", -1)
     watched.stage = now.get("stage") or ("start" if not now else "between")
+
+
+def _victims(trial: Trial, watched: Watched) -> list[psutil.Process]:
+    """At the start of a run it may take a while until there is one."""
+    victims: list[psutil.Process] = []
+
+    def look() -> bool:
+        victims[:] = found(trial.process, watched.room.processes())
+        return bool(victims) or watched.room.look() is not None
+
+    wait_until(look, START_SECONDS if trial.moment == "start" else 0.0, LOOK_SECONDS)
+    return victims
 
 
 def _until_the_end(trial: Trial, watched: Watched) -> None:

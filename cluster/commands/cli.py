@@ -1,7 +1,8 @@
 """The command line. Everything that can be wrong with a recipe is said before torch, vllm
 or ray are imported.
 
-Exit codes: 0 done; 1 the run failed; 2 the command or the recipe is wrong; 130 Ctrl-C.
+Exit codes: 0 done; 1 the run failed; 2 the command or the recipe is wrong; 75 what it needs is lost: try again;
+130 Ctrl-C.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from actors import own_folder
 from actors.transport import adapter
 from actors.transport.bucket import BadBucket, tensors_of
 from actors.transport.object_store import read_object_store
@@ -155,11 +156,11 @@ def test_an_adapter_update_is_what_peft_computes(kind, tiny_model, ray_cluster):
     assert not folder.exists()
 
 
-def test_a_killed_engine_s_adapter_folder_is_swept_and_a_living_one_s_is_not(tmp_path):
+def test_a_killed_engine_s_folder_is_swept_and_a_living_one_s_is_not(tmp_path):
     killed, living, fresh = (tmp_path / f"{adapter.PREFIX}{name}" for name in ("killed", "living", "fresh"))
     for folder in (killed, living, fresh):
         folder.mkdir()
-    hold = "import sys, time; from pathlib import Path; from actors.transport.adapter import held; "
+    hold = "import sys, time; from pathlib import Path; from actors.own_folder import held; "
     hold += "lock = held(Path(sys.argv[1])); print('held', flush=True); time.sleep(600)"
     engines = [subprocess.Popen([sys.executable, "-c", hold, str(f)], stdout=subprocess.PIPE) for f in (killed, living)]
     try:
@@ -169,7 +170,7 @@ def test_a_killed_engine_s_adapter_folder_is_swept_and_a_living_one_s_is_not(tmp
         engines[0].wait(30)
         for folder in (killed, living):
             os.utime(folder, (0, 0))
-        adapter.sweep(tmp_path)
+        own_folder.sweep(tmp_path, adapter.PREFIX)
         assert not killed.exists()
         assert living.is_dir() and fresh.is_dir(), "in use, and too new to tell"
     finally:

@@ -336,3 +336,22 @@ def test_a_job_tells_ray_where_it_is_until_it_is_closed(ray_cluster, monkeypatch
     assert message_after(JobStatus.STOPPED) == "as the supervisor left it"
     monkeypatch.delenv("RAY_JOB_CONFIG_JSON_ENV_VAR")
     JobMessage().say("outside a job: nothing happens")
+
+
+def test_an_error_tells_how_to_go_on_where_there_is_a_way(tmp_path):
+    from cluster.api import continuing
+    from cluster.errors import LostError, RunError
+    from cluster.record.checkpoints import CheckpointStore
+
+    def told(error: Exception) -> str:
+        with pytest.raises(type(error)) as raised, continuing(folder):
+            raise error
+        return str(raised.value)
+
+    with RunFolder.create(load_recipe(None, [f"output={tmp_path}"])) as folder:
+        way = f"; after that is mended: parley resume {folder.path}"
+        assert told(LostError("Ray is gone")) == f"Ray is gone{way}", "it begins again"
+        assert told(RunError("wrong")) == "wrong"
+        CheckpointStore(folder.checkpoints, 1).save(1, lambda where: (where / "x").write_text("x"))
+        assert told(RunError("wrong")) == f"wrong{way}"
+        assert told(RunFolderError("cannot write: no space")) == f"cannot write: no space{way}"
