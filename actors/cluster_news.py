@@ -1,9 +1,9 @@
-"""What Ray knows of the nodes: which live, which are told to go, and where placement groups are.
+"""What Ray knows of the nodes: which live, and where placement groups are.
 
     newest() --nothing under way, and the last answer is old--> a thread asks --answer--> newest() returns it, once
 
 Nobody waits for an answer but `fresh`, and that so many seconds at most. A question that Ray leaves open stays the
-only one. Ray says so of a node when a cloud's notice, `ray drain-node` or the autoscaler has asked it to drain.
+only one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ ASK_SECONDS = 3.0  # from one answer to the next question
 @dataclass(frozen=True, slots=True)
 class News:
     alive: frozenset[str]  # nodes
-    draining: dict[str, float | None]  # node -> when it goes, on the monotonic clock; None: not said
     placed: dict[str, str]  # placement group of one bundle -> its node
 
 
@@ -30,14 +29,9 @@ def ask_ray() -> News:
     import ray
     from ray.util import placement_group_table
 
-    groups, now = placement_group_table(), time.monotonic() - time.time()
+    groups = placement_group_table()
     return News(
         frozenset(node["NodeID"] for node in ray.nodes() if node["Alive"]),
-        # Ray Train and Ray Data ask in this way too; in milliseconds since 1970, 0 where no end is said
-        {
-            node: now + end / 1000 if end else None
-            for node, end in ray._private.state.state.get_draining_nodes().items()
-        },
         {
             group: next(iter(found["bundles_to_node_id"].values()))
             for group, found in groups.items()

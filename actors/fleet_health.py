@@ -7,10 +7,8 @@
         +------ due ----- resting <-- lost ---+---------- lost ----------+      (too often within an hour)
 
     pending --placed--> starting            any of them --left--> pending
-                                            live, suspect --told--> leaving --left--> pending
 
-A worker is pending while Ray has no room for it. It leaves when its node is gone, or is told to go: that is not held
-against it. One that is leaving plays what it has, and gets nothing new.
+A worker is pending while Ray has no room for it. It leaves when its node is gone: that is not held against it.
 A suspect is late with its answer: it is given no new work, keeps what it has, and gets the same weights as the
 live ones, so that it may be live again as soon as it answers.
 A worker that is lost again and again rests, and the others go on; when all rest, the fleet is exhausted.
@@ -38,11 +36,10 @@ class State(Enum):
     JOINING = "joining"
     LIVE = "live"
     SUSPECT = "suspect"  # live, but late with its answer
-    LEAVING = "leaving"  # its node is told to go
     RESTING = "resting"  # there is none in its place
 
 
-UP = State.LIVE, State.SUSPECT, State.JOINING, State.LEAVING  # it has an engine that takes calls and weights
+UP = State.LIVE, State.SUSPECT, State.JOINING  # it has an engine that takes calls and weights
 
 
 class FleetExhausted(RuntimeError):
@@ -54,7 +51,6 @@ class Member:
     state: State
     since: float  # start of this incarnation
     incarnation: int = 0
-    until: float | None = None  # when one that is leaving has to be gone
     asked: float | None = None  # when the unanswered question was put
     lost: list[float] = field(default_factory=list)  # when its incarnations were, within the window
 
@@ -157,11 +153,6 @@ class FleetHealth:
         before = self.members[index]
         self.members[index] = Member(State.STARTING, now, before.incarnation + 1, lost=before.lost)
         return self.members[index].incarnation
-
-    def told(self, index: int, until: float) -> None:
-        """Its node is to go: what it plays may end until then."""
-        self._expect(index, State.LIVE, State.SUSPECT)
-        self.members[index].state, self.members[index].until = State.LEAVING, until
 
     def left(self, index: int, now: float) -> None:
         """It is gone with its node, whatever state it was in; it waits for another place."""

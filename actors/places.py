@@ -38,7 +38,6 @@ class Places:
         self.bundle = {name: amount for name, amount in bundle.items() if amount}
         self.given = list(given or [])
         self.asked: dict[int, Place] = {}  # by worker
-        self.next: dict[int, Place] = {}  # for those that replace workers which are leaving
 
     def take(self, workers: int) -> None:
         """Places for the first ones, waited for."""
@@ -66,18 +65,13 @@ class Places:
     def ask(self, worker: int) -> None:
         """Nothing is asked for twice."""
         if self.bundle and not self.given and worker not in self.asked:
-            self.asked[worker] = self.next.pop(worker, None) or self._group()
-
-    def ask_next(self, worker: int) -> None:
-        """A place for the one that replaces it, while this one still plays."""
-        if self.bundle and not self.given and worker not in self.next:
-            self.next[worker] = self._group()
+            self.asked[worker] = self._group()
 
     def _group(self) -> Place:
         return Place(placement_group([self.bundle], strategy="STRICT_PACK"))
 
     def learn(self, news: News) -> None:
-        for place in [*self.asked.values(), *self.next.values()]:
+        for place in self.asked.values():
             if place.node is None:
                 place.node = news.placed.get(place.group.id.hex())
 
@@ -99,6 +93,6 @@ class Places:
             remove_placement_group(place.group)
 
     def close(self) -> None:
-        for place in [*self.asked.values(), *self.next.values()]:
+        for place in self.asked.values():
             remove_placement_group(place.group)
-        self.asked, self.next = {}, {}
+        self.asked = {}
