@@ -15,7 +15,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -44,10 +44,14 @@ class LastWord:
         except subprocess.TimeoutExpired:
             self.listener.kill()
 
-    def end(self, why: str) -> None:
-        """End this process, from any of its threads; nothing is unwound."""
+    def end(self, why: str, then_kill: Sequence[int] = ()) -> None:
+        """End this process, from any of its threads; nothing is unwound. `then_kill`: processes that end after it: Ray
+        would end this one with a code of its own when it sees them gone."""
         self.in_order()
         os.write(2, f"parley: {why}; go on with: parley resume {self.folder}\n".encode())
+        if then_kill:
+            killing = ["/bin/sh", "-c", 'sleep 1; kill -9 "$@"', "sh", *map(str, then_kill)]
+            subprocess.Popen(killing, stderr=subprocess.DEVNULL, start_new_session=True)
         os._exit(LOST_CODE)
 
 

@@ -93,13 +93,16 @@ def disconnecting(word: LastWord) -> Iterator[None]:
 
 
 def _end(word: LastWord, why: str, started_here: bool) -> None:
+    log.error(why)
+    word.end(why, then_kill=_rays_processes() if started_here else [])
+
+
+def _rays_processes() -> list[int]:
+    """That this process has started; the actors end with their raylet."""
     import ray
 
-    log.error(why)
     node = ray._private.worker._global_node
-    if started_here and node is not None:
-        node.kill_all_processes(check_alive=False)  # the actors end with their raylet
-    word.end(why)
+    return [each.process.pid for kind in node.all_processes.values() for each in kind] if node is not None else []
 
 
 def _alive() -> bool:

@@ -43,10 +43,14 @@ def test_a_run_that_ends_at_once_has_one_line(end, code, said, spoken_for):
     assert ended.stderr.endswith("" if spoken_for else said)
 
 
-def test_a_process_that_can_only_end_says_why():
+def test_a_process_that_can_only_end_says_why_and_takes_others_with_it():
+    other = subprocess.Popen(["sleep", "60"])
     program = PROGRAM.format(
-        end="import threading; threading.Thread(target=word.end, args=('Ray is frozen',)).start(); signal.pause()"
+        end="import threading; threading.Thread(target=word.end, args=('Ray is frozen', [int(sys.argv[1])])).start(); "
+        "signal.pause()"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    ended = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
+    command = [sys.executable, "-c", program, str(other.pid)]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stderr) == (LostError.exit_code, f"parley: Ray is frozen; {LINE}")
+    assert other.wait(30) == -9
