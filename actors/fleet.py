@@ -288,11 +288,9 @@ class Fleet:
         starting = {call: index for index, call in self.starting.items()}
         calls = [*asked, *starting]
         if not calls:  # no worker is there: Ray would not wait
-            time.sleep(min(timeout, 0.2))
-            return
-        ready, _ = ray.wait(calls, timeout=0.0 if self.returned else timeout)
-        if ready:
-            ready, _ = ray.wait(calls, num_returns=len(calls), timeout=0.0)
+            return time.sleep(min(timeout, 0.2))
+        ray.wait(calls, timeout=0.0 if self.returned else timeout)  # for the first of them
+        ready, _ = ray.wait(calls, num_returns=len(calls), timeout=0.0)
         for call in ready:
             if call in starting:
                 self._guarded(starting[call], self._started, call)
