@@ -1,4 +1,4 @@
-"""What Ray knows of the nodes: which live, and where placement groups are.
+"""What Ray knows of the nodes: which live, which are about to go, and where placement groups are.
 
     newest() --nothing under way, and the last answer is old--> a thread asks --answer--> newest() returns it, once
 
@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
 log = logging.getLogger("parley.fleet")
@@ -22,13 +22,16 @@ ASK_SECONDS = 3.0  # from one answer to the next question
 @dataclass(frozen=True, slots=True)
 class News:
     alive: frozenset[str]  # nodes
-    placed: dict[str, str]  # placement group of one bundle -> its node
+    placed: dict[str, str] = field(default_factory=dict)  # placement group of one bundle -> its node
+    draining: dict[str, float | None] = field(default_factory=dict)  # node -> when it goes, by time.monotonic, if known
 
 
 def ask_ray() -> News:
     import ray
+    from ray._private.state import state
     from ray.util import placement_group_table
 
+    clock = time.monotonic() - time.time()
     groups = placement_group_table()
     return News(
         frozenset(node["NodeID"] for node in ray.nodes() if node["Alive"]),
@@ -37,6 +40,7 @@ def ask_ray() -> News:
             for group, found in groups.items()
             if found["state"] == "CREATED" and found["bundles_to_node_id"]
         },
+        {node: clock + end / 1000 if end else None for node, end in state.get_draining_nodes().items()},
     )
 
 

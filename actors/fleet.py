@@ -28,25 +28,20 @@ from ray.actor import ActorHandle
 from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from actors.cluster_news import ClusterNews
 from actors.finished import Finished
 from actors.fleet_health import UP, FleetHealth, State
 from actors.fleet_metrics import totals
 from actors.fleet_tokens import FleetTokens
-from actors.places import FleetError, Places
 from actors.settings import RolloutSettings
 from actors.transport.receipt import Receipt
-from actors.worker import Report, RolloutWorker, WorkerSpec
-from actors.worker_process import environment, last_line
+from actors.worker import Report, WorkerSpec
+from actors.worker_processes import WorkerProcesses, last_line
 from envs.episode import Ticket
 
 log = logging.getLogger("parley.fleet")
 LISTEN_SECONDS = 2.0  # longest a worker holds back its answer when nothing is finished
 FETCH_SECONDS = 60.0  # for an answer that has begun to arrive whole
-CLOSE_SECONDS = 10.0
-NEWS_SECONDS = 5.0  # for Ray to say which nodes live, when a worker is lost
 PING_SECONDS = 10.0
-RPC_THREADS = 8
 
 
 class Fleet:
@@ -57,156 +52,51 @@ class Fleet:
         places: Sequence[PlacementGroupSchedulingStrategy] | None = None,
     ):
         """`places`: each worker's, where somebody else has made them and will give them back."""
-        self.settings, self.spec = settings, spec
-        self.places, self.news = Places(settings, places), ClusterNews()
-        self.health: FleetHealth | None = None
-        self.handles: dict[int, ActorHandle] = {}  # by worker; of those that were started
-        self.starting: dict[int, ray.ObjectRef] = {}  # worker -> its `ready` call
-        self.put_off: dict[int, int] | None = None  # worker -> incarnation to start later; None: starts at once
+        self.settings = settings
+        self.processes = WorkerProcesses(settings, spec, places, self._ended)
         self.listening: dict[int, ray.ObjectRefGenerator] = {}  # worker -> its `finished` call
-        self.with_worker: list[dict[Ticket, None]] = []
+        self.with_worker: list[dict[Ticket, None]] = [{} for _ in range(settings.most_workers)]
         self.waiting: list[tuple[Ticket, float | None]] = []
         self.returned: list[Finished] = []
         self.tokens = FleetTokens()
         self.counters = {"assigned": 0, "returned": 0, "failed": 0}
 
-    # Life of the workers
+    @property
+    def health(self) -> FleetHealth:
+        return self.processes.health
+
+    @property
+    def handles(self) -> dict[int, ActorHandle]:
+        return self.processes.handles
+
+    # The workers
 
     def launch(self) -> None:
-        """Begin to start every worker; `start` waits for them."""
-        least, most = self.settings.least_workers, self.settings.most_workers
-        self.places.take(least)
-        self.health = FleetHealth(
-            least,
-            pending=most - least,
-            start_seconds=self.settings.engine.start_seconds,
-            silence_seconds=self.settings.worker_silence_seconds,
-            max_restarts=self.settings.max_worker_restarts,
-            now=time.monotonic(),
-        )
-        self.with_worker = [{} for _ in range(most)]
-        for index in range(least):
-            self._replace(index, incarnation=0)
+        """Begin to start the workers; `start` waits for them."""
+        self.processes.launch()
 
     def start(self) -> None:
         """Wait until every worker's engine is up. The first failure stops the start."""
         if self.health is None:
             self.launch()
-        deadline = time.monotonic() + self.settings.engine.start_seconds
-        for index, call in sorted(self.starting.items()):
-            try:
-                ray.get(call, timeout=max(0.0, deadline - time.monotonic()))
-            except GetTimeoutError:
-                raise FleetError(
-                    f"rollout worker {index} did not start within "
-                    f"rollout.engine.start_seconds={self.settings.engine.start_seconds:.0f}"
-                ) from None
-            except RayTaskError as error:
-                raise FleetError(f"the fleet did not start: {error.cause or error}") from error
-            except RayActorError as error:
-                raise FleetError(f"rollout worker {index} died while starting: {last_line(error)}") from error
-            self.health.ready(index)
-        self.starting.clear()
-
-    def _create(self, index: int, incarnation: int) -> ActorHandle:
-        settings, place = self.settings, self.places.of(index)
-        name = f"parley-{self.spec.run}-rollout-{index}" + (f"-r{incarnation}" if incarnation else "")
-        options: dict[str, Any] = {
-            "name": name,
-            "num_cpus": settings.cpus_per_worker,
-            "num_gpus": settings.gpus_per_worker or 0.0,
-            "max_restarts": 0,
-            "max_concurrency": RPC_THREADS,
-            "runtime_env": {"env_vars": environment(settings)},
-        }
-        if place is not None:
-            options["scheduling_strategy"] = place
-        return ray.remote(RolloutWorker).options(**options).remote(self.spec, index)
-
-    def _lose(self, index: int, reason: str, cause: str = "") -> None:
-        """Take a worker's tickets back and start its replacement."""
-        why = f"{reason}: {cause}" if cause else reason
-        if self._node_is_gone(index):
-            self._leave(index, "node_gone")
-            return
-        log.warning("rollout worker %d is lost: %s", index, why)
-        self._end(index, reason)
-        incarnation = self.health.lost(index, why, time.monotonic())
-        if incarnation is None:
-            log.warning("rollout worker %d was lost too often within an hour: it rests, the others go on", index)
-        else:
-            self._start_again(index, incarnation)
-
-    def _end(self, index: int, reason: str) -> None:
-        """Only its own handle is killed."""
-        self.listening.pop(index, None)
-        self.starting.pop(index, None)
-        if index in self.handles:
-            ray.kill(self.handles[index])
-        self.tokens.lose(index, reason)
-        for ticket in self.with_worker[index]:
-            self._return(Finished(ticket, None, reason, None))
-        self.with_worker[index] = {}
-
-    # Nodes that come and go
-
-    def _node_is_gone(self, index: int) -> bool:
-        node = self.places.node(index)
-        news = self.news.fresh(NEWS_SECONDS) if node is not None else None
-        return news is not None and node not in news.alive
-
-    def _leave(self, index: int, reason: str) -> None:
-        """Take a worker's tickets back, and ask for another place for it."""
-        log.warning("rollout worker %d leaves: %s", index, reason)
-        self._end(index, reason)
-        self.health.left(index, time.monotonic())
-        if self.put_off is not None:
-            self.put_off.pop(index, None)
-        self.places.give_back(index)
-        self.places.ask(index)
-
-    def _breathe(self) -> None:
-        """Ask for the places that are missing, start workers on those that are there, and let go of those whose node
-        is gone. It waits for nothing."""
-        pending = self.health.in_state(State.PENDING)
-        for index in pending:
-            self.places.ask(index)
-        news = self.news.newest()
-        if news is None:
-            return
-        self.places.learn(news)
-        for index in pending:
-            if self.places.is_placed(index):
-                self._start_again(index, self.health.placed(index, time.monotonic()))
-        for index in range(len(self.health.members)):
-            node = self.places.node(index)
-            if node is not None and node not in news.alive:
-                self._leave(index, "node_gone")
-
-    def _start_again(self, index: int, incarnation: int) -> None:
-        if self.put_off is None:
-            self._replace(index, incarnation)
-        else:
-            self.put_off[index] = incarnation
-
-    def _replace(self, index: int, incarnation: int) -> None:
-        self.handles[index] = self._create(index, incarnation)
-        self.starting[index] = self.handles[index].ready.remote()
+        self.processes.start()
 
     @contextmanager
     def no_starts(self) -> Iterator[None]:
         """Time in which no engine starts: one that does measures what is free of its card, and takes
         more than it keeps. Engines that are starting are waited for; a lost one is replaced after it."""
-        while self.starting:
+        while self.processes.starting:
             self._look(LISTEN_SECONDS)
-        self.put_off = {}
-        try:
+        with self.processes.no_starts():
             yield
-        finally:
-            put_off, self.put_off = self.put_off, None
-            for index, incarnation in put_off.items():
-                self.health.put_off(index, time.monotonic())
-                self._replace(index, incarnation)
+
+    def _ended(self, index: int, reason: str) -> None:
+        """Take a worker's tickets back."""
+        self.listening.pop(index, None)
+        self.tokens.lose(index, reason)
+        for ticket in self.with_worker[index]:
+            self._return(Finished(ticket, None, reason, None))
+        self.with_worker[index] = {}
 
     def workers(self) -> list[ActorHandle]:
         """Every worker that can take weights: those that play and those about to join."""
@@ -268,15 +158,7 @@ class Fleet:
 
     def _look(self, timeout: float) -> None:
         self._listen(timeout)
-        for index in self.health.suspect(time.monotonic()):
-            log.warning("rollout worker %d is late with its answer: it gets no new tickets until it answers", index)
-        for index, reason in self.health.overdue(time.monotonic()):
-            if index not in (self.put_off or ()):
-                self._lose(index, reason)
-        for index, incarnation in self.health.due(time.monotonic()):
-            self._start_again(index, incarnation)
-        if not self.places.given:
-            self._breathe()
+        self.processes.look_after(lambda index: bool(self.with_worker[index]))
 
     def _listen(self, timeout: float) -> None:
         for index in self.health.in_state(*UP):
@@ -285,7 +167,7 @@ class Fleet:
                 self.listening[index] = call.remote(min(LISTEN_SECONDS, self.health.suspect_seconds / 2))
                 self.health.asked(index, time.monotonic())
         asked = {call: index for index, call in self.listening.items()}
-        starting = {call: index for index, call in self.starting.items()}
+        starting = {call: index for index, call in self.processes.starting.items()}
         calls = [*asked, *starting]
         if not calls:  # no worker is there: Ray would not wait
             return time.sleep(min(timeout, 0.2))
@@ -301,17 +183,16 @@ class Fleet:
         try:
             hear(index, call)
         except RayActorError as error:
-            self._lose(index, "worker_died", last_line(error))
+            self.processes.lose(index, "worker_died", last_line(error))
         except RayTaskError as error:
             log.error("rollout worker %d: %s", index, error)
-            self._lose(index, "worker_failed", last_line(error))
+            self.processes.lose(index, "worker_failed", last_line(error))
         except GetTimeoutError:
-            self._lose(index, "worker_silent")
+            self.processes.lose(index, "worker_silent")
 
     def _started(self, index: int, call: ray.ObjectRef) -> None:
         ray.get(call, timeout=FETCH_SECONDS)
-        del self.starting[index]
-        self.health.ready(index)
+        self.processes.started(index)
 
     def _heard(self, index: int, call: ray.ObjectRefGenerator) -> None:
         report: Report = ray.get(self._next(call), timeout=FETCH_SECONDS)
@@ -326,7 +207,7 @@ class Fleet:
                 self.tokens.hand_over(index, result.tokens)
                 self._return(Finished(result.ticket, ref, result.reason, result.summary, result.tokens))
         if report.silent_seconds > self.settings.worker_silence_seconds:
-            self._lose(index, "worker_stuck")
+            self.processes.lose(index, "worker_stuck")
 
     @staticmethod
     def _next(call: ray.ObjectRefGenerator) -> ray.ObjectRef:
@@ -382,7 +263,9 @@ class Fleet:
         return totals(self.status()) | {
             "fleet/suspect": float(len(self.health.in_state(State.SUSPECT))),
             "fleet/pending": float(len(self.health.in_state(State.PENDING))),
+            "fleet/leaving": float(len(self.health.in_state(State.LEAVING))),
             "fleet/left": float(self.health.left_count),
+            "fleet/node_questions_failed": float(self.processes.news.failed),
             "fleet/restarts": float(self.health.restarts),
             "fleet/waiting": float(len(self.waiting)),
             "fleet/failed": float(self.counters["failed"]),
@@ -390,11 +273,4 @@ class Fleet:
 
     def close(self) -> None:
         """End every worker that this fleet started and give its place back."""
-        closing = [handle.close.remote() for handle in self.handles.values()]
-        if closing:
-            ray.wait(closing, num_returns=len(closing), timeout=CLOSE_SECONDS)
-        for handle in self.handles.values():
-            ray.kill(handle)
-        self.news.close(NEWS_SECONDS)
-        self.places.close()
-        self.handles = {}
+        self.processes.close()

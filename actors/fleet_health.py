@@ -6,9 +6,10 @@
         |                                     |                          |
         +------ due ----- resting <-- lost ---+---------- lost ----------+      (too often within an hour)
 
-    pending --placed--> starting            any of them --left--> pending
+    pending --placed--> starting     live, suspect --told_to_leave--> leaving     any of them --left--> pending
 
-A worker is pending while Ray has no room for it. It leaves when its node is gone: that is not held against it.
+A worker is pending while Ray has no room for it. It leaves when its node is gone, which is not held against it. When
+its node is to go, it gets no new work, and leaves when it has none left or when its time is nearly over.
 A suspect is late with its answer: it is given no new work, keeps what it has, and gets the same weights as the
 live ones, so that it may be live again as soon as it answers.
 A worker that is lost again and again rests, and the others go on; when all rest, the fleet is exhausted.
@@ -22,11 +23,13 @@ driver that is busy elsewhere and asks nothing finds its workers as it left them
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
 WINDOW_SECONDS = 3600.0
 SUSPECT_SHARE = 0.25  # of the silence that makes a worker lost
+LEAVE_SECONDS = 10.0  # before its node goes, a worker that still plays leaves
 FORGIVEN_SECONDS = 120.0  # before a node is known to be gone, its workers are lost because of it
 
 
@@ -36,10 +39,11 @@ class State(Enum):
     JOINING = "joining"
     LIVE = "live"
     SUSPECT = "suspect"  # live, but late with its answer
+    LEAVING = "leaving"  # its node is about to go
     RESTING = "resting"  # there is none in its place
 
 
-UP = State.LIVE, State.SUSPECT, State.JOINING  # it has an engine that takes calls and weights
+UP = State.LIVE, State.SUSPECT, State.LEAVING, State.JOINING  # it has an engine that takes calls and weights
 
 
 class FleetExhausted(RuntimeError):
@@ -52,6 +56,7 @@ class Member:
     since: float  # start of this incarnation
     incarnation: int = 0
     asked: float | None = None  # when the unanswered question was put
+    until: float | None = None  # when the node of one that is leaving goes, if that is known
     lost: list[float] = field(default_factory=list)  # when its incarnations were, within the window
 
 
@@ -153,6 +158,22 @@ class FleetHealth:
         before = self.members[index]
         self.members[index] = Member(State.STARTING, now, before.incarnation + 1, lost=before.lost)
         return self.members[index].incarnation
+
+    def told_to_leave(self, index: int, until: float | None) -> bool:
+        """Its node goes at `until`, or some time. True if it is told for the first time, while it plays."""
+        member = self.members[index]
+        if first := member.state in (State.LIVE, State.SUSPECT):
+            member.state = State.LEAVING
+        if member.state is State.LEAVING:
+            member.until = until
+        return first
+
+    def leaving(self, now: float, works: Callable[[int], bool]) -> list[int]:
+        """Those that leave now: that have nothing to end, or no more time for it."""
+        until = {index: self.members[index].until for index in self.in_state(State.LEAVING)}
+        return [
+            index for index, end in until.items() if not works(index) or (end is not None and now > end - LEAVE_SECONDS)
+        ]
 
     def left(self, index: int, now: float) -> None:
         """It is gone with its node, whatever state it was in; it waits for another place."""

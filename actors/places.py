@@ -38,6 +38,7 @@ class Places:
         self.bundle = {name: amount for name, amount in bundle.items() if amount}
         self.given = list(given or [])
         self.asked: dict[int, Place] = {}  # by worker
+        self.next: dict[int, Place] = {}  # by worker that is about to leave the place it has
 
     def take(self, workers: int) -> None:
         """Places for the first ones, waited for."""
@@ -87,12 +88,17 @@ class Places:
             return self.given[worker]
         return PlacementGroupSchedulingStrategy(self.asked[worker].group, 0) if worker in self.asked else None
 
-    def give_back(self, worker: int) -> None:
-        place = self.asked.pop(worker, None)
-        if place is not None:
-            remove_placement_group(place.group)
+    def ask_next(self, worker: int) -> None:
+        """For the place that it moves to."""
+        if worker not in self.next:
+            self.next[worker] = self._group()
+
+    def move(self, worker: int) -> None:
+        """Out of the place that it has, into the next one, which is asked for now if it was not yet."""
+        remove_placement_group(self.asked.pop(worker).group)
+        self.asked[worker] = self.next.pop(worker, None) or self._group()
 
     def close(self) -> None:
-        for place in self.asked.values():
+        for place in [*self.asked.values(), *self.next.values()]:
             remove_placement_group(place.group)
-        self.asked = {}
+        self.asked, self.next = {}, {}

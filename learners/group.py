@@ -2,7 +2,7 @@
 
 Each call goes to all ranks at once, because most of what they do is a collective. The
 first rank that fails, dies, is silent or is late ends the call with one LearnerError; a group that
-had one is broken where the ranks may be out of step: it is closed, and may be started anew. Every
+had one is broken where the ranks may be out of step: it is closed, or started anew. Every
 wait has a limit from the settings. This module imports neither torch nor deepspeed.
 """
 
@@ -120,23 +120,30 @@ class LearnerGroup:
 
     def start(self) -> None:
         """All ranks up and joined, or an error that says what is missing."""
-        deadline = time.monotonic() + self.settings.start_seconds
         try:
-            if self.places is None:
-                self._place(deadline)
-            transport = self.transport or self.settings.sync.transport
-            self.starts += 1
-            for rank in range(self.settings.ranks):
-                self.actors.append(
-                    self._rank(self.places[rank], self.arguments | {"rank": rank, "transport": transport})
-                )
-            meet = self._gather("start", [self.actors[0].meeting_point.remote()], deadline - time.monotonic())[0]
-            self._all("start", deadline - time.monotonic(), *meet)
+            self._start()
         except BaseException:
             self.close()
             raise
 
+    def restart(self) -> None:
+        """All ranks anew, in the place that they had: whoever waits for room does not get it meanwhile."""
+        self._end()
+        self._start()
+
+    def _start(self) -> None:
+        deadline = time.monotonic() + self.settings.start_seconds
+        if self.given is None:
+            self._place(deadline)
+        transport = self.transport or self.settings.sync.transport
+        self.starts += 1
+        for rank in range(self.settings.ranks):
+            self.actors.append(self._rank(self.places[rank], self.arguments | {"rank": rank, "transport": transport}))
+        meet = self._gather("start", [self.actors[0].meeting_point.remote()], deadline - time.monotonic())[0]
+        self._all("start", deadline - time.monotonic(), *meet)
+
     def _place(self, deadline: float) -> None:
+        """A place that is there is kept; Ray moves it where its node is gone."""
         settings = self.settings
         have = ray.cluster_resources()
         for kind, each in (("CPU", settings.cpus_per_rank), ("GPU", settings.gpus_per_rank or 0.0)):
@@ -149,7 +156,8 @@ class LearnerGroup:
         bundle = {"CPU": settings.cpus_per_rank or 0.001} | (
             {"GPU": settings.gpus_per_rank} if settings.gpus_per_rank else {}
         )
-        self.placement = placement_group([bundle] * settings.ranks, strategy="PACK")
+        if self.placement is None:
+            self.placement = placement_group([bundle] * settings.ranks, strategy="PACK")
         if not self.placement.wait(max(0.0, deadline - time.monotonic())):
             free = ray.available_resources()
             raise LearnerError(
@@ -220,16 +228,19 @@ class LearnerGroup:
 
     def close(self) -> None:
         """End all ranks and give their place back. May be called at any time, and twice."""
+        self._end()
+        if self.placement is not None:
+            remove_placement_group(self.placement)
+            self.placement = None
+        self.places = self.given
+
+    def _end(self) -> None:
         actors, self.actors = self.actors, []
         if actors:
             farewell = [actor.call.remote("close") for actor in actors]
             ray.wait(farewell, num_returns=len(farewell), timeout=5.0)
         for actor in actors:
             ray.kill(actor)
-        if self.placement is not None:
-            remove_placement_group(self.placement)
-            self.placement = None
-        self.places = self.given
 
     def _all(self, method: str, seconds: float, *arguments: Any, meanwhile: Callable[[], None] | None = None) -> Any:
         """Call a method on every rank; the first rank's answer."""

@@ -98,8 +98,7 @@ class LastingLearners:
                 raise LearnerLost(f"{error}; learner.max_restarts={self.max_restarts} within an hour") from error
             log.warning("the learners are lost and start anew: %s", error)
             try:
-                self.group.close()
-                self.group.start()
+                self.group.restart()
                 if self.folder is not None:
                     self.group.load(self.folder)
                 for each in self.since:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.fleet import Fleet
-from actors.fleet_health import FleetExhausted, FleetHealth, State
+from actors.fleet_health import UP, FleetExhausted, FleetHealth, State
 from actors.settings import RolloutSettings
 from actors.worker import WorkerSpec
 from envs.episode import Ticket
@@ -123,6 +123,64 @@ def test_one_that_has_not_joined_is_never_suspect():
     assert fleet.in_state(State.JOINING) == [0], "it would play without the current weights"
 
 
+def test_one_without_a_place_is_waited_for_without_end():
+    fleet = FleetHealth(1, start_seconds=100, silence_seconds=10, max_restarts=0, now=0.0, pending=1)
+    fleet.ready(0)
+    assert fleet.in_state(State.PENDING) == [1] and fleet.overdue(1e9) == [] and fleet.due(1e9) == []
+    assert fleet.placed(1, now=500.0) == 0, "the first that is started there"
+    assert fleet.overdue(600.0) == [] and fleet.overdue(600.1) == [(1, "worker_start_timeout")]
+    with pytest.raises(ValueError, match="is starting, not pending"):
+        fleet.placed(1, now=501.0)
+
+
+def test_nodes_that_go_are_not_held_against_their_workers():
+    fleet = all_live(restarts=2)
+    for times in range(1, 9):
+        fleet.left(0, now=10.0 * times)
+        assert fleet.in_state(State.PENDING) == [0] and fleet.placed(0, now=10.0 * times + 1) == times
+    assert (fleet.restarts, fleet.left_count, fleet.gone) == (0, 8, 8)
+
+
+def test_a_loss_just_before_its_node_is_known_to_be_gone_is_forgiven_and_an_older_one_counts():
+    fleet = all_live(restarts=1)
+    assert fleet.lost(0, "worker_died", now=0.0) == 1
+    fleet.left(0, now=120.0)
+    fleet.placed(0, now=130.0)
+    assert fleet.lost(0, "worker_died", now=140.0) == 3, "the first was forgiven"
+    fleet.left(0, now=260.1)
+    fleet.placed(0, now=270.0)
+    assert fleet.lost(0, "worker_died", now=280.0) is None, "the second was not"
+
+
+def test_when_all_that_are_placed_rest_nobody_is_left_to_play():
+    fleet = FleetHealth(1, start_seconds=100, silence_seconds=10, max_restarts=0, now=0.0, pending=3)
+    with pytest.raises(FleetExhausted):
+        fleet.lost(0, "worker_died", now=1.0)
+
+
+def test_one_whose_node_is_to_go_ends_what_it_plays():
+    fleet = all_live(4)
+    fleet.asked(1, now=0.0)
+    fleet.suspect(3.0)
+    assert [fleet.told_to_leave(index, until) for index, until in enumerate((50.0, None, 50.0))] == [True] * 3
+    assert fleet.in_state(State.LEAVING) == [0, 1, 2] and fleet.in_state(*UP) == [0, 1, 2, 3]
+    assert not fleet.told_to_leave(0, 60.0), "it was told before; its node lasts longer now"
+    fleet.answered(0)
+    assert fleet.suspect(99.0) == [] and fleet.in_state(State.LIVE) == [3], "there is no way back"
+    assert fleet.leaving(40.0, works=lambda index: True) == []
+    assert fleet.leaving(40.0, works=lambda index: index == 1) == [0, 2], "they have nothing left to end"
+    assert fleet.leaving(40.1, works=lambda index: True) == [2], "it goes in less than ten seconds"
+    assert fleet.leaving(1e9, works=lambda index: True) == [0, 2], "nobody knows when the node of 1 goes"
+    assert fleet.overdue(10.1) == [(1, "worker_silent")], "what does not answer is not waited for"
+
+
+def test_one_that_does_not_play_yet_has_nothing_to_end():
+    fleet = health()
+    fleet.ready(1)
+    assert not fleet.told_to_leave(0, None) and not fleet.told_to_leave(1, None)
+    assert fleet.in_state(State.STARTING) == [0] and fleet.in_state(State.JOINING) == [1]
+
+
 class Handle:
     """A worker that only remembers which tickets it was given."""
 
@@ -136,8 +194,7 @@ class Handle:
 def fleet_of(health: FleetHealth) -> Fleet:
     settings = RolloutSettings(workers=len(health.members), episodes_in_flight=100)
     fleet = Fleet(settings, WorkerSpec("run", "", {}, settings))
-    fleet.health, fleet.handles = health, [Handle() for _ in health.members]
-    fleet.with_worker = [{} for _ in health.members]
+    fleet.processes.health, fleet.processes.handles = health, [Handle() for _ in health.members]
     return fleet
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 
 import pytest
@@ -34,6 +36,20 @@ def one_node():
     cluster.shutdown()
 
 
+def drain(address: str, node) -> None:
+    """What a cloud's notice of preemption comes to."""
+    told = [
+        "--reason",
+        "DRAIN_NODE_REASON_PREEMPTION",
+        "--reason-message",
+        "spot",
+        "--deadline-remaining-seconds",
+        "60",
+    ]
+    command = [sys.executable, "-m", "ray.scripts.scripts", "drain-node", "--address", address]
+    subprocess.run([*command, "--node-id", node.node_id, *told], check=True, capture_output=True, timeout=WAIT)
+
+
 def test_workers_join_on_a_new_node_and_leave_with_it(one_node, parrot_model):
     settings = RolloutSettings(
         workers={"least": 1, "most": 3},
@@ -49,11 +65,11 @@ def test_workers_join_on_a_new_node_and_leave_with_it(one_node, parrot_model):
     ledger = Ledger("grows", "parrot", SEATS, seed=3, batch=8, max_staleness=1, max_attempts=5)
     collector, played = Collector(playing, ledger, 10**6, lambda _: None), 0
 
-    def play_until(live: int) -> None:
-        """Whole batches, until so many workers play."""
+    def play_until(live: int, left: int) -> None:
+        """Whole batches, until so many workers play and so many have left."""
         nonlocal played
         deadline = time.monotonic() + WAIT
-        while len(fleet.health.in_state(State.LIVE)) != live:
+        while (len(fleet.health.in_state(State.LIVE)), fleet.health.left_count) != (live, left):
             assert time.monotonic() < deadline, fleet.health.members
             assert len(collector.batch()) == 8
             ledger.consume()
@@ -61,16 +77,22 @@ def test_workers_join_on_a_new_node_and_leave_with_it(one_node, parrot_model):
             ledger.check()
             time.sleep(0.05)
 
-    play_until(1)
+    play_until(1, 0)
     assert fleet.metrics()["fleet/pending"] == 2, "there is room for one"
     node = one_node.add_node(**NODE)
-    play_until(2)
+    play_until(2, 0)
     assert fleet.metrics()["fleet/workers"] == 2 and fleet.metrics()["fleet/pending"] == 1
     one_node.remove_node(node, allow_graceful=False)
-    play_until(1)
-    found = fleet.metrics()
-    assert (found["fleet/left"], found["fleet/restarts"]) == (1, 0), "it is not held against the worker"
+    play_until(1, 1)
+    assert fleet.metrics()["fleet/restarts"] == 0, "it is not held against the worker"
+    node = one_node.add_node(**NODE)
+    play_until(2, 1)
+    failed = fleet.metrics()["fleet/failed"]
+    drain(one_node.address, node)
+    play_until(1, 2)
+    assert fleet.metrics()["fleet/failed"] == failed, "it ended the episodes that it had begun"
+    one_node.remove_node(node)
     one_node.add_node(**NODE)
-    play_until(2)
+    play_until(2, 2)
     assert ledger.counts.consumed == played and not ledger.counts.dropped
     fleet.close()

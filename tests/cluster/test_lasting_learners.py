@@ -46,6 +46,7 @@ def unhurt(ray_cluster, parrot_model, tmp_path_factory):
 def hurting(monkeypatch) -> Iterator:
     """`hurting(method, call, number)`: before that call of a method the second rank is sent a signal."""
     victims: list[psutil.Process] = []
+    places = set()
 
     def hurt(method: str, at: int, number: int) -> list[psutil.Process]:
         import ray
@@ -54,6 +55,7 @@ def hurting(monkeypatch) -> Iterator:
 
         def hurting(group, *arguments, **named):
             calls[0] += 1
+            places.add(group.placement.id)
             if calls[0] == at:
                 victims.append(psutil.Process(ray.get(group.actors[1].process.remote())))
                 os.kill(victims[0].pid, number)
@@ -63,6 +65,7 @@ def hurting(monkeypatch) -> Iterator:
         return victims
 
     yield hurt
+    assert len(places) == 1, "ranks that start anew keep their place"
 
 
 @pytest.mark.timeout(300)
@@ -106,12 +109,9 @@ class Fragile:
         if self.calls in self.losses:
             raise LearnerLost(f"call {self.calls}")
 
-    def start(self) -> None:
+    def restart(self) -> None:
         self.state = []
         self._called()
-
-    def close(self) -> None:
-        self.state = None
 
     def update(self, episodes, rewards, meanwhile=None) -> dict[str, float]:
         self._called()

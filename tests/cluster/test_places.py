@@ -12,9 +12,10 @@ from contextlib import ExitStack
 
 import pytest
 
-import actors.fleet
+import actors.worker_processes
 import learners.group
-from actors.fleet import Fleet, FleetError
+from actors.fleet import Fleet
+from actors.places import FleetError
 from actors.settings import EngineSettings, RolloutSettings
 from actors.worker import Report, WorkerSpec
 from cluster.errors import RunError
@@ -89,7 +90,7 @@ def light(ray_of_two_nodes, monkeypatch):
             yield Report([], 0.0, 0)
 
     monkeypatch.setattr(learners.group, "RankActor", Rank)
-    monkeypatch.setattr(actors.fleet, "RolloutWorker", Worker)
+    monkeypatch.setattr(actors.worker_processes, "RolloutWorker", Worker)
     return ray
 
 

@@ -45,9 +45,9 @@ def test_a_fleet_sleeps_until_the_sync_and_no_engine_starts_meanwhile(ray_cluste
         with fleet.no_starts():
             fleet.sleep()
             assert fleet.health.restarts == 1 and len(fleet.workers()) == 1
-            assert fleet.poll(0.3) == [] and not fleet.starting
+            assert fleet.poll(0.3) == [] and not fleet.processes.starting
             send_same_weights(ray_cluster, fleet, str(tiny_model))
-        assert len(fleet.starting) == 1
+        assert len(fleet.processes.starting) == 1
         with fleet.no_starts():
             assert len(fleet.joining()) == 1, "the learners would be at work while an engine starts"
     finally:
