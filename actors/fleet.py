@@ -20,6 +20,7 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from actors.fleet_health import UP, FleetHealth, State
 from actors.fleet_metrics import totals
 from actors.fleet_tokens import FleetTokens
 from actors.settings import RolloutSettings
+from actors.snapshots import Snapshot
 from actors.transport.receipt import Receipt
 from actors.worker import Report, WorkerSpec
 from actors.worker_processes import WorkerProcesses, last_line
@@ -56,10 +58,12 @@ class Fleet:
         self.processes = WorkerProcesses(settings, spec, places, self._ended)
         self.listening: dict[int, ray.ObjectRefGenerator] = {}  # worker -> its `finished` call
         self.with_worker: list[dict[Ticket, None]] = [{} for _ in range(settings.most_workers)]
+        self.snapshots: dict[Ticket, Snapshot] = {}  # the newest of each episode that is played and has one
+        self.rescued: dict[Ticket, Snapshot] = {}  # of lost workers' episodes, by the ticket that goes on with it
         self.waiting: list[tuple[Ticket, float | None]] = []
         self.returned: list[Finished] = []
         self.tokens = FleetTokens()
-        self.counters = {"assigned": 0, "returned": 0, "failed": 0}
+        self.counters = {"assigned": 0, "returned": 0, "failed": 0, "resumed": 0}
 
     @property
     def health(self) -> FleetHealth:
@@ -91,12 +95,17 @@ class Fleet:
             yield
 
     def _ended(self, index: int, reason: str) -> None:
-        """Take a worker's tickets back."""
+        """Take a worker's tickets back, and keep how their episodes stood."""
         self.listening.pop(index, None)
-        self.tokens.lose(index, reason)
+        found = [self.snapshots.pop(ticket) for ticket in self.with_worker[index] if ticket in self.snapshots]
+        self.tokens.lose(index, reason, sum(snapshot.tokens for snapshot in found))
+        self.rescued |= {snapshot.next_ticket: snapshot for snapshot in found}
         for ticket in self.with_worker[index]:
             self._return(Finished(ticket, None, reason, None))
         self.with_worker[index] = {}
+        most = self.settings.most_workers * self.settings.episodes_in_flight
+        for ticket in list(self.rescued)[:-most]:  # nobody asks for it any more
+            self.tokens.forget(self.rescued.pop(ticket).tokens)
 
     def workers(self) -> list[ActorHandle]:
         """Every worker that can take weights: those that play and those about to join."""
@@ -144,7 +153,16 @@ class Fleet:
             parcels.setdefault((index, temperature), []).append(ticket)
         self.waiting = []
         for (index, temperature), tickets in parcels.items():
-            self.handles[index].play.remote(tickets, temperature)  # if it fails, so does the listening call
+            # if it fails, so does the listening call
+            self.handles[index].play.remote(tickets, temperature, self._go_on_with(index, tickets))
+
+    def _go_on_with(self, index: int, tickets: list[Ticket]) -> list[Snapshot]:
+        """What a worker is given beside these tickets."""
+        found = {ticket: self.rescued.pop(ticket) for ticket in tickets if ticket in self.rescued}
+        self.snapshots |= {ticket: replace(snapshot, ticket=ticket) for ticket, snapshot in found.items()}
+        self.counters["resumed"] += len(found)
+        self.tokens.take_up(index, sum(snapshot.tokens for snapshot in found.values()))
+        return list(found.values())
 
     def poll(self, timeout: float) -> list[Finished]:
         """What finished; waits up to `timeout` seconds for the first of it."""
@@ -201,10 +219,12 @@ class Fleet:
         del self.listening[index]
         self.health.answered(index, report.silent_seconds)
         self.tokens.heard(index, report.sampled)
+        self.snapshots |= {each.ticket: each for each in report.snapshots if each.ticket in self.with_worker[index]}
         for result, ref in zip(report.results, refs, strict=True):
             if result.ticket in self.with_worker[index]:
                 del self.with_worker[index][result.ticket]
-                self.tokens.hand_over(index, result.tokens)
+                self.snapshots.pop(result.ticket, None)
+                self.tokens.hand_over(index, result.tokens, result.wasted)
                 self._return(Finished(result.ticket, ref, result.reason, result.summary, result.tokens))
         if report.silent_seconds > self.settings.worker_silence_seconds:
             self.processes.lose(index, "worker_stuck")
@@ -267,6 +287,7 @@ class Fleet:
             "fleet/left": float(self.health.left_count),
             "fleet/node_questions_failed": float(self.processes.news.failed),
             "fleet/restarts": float(self.health.restarts),
+            "fleet/resumed": float(self.counters["resumed"]),
             "fleet/waiting": float(len(self.waiting)),
             "fleet/failed": float(self.counters["failed"]),
         }

@@ -24,19 +24,20 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from inspect import isawaitable, iscoroutinefunction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from actors.engines.contract import Completion, Request, Scored
+from actors.live import Ending, EpisodeFailed, Failure, Live, Returned
 from actors.outside_work import OutsideWork
 from actors.players import Cast, EndpointSeat, PolicySeat, Said, stable_seed
 from actors.settings import RolloutSettings
+from actors.snapshots import Snapshot, Standing, go_back, restored, take
 from envs import coroutines
 from envs.episode import Episode, Ticket, Turn
 from envs.game import Game, Player, Step, hook, money_of
@@ -44,61 +45,13 @@ from envs.text.chat import EndpointError
 
 log = logging.getLogger("parley.play")
 IDLE_WAIT_SECONDS = 0.05  # longest step when only servers and threads have something to say
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a ticket gave no episode: a short name that metrics count by."""
-
-    reason: str
-    tokens: int = field(default=0, compare=False)  # that the policy had sampled for it
-
-
-class Ending(NamedTuple):
-    """How a game ended, beside its outcome."""
-
-    terminated: bool
-    closing: dict[str, str]  # what each seat would see next
-    facts: dict[str, str]
-    money: dict[str, float]
-
-
-class Returned(NamedTuple):
-    """What became of a ticket."""
-
-    ticket: Ticket
-    result: Episode | Failure
-
-
-class EpisodeFailed(Exception):
-    def __init__(self, reason: str):
-        super().__init__(reason)
-        self.reason = reason
-
-
-@dataclass(slots=True)
-class Live:
-    serial: int  # of the admission; names the episode's requests
-    ticket: Ticket
-    game: Game
-    players: dict[str, str]
-    seats: dict[str, PolicySeat | EndpointSeat | Player]
-    temperature: float
-    started: float
-    turns: list[Turn] = field(default_factory=list)
-    latest: dict[str, Turn] = field(default_factory=dict)  # each seat's newest turn
-    owed: dict[str, float] = field(default_factory=dict)  # rewards of seats that have not spoken yet
-    spoken: dict[str, int] = field(default_factory=dict)  # turns of each seat
-    observation: str = ""  # what the acting seat was just shown
-    actions: tuple[str, ...] = ()
-    tokens: int = 0  # sampled by the policy that is trained
-    request: str | None = None  # the engine request it waits for; else it waits for work outside the engines
+LOOK_SECONDS = 1.0  # from one look for episodes whose snapshot is due to the next
 
 
 class Play:
     def __init__(self, cast: Cast, settings: RolloutSettings, new_game: Callable[[str], Game]):
         self.cast, self.settings, self.new_game = cast, settings, new_game
-        self.queue: deque[tuple[Ticket, float]] = deque()
+        self.queue: deque[tuple[Ticket, float, Snapshot | None]] = deque()
         self.live: dict[int, Live] = {}
         self.waiting_for: dict[str, Live] = {}  # request id -> episode
         self.finished: list[Returned] = []
@@ -106,13 +59,20 @@ class Play:
         self.spare_players: dict[tuple[str, str], list[Player]] = {}
         self.admitted = self.sampled = 0  # tickets; tokens of the policy that is trained
         self.outside = OutsideWork(settings.game_threads)
+        self.snapshots: dict[Ticket, Snapshot] = {}  # that nobody has taken yet
+        self.looked = time.monotonic()  # at episodes that may need one
+        self.unkept: set[str] = set()  # games that cannot say how they stand
 
-    def admit(self, tickets: list[Ticket], temperature: float | None = None) -> None:
+    def admit(
+        self, tickets: list[Ticket], temperature: float | None = None, snapshots: Sequence[Snapshot] = ()
+    ) -> None:
+        """`snapshots`: of episodes that some of these tickets go on with."""
         if not self.busy():
             for policy in self.cast.policies.values():
                 policy.engine.forget()
         chosen = self.settings.temperature if temperature is None else temperature
-        self.queue += [(ticket, chosen) for ticket in tickets]
+        known = {snapshot.next_ticket: snapshot for snapshot in snapshots}
+        self.queue += [(ticket, chosen, known.get(ticket)) for ticket in tickets]
 
     def busy(self) -> bool:
         return bool(self.queue or self.live or self.finished)
@@ -134,30 +94,39 @@ class Play:
                     self._completed(self.waiting_for.pop(completion.id), completion)
         self._collect_work(wait_seconds=0.0 if stepped or self.finished else IDLE_WAIT_SECONDS)
         self._end_overdue()
+        self._take_snapshots()
         finished, self.finished = self.finished, []
         return finished
 
-    def _begin(self, ticket: Ticket, temperature: float) -> None:
+    def _begin(self, ticket: Ticket, temperature: float, snapshot: Snapshot | None) -> None:
         self.admitted += 1
         try:
             with self._failing_as("game_error", ticket):
                 spare = self.spare_games.setdefault(ticket.game, [])
                 game = spare.pop() if spare else self.new_game(ticket.game)
         except EpisodeFailed as failure:
-            self.finished.append(Returned(ticket, Failure(failure.reason)))
+            self.finished.append(Returned(ticket, Failure(failure.reason), snapshot.tokens if snapshot else 0))
             return
         live = Live(self.admitted, ticket, game, dict(ticket.players), {}, temperature, time.monotonic())
         self.live[live.serial] = live
+        self._set_up(live, snapshot)
+
+    def _set_up(self, live: Live, snapshot: Snapshot | None) -> None:
+        """Begin the game, or bring it to where it stood."""
+        standing = snapshot and snapshot.standing()
         try:
-            with self._failing_as("game_error", ticket):
-                work = self._work(live, game.reset, ticket.seed)
+            with self._failing_as("game_error", live.ticket):
+                if standing is None:
+                    work = self._work(live, live.game.reset, live.ticket.seed)
+                else:
+                    work = self._restore(live.game, standing)
         except EpisodeFailed as failure:
             self._fail(live, failure.reason)
             return
         if isinstance(work, Future):
-            self.outside.begin(live.serial, work, lambda _: self._open(live))
+            self.outside.begin(live.serial, work, lambda found: self._open(live, standing, found))
         else:
-            self._open(live)
+            self._open(live, standing, work)
 
     def _work(self, live: Live, call: Callable[..., Any], argument: Any) -> Any:
         """What a method of the game returns, or a future of it where other games need not wait for that."""
@@ -166,14 +135,29 @@ class Play:
         found = call(argument)
         return coroutines.submit(found) if isawaitable(found) else found
 
-    def _open(self, live: Live) -> None:
-        """Seat the players of a game that is set up, and begin."""
+    def _restore(self, game: Game, standing: Standing) -> bool | Future:
+        """A game may be played again for it."""
+        if hook(game, "slow") or iscoroutinefunction(game.step):
+            return self.outside.in_thread(restored, game, standing.game)
+        return restored(game, standing.game)
+
+    def _open(self, live: Live, standing: Standing | None, found: bool | None) -> None:
+        """Seat the players of a game that is set up, and begin, or go on if the game was `found` as it stood."""
         ticket, game = live.ticket, live.game
         try:
             if set(live.players) != set(game.seats):
                 log.error("ticket %s fills seats %s of a game with %s", ticket, sorted(live.players), game.seats)
                 raise EpisodeFailed("wrong_seats")
             live.seats = {seat: self._seat(ticket, game, seat, player) for seat, player in live.players.items()}
+            if standing is not None and not (found and go_back(live, standing, time.monotonic())):
+                log.warning(
+                    "episode %d (%s) cannot go on from its snapshot: it begins anew", ticket.number, ticket.game
+                )
+                live.wasted = standing.tokens
+                with self._failing_as("game_error", ticket):
+                    live.game = self.new_game(ticket.game)
+                self._set_up(live, None)
+                return
         except EpisodeFailed as failure:
             self._fail(live, failure.reason)
             return
@@ -339,6 +323,27 @@ class Play:
             for serial in self.outside.overdue(self.settings.turn_seconds):
                 self._fail(self.live[serial], "turn_timeout")
 
+    def _take_snapshots(self) -> None:
+        """Of episodes that wait for an engine; their games are at rest."""
+        seconds, now = self.settings.snapshot_seconds, time.monotonic()
+        if seconds is None or now - self.looked < min(seconds, LOOK_SECONDS):
+            return
+        self.looked = now
+        for live in self.live.values():
+            due = live.request is not None and len(live.turns) > live.kept and now - live.kept_at >= seconds
+            if due and live.ticket.game not in self.unkept:
+                try:
+                    self.snapshots[live.ticket] = take(live, now)
+                except Exception:
+                    log.exception("%s cannot be saved: its episodes begin anew if a worker is lost", live.ticket.game)
+                    self.unkept.add(live.ticket.game)
+                live.kept, live.kept_at = len(live.turns), now
+
+    def new_snapshots(self) -> dict[Ticket, Snapshot]:
+        """Those taken since the last call, of episodes that are still played."""
+        found, self.snapshots = self.snapshots, {}
+        return found
+
     def _finish(self, live: Live, ending: Ending) -> None:
         with self._failing_as("game_error", live.ticket):
             outcome = dict(live.game.outcome())
@@ -382,7 +387,7 @@ class Play:
 
     def _leave(self, live: Live, result: Episode | Failure) -> None:
         del self.live[live.serial]
-        self.finished.append(Returned(live.ticket, result))
+        self.finished.append(Returned(live.ticket, result, live.wasted))
 
     def close(self) -> None:
         self.outside.close()

@@ -126,8 +126,16 @@ class EndpointSeat:
     messages: list[dict[str, str]]
 
     def ask(self, observation: str, seed: int) -> Future[str]:
-        self.messages.append({"role": "user", "content": observation})
+        self._shown(observation)
         return self.endpoint.ask(list(self.messages), seed)
+
+    def _shown(self, observation: str) -> None:
+        self.messages.append({"role": "user", "content": observation})
+
+    def recall(self, observation: str, utterance: str) -> None:
+        """A turn that was played before."""
+        self._shown(observation)
+        self.said(utterance)
 
     def said(self, utterance: str) -> None:
         self.messages.append({"role": "assistant", "content": utterance})

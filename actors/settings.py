@@ -109,6 +109,12 @@ class RolloutSettings(Settings):
     turn_seconds: Resource[float | None] = Field(
         None, gt=0, description="time limit of what a slow game or an endpoint does in one turn; default: the episode's"
     )
+    snapshot_seconds: Resource[float | None] = Field(
+        30.0,
+        gt=0,
+        description="how often a snapshot is taken of an episode that lasts longer; it goes on from there when its "
+        "worker is lost. null: it begins anew",
+    )
     game_threads: Resource[int] = Field(
         64, ge=2, description="slow games that one worker steps at once; those whose step is a coroutine need no thread"
     )

@@ -18,17 +18,19 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from actors.engines.contract import Engine
-from actors.play import Failure, Play, Returned
+from actors.live import Failure, Returned
+from actors.play import Play
 from actors.players import Cast, Endpoint, Policy
 from actors.settings import RolloutSettings
+from actors.snapshots import Snapshot
 from actors.transport.receipt import Receipt
 from envs.coroutines import blocked_seconds
 from envs.episode import Episode, Ticket
@@ -80,16 +82,18 @@ class Result(NamedTuple):
     reason: str | None
     summary: Summary | None
     tokens: int  # sampled for it by the policy
+    wasted: int  # tokens of a snapshot that it could not go on from
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """Opens each answer of `finished`: what follows it, for how long the engine thread or the coroutines of
-    games have not gone on, and how many tokens of the policy were sampled so far."""
+    games have not gone on, how many tokens of the policy were sampled so far, and how other episodes stand."""
 
     results: list[Result]
     silent_seconds: float
     sampled: int
+    snapshots: list[Snapshot] = field(default_factory=list)
 
 
 class WorkerFailed(RuntimeError):
@@ -115,11 +119,12 @@ def summarise(episode: Episode) -> Summary:
     )
 
 
-def told(ticket: Ticket, result: Episode | Failure) -> Result:
+def told(returned: Returned) -> Result:
+    ticket, result, wasted = returned
     if isinstance(result, Failure):
-        return Result(ticket, result.reason, None, result.tokens)
+        return Result(ticket, result.reason, None, result.tokens, wasted)
     summary = summarise(result)
-    return Result(ticket, None, summary, summary.tokens)
+    return Result(ticket, None, summary, summary.tokens, wasted)
 
 
 def make_engine(spec: WorkerSpec, index: int) -> Engine:
@@ -171,8 +176,9 @@ class RolloutWorker:
         self.spec, self.index = spec, index
         self.commands: queue.Queue[tuple[Callable[[], Any], Future]] = queue.Queue()
         self.lock = threading.Lock()  # guards `failure` against the posting of commands
-        self.news = threading.Condition()  # guards `results`
+        self.news = threading.Condition()  # guards `results` and `snapshots`
         self.results: list[Returned] = []
+        self.snapshots: dict[Ticket, Snapshot] = {}  # of episodes that are played
         self.failure: WorkerFailed | None = None
         self.closing = False
         self.paused = False
@@ -213,11 +219,19 @@ class RolloutWorker:
             started = time.monotonic()
             finished = self.play_state.step()
             self.busy_seconds += time.monotonic() - started
-            if finished:
-                with self.news:
-                    self.results += finished
-                    self.news.notify_all()
+            self._tell(finished, self.play_state.new_snapshots())
         self.beat = time.monotonic()
+
+    def _tell(self, finished: list[Returned], snapshots: dict[Ticket, Snapshot]) -> None:
+        if not finished and not snapshots:
+            return
+        with self.news:
+            self.snapshots |= snapshots
+            for returned in finished:
+                self.snapshots.pop(returned.ticket, None)
+            self.results += finished
+            if finished:
+                self.news.notify_all()
 
     def _resting(self) -> bool:
         asleep = self.asleep_since is not None
@@ -280,9 +294,10 @@ class RolloutWorker:
         if self.engine is not None and (why := self.engine.broken()):
             raise WorkerFailed(f"rollout worker {self.index}: {why}")
 
-    def play(self, tickets: list[Ticket], temperature: float | None = None) -> None:
-        """Take on these tickets; each comes back once through `finished`."""
-        self._call(lambda: self.play_state.admit(tickets, temperature))
+    def play(self, tickets: list[Ticket], temperature: float | None = None, snapshots: Sequence[Snapshot] = ()) -> None:
+        """Take on these tickets; each comes back once through `finished`. `snapshots`: of episodes that some of them
+        go on with."""
+        self._call(lambda: self.play_state.admit(tickets, temperature, snapshots))
 
     def finished(self, wait_seconds: float) -> Iterator[Report | Episode]:
         """A Report as soon as anything is finished (or after `wait_seconds`), then the episodes
@@ -291,14 +306,15 @@ class RolloutWorker:
         with self.news:
             self.news.wait_for(lambda: self.results or self.failure, timeout=wait_seconds)
             results, self.results = self.results, []
+            snapshots, self.snapshots = list(self.snapshots.values()), {}
         if self.failure is not None and not results and not self.closing:
             raise self.failure
         silent = max(time.monotonic() - self.beat, blocked_seconds()) if self.up.is_set() else 0.0
         sampled = self.play_state.sampled if self.up.is_set() else 0
-        yield Report([told(*each) for each in results], silent, sampled)
-        for _, result in results:
-            if not isinstance(result, Failure):
-                yield result
+        yield Report([told(each) for each in results], silent, sampled, snapshots)
+        for returned in results:
+            if not isinstance(returned.result, Failure):
+                yield returned.result
 
     def pause(self) -> None:
         """Returns once no step is under way. Requests and episodes stay as they are."""

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from actors.engines.contract import Completion, Engine, Request
-from actors.play import Failure, Play
+from actors.live import Failure
+from actors.play import Play
 from actors.worker import WorkerSpec, make_cast, make_engine
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
@@ -52,7 +53,7 @@ def play_out(play: Play, wanted: list[Ticket]) -> list[Episode]:
     play.admit(wanted)
     episodes = []
     while play.busy():
-        for ticket, result in play.step():
+        for ticket, result, _ in play.step():
             if isinstance(result, Failure):
                 raise RuntimeError(f"episode {ticket.number} failed: {result.reason}")
             episodes.append(result)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from actors.play import Failure
+from actors.live import Failure
 from actors.players import stable_seed
 from envs.episode import Episode, Ticket
 from tests.support.engines import engine_settings, model_of, send, shared_engine

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from actors.play import Failure
+from actors.live import Failure
 from actors.players import Endpoint
 from envs.episode import Episode
 from envs.settings import EndpointSettings

@@ -25,7 +25,21 @@ def finished(tokens: int, reason: str | None = None) -> Finished:
 @given(
     moves=st.lists(
         st.tuples(
-            st.sampled_from(["sample", "hand over", "fail", "lose", "train", "evaluate", "redraw", "restart"]),
+            st.sampled_from(
+                [
+                    "sample",
+                    "hand over",
+                    "waste",
+                    "fail",
+                    "lose",
+                    "take up",
+                    "forget",
+                    "train",
+                    "evaluate",
+                    "redraw",
+                    "restart",
+                ]
+            ),
             st.integers(0, WORKERS - 1),
             st.integers(0, 50),
         ),
@@ -36,25 +50,33 @@ def finished(tokens: int, reason: str | None = None) -> Finished:
 def test_any_history_balances(moves):
     fleet = FleetTokens()
     balance, waiting = TokenBalance(fleet), []
-    said, held, everything = [0] * WORKERS, [0] * WORKERS, 0
+    said, held, everything, kept = [0] * WORKERS, [0] * WORKERS, 0, []
     for move, worker, tokens in moves:
         if move == "sample":
             said[worker] += tokens
             held[worker] += tokens
             everything += tokens
             fleet.heard(worker, said[worker])
-        elif move in ("hand over", "fail"):
+        elif move in ("hand over", "waste", "fail"):
             tokens = min(tokens, held[worker])
+            wasted = tokens // 3 if move == "waste" else 0
             fleet.heard(worker, said[worker])
-            fleet.hand_over(worker, tokens)
             held[worker] -= tokens
+            tokens -= wasted
+            fleet.hand_over(worker, tokens, wasted)
             if move == "fail":
                 balance.drop(finished(tokens, "timeout"), "timeout")
             else:
                 waiting.append(finished(tokens))
         elif move == "lose":
-            fleet.lose(worker, "worker_died")
+            kept.append(min(tokens, held[worker]))
+            fleet.lose(worker, "worker_died", kept[-1])
             said[worker] = held[worker] = 0
+        elif move == "take up" and kept:
+            held[worker] += kept[0]
+            fleet.take_up(worker, kept.pop(0))
+        elif move == "forget" and kept:
+            fleet.forget(kept.pop())
         elif move in ("train", "evaluate", "redraw") and waiting:
             result = waiting.pop()
             if move == "redraw":
@@ -66,9 +88,9 @@ def test_any_history_balances(moves):
             fleet = FleetTokens()
             balance, waiting = TokenBalance(fleet), []
             balance.restore(saved)
-            said, held = [0] * WORKERS, [0] * WORKERS
+            said, held, kept = [0] * WORKERS, [0] * WORKERS, []
         balance.check(waiting)
-        assert balance.sampled == everything and fleet.playing == sum(held)
+        assert balance.sampled == everything and fleet.playing == sum(held) + sum(kept)
 
 
 @pytest.mark.parametrize("wrong", ["twice", "never"])

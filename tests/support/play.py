@@ -10,7 +10,8 @@ import time
 from transformers import AutoTokenizer
 
 from actors.engines.transformers_engine import TransformersEngine
-from actors.play import Failure, Play
+from actors.live import Failure
+from actors.play import Play
 from actors.players import Cast, Policy, stable_seed
 from actors.settings import RolloutSettings
 from envs.episode import Episode, Ticket
@@ -236,7 +237,7 @@ def play_out(play: Play, wanted: list[Ticket], seconds: float = 120.0) -> dict[i
     results, deadline = {}, time.monotonic() + seconds
     while play.busy():
         assert time.monotonic() < deadline, "play does not end"
-        for ticket, result in play.step():
+        for ticket, result, _ in play.step():
             assert ticket.number not in results
             results[ticket.number] = result
     assert set(results) == {ticket.number for ticket in wanted}

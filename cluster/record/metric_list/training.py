@@ -251,6 +251,7 @@ FLEET = (
     Metric("fleet/workers", "workers", "Workers that answered.", HIGHER),
     Metric("fleet/suspect", "workers", "Workers that are late with an answer and get no new tickets.", LOWER),
     Metric("fleet/restarts", "workers", "Workers that were lost and replaced.", LOWER),
+    Metric("fleet/resumed", "episodes", "Episodes of lost workers that another went on with."),
     Metric("learner/restarts", "", "Times that the learners were lost and started anew.", LOWER),
     Metric("fleet/waiting", "episodes", "Tickets that no worker has yet."),
     Metric("fleet/queued", "episodes", "Episodes that wait in a worker for a free place."),
