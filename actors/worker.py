@@ -26,11 +26,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from actors.engines.contract import Engine
-from actors.live import Failure, Returned
-from actors.play import Play
-from actors.players import Cast, Endpoint, Policy
+from actors.play.live import Failure, Returned
+from actors.play.play import Play
+from actors.play.players import Cast, Endpoint, Policy
+from actors.play.snapshots import Snapshot
 from actors.settings import RolloutSettings
-from actors.snapshots import Snapshot
 from actors.transport.receipt import Receipt
 from envs.coroutines import blocked_seconds
 from envs.episode import Episode, Ticket

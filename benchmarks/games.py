@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from actors.engines.contract import Completion, Engine, Request
-from actors.live import Failure
-from actors.play import Play
+from actors.play.live import Failure
+from actors.play.play import Play
 from actors.worker import WorkerSpec, make_cast, make_engine
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe

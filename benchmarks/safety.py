@@ -6,9 +6,9 @@
 
 A combination is the demo or the recipe of a game, alone and with each layer of recipes/credit and recipes/shapers that
 the config takes with it. Each run plays and learns in one process (benchmarks/lab), every batch as many updates old as
-the recipe's max_staleness allows: the worst that may happen in a real run. Batches of the two long games, where a run would
-take a quarter of an hour, have 16 games instead of 64, and half as many are held out: a smaller batch is noisier, so
-this test is the harder one.
+the recipe's max_staleness allows: the worst that may happen in a real run. Batches of the two long games, where a run
+would take a quarter of an hour, have 16 games instead of 64, and half as many are held out: a smaller batch is noisier,
+so this test is the harder one.
 
 Held-out games are played before and after, the same tasks, by sampling. RULE, fixed before anything was run: a
 combination ends below its start if the 95 % interval of (end - start) lies wholly below 0: of the three seeds

@@ -31,7 +31,7 @@ import torch
 from rich.table import Table
 from safetensors.torch import load_file
 
-from actors.fleet import Fleet
+from actors.fleet.fleet import Fleet
 from actors.transport.digest import digest, numbers_of
 from benchmarks.games import demo, tickets, worker_spec
 from benchmarks.models import SIZES, parameters_of, untrained

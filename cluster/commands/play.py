@@ -74,7 +74,7 @@ def opponent(game: str, player: str, options: dict) -> Player:
             folder = newest / "policy"
         if not (folder / "config.json").is_file():
             raise ConfigError(f"{player}: {folder} is no whole model (an adapter is merged by `parley evaluate`)")
-        from actors.lone_player import LonePlayer
+        from actors.play.lone_player import LonePlayer
         from cluster.plan.machine import here
 
         return LonePlayer(folder, on_gpu=here().has_cuda)

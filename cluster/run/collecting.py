@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from ray import ObjectRef
 
-from actors.fleet import Finished
+from actors.fleet.fleet import Finished
 from cluster.errors import RunError
 from cluster.record.progress import Progress
 from cluster.run.ledger import Ledger

@@ -53,7 +53,7 @@ from pathlib import Path
 
 from ray import ObjectRef
 
-from actors.fleet import Finished, Fleet
+from actors.fleet.fleet import Finished, Fleet
 from cluster.recipe.config import RunConfig
 from cluster.record.checkpoints import CheckpointStore
 from cluster.record.metrics import Metrics

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from actors.fleet import Finished, Fleet
+from actors.fleet.fleet import Finished, Fleet
 from actors.settings import RolloutSettings
 from cluster.errors import RunError
 from cluster.record.progress import Progress

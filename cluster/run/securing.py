@@ -12,7 +12,7 @@ from dataclasses import replace
 import ray
 from ray.exceptions import GetTimeoutError, ObjectLostError
 
-from actors.fleet import Finished
+from actors.fleet.fleet import Finished
 from envs.episode import Episode
 
 FETCH_SECONDS = 120.0  # for all of a batch; the death of a node is known after some 15

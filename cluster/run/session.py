@@ -44,7 +44,7 @@ from parley.names import ray_options
 if TYPE_CHECKING:
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-    from actors.fleet import Fleet
+    from actors.fleet.fleet import Fleet
     from cluster.run.playing import Playing
     from learners.group import LearnerGroup
 
@@ -216,7 +216,7 @@ def start_fleet(
     """Start the workers of a planned config, and the learners while their engines load. On shared cards the
     learners start first: an engine measures what is left of its card, and takes its part of that. On others they
     are placed first, close together, unless an engine needs several cards of one node."""
-    from actors.fleet import Fleet
+    from actors.fleet.fleet import Fleet
     from actors.worker import WorkerSpec
 
     spec = WorkerSpec(
@@ -318,7 +318,7 @@ def named_failures() -> Iterator[None]:
     """Errors of the floors below, as the one line that the command line prints."""
     from ray.exceptions import RayError
 
-    from actors.fleet_health import FleetExhausted
+    from actors.fleet.health import FleetExhausted
     from learners.group import LearnerLost
 
     try:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from actors.fleet import Fleet
+from actors.fleet.fleet import Fleet
 from cluster.errors import ParityError, SyncError
 from cluster.run.lasting_learners import LastingLearners
 from cluster.run.parity import FEW, Scores, byte_faults, gap_between

@@ -2,7 +2,7 @@
 
     sampled = trained + evaluated + waiting + playing + sum(dropped.values())
 
-Counted on two sides, by the fleet (`actors.fleet_tokens`) as tokens come, and here by what was done with them;
+Counted on two sides, by the fleet (`actors.fleet.tokens`) as tokens come, and here by what was done with them;
 `check` compares the two. After a restart those that were waiting or playing at the checkpoint are dropped as
 `restart`; what was sampled between it and the restart is not counted, as in the ledger.
 """
@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from actors.fleet import Finished
-from actors.fleet_tokens import FleetTokens
+from actors.fleet.fleet import Finished
+from actors.fleet.tokens import FleetTokens
 
 
 class TokenBalance:

@@ -4,7 +4,7 @@
     log P(a) = score(a) - log sum over the listed b of exp(score(b))
 
 P is one categorical decision a turn, with turn-level GAE for its advantage. It is the sampled
-distribution (actors/choice.py) and the trained one (learners/batch/decisions.py), so whoever chooses
+distribution (actors/play/choice.py) and the trained one (learners/batch/decisions.py), so whoever chooses
 the action and whoever computes the loss have to score every listed action, chosen or not:
 
     d log P(chosen) / d log-prob of a token of a = ((a is chosen) - P(a)) / words of a

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from actors.cluster_news import ClusterNews, News
+from actors.fleet.cluster_news import ClusterNews, News
 
 WAIT = 10.0
 

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from ray.exceptions import RayTaskError
 
-from actors.finished import Finished
-from actors.fleet import Fleet
-from actors.fleet_health import FleetExhausted
-from actors.places import FleetError
+from actors.fleet.finished import Finished
+from actors.fleet.fleet import Fleet
+from actors.fleet.health import FleetExhausted
+from actors.fleet.places import FleetError
 from actors.settings import RolloutSettings
 from actors.worker import WorkerSpec
 from envs.episode import Ticket

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.fleet import Fleet
-from actors.fleet_health import UP, FleetExhausted, FleetHealth, State
+from actors.fleet.fleet import Fleet
+from actors.fleet.health import UP, FleetExhausted, FleetHealth, State
 from actors.settings import RolloutSettings
 from actors.worker import WorkerSpec
 from envs.episode import Ticket

@@ -8,7 +8,7 @@ import threading
 import time
 from concurrent.futures import Future
 
-from actors.outside_work import OutsideWork
+from actors.play.outside_work import OutsideWork
 from envs import coroutines
 
 

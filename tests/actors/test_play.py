@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from actors.live import Failure
-from actors.players import stable_seed
+from actors.play.live import Failure
+from actors.play.players import stable_seed
 from envs.episode import Episode, Ticket
 from tests.support.engines import engine_settings, model_of, send, shared_engine
 from tests.support.play import check_exact, new_play, play_out, tickets
@@ -114,6 +114,6 @@ def test_an_episode_in_flight_over_a_sync_carries_both_versions(tiny_model):
     done = []
     while play.busy():
         done += play.step()
-    versions = [np.unique(episode.sequence("left").versions).tolist() for _, episode in done]
+    versions = [np.unique(episode.sequence("left").versions).tolist() for _, episode, _ in done]
     assert all(found == [-1, 1, 2] for found in versions)
-    check_exact(play, [episode for _, episode in done])
+    check_exact(play, [episode for _, episode, _ in done])

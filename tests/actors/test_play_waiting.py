@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from actors.live import Failure
-from actors.players import Endpoint
+from actors.play.live import Failure
+from actors.play.players import Endpoint
 from envs.episode import Episode
 from envs.settings import EndpointSettings
 from tests.support.play import HangsInAThread, Slow, SometimesHangs, Waiting, check_exact, new_play, play_out, tickets
@@ -93,7 +93,7 @@ def test_a_slow_game_that_fails_or_takes_too_long_is_a_named_failure(tiny_model)
     time.sleep(1.5)  # its work ends now, and is nobody's any more
     play.admit(tickets(1))
     while play.busy():
-        assert [ticket.game for ticket, _ in play.step()] in ([], ["chat"])
+        assert [ticket.game for ticket, *_ in play.step()] in ([], ["chat"])
 
 
 def test_a_game_of_coroutines_plays_as_a_quick_one(tiny_model):

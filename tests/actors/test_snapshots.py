@@ -8,9 +8,9 @@ import time
 import numpy as np
 import pytest
 
-from actors.live import Failure
-from actors.play import Play
-from actors.snapshots import Snapshot
+from actors.play.live import Failure
+from actors.play.play import Play
+from actors.play.snapshots import Snapshot
 from envs.episode import Episode, Ticket
 from envs.game import Game, Step
 from envs.registry import make_game
@@ -201,7 +201,7 @@ def test_a_game_that_cannot_be_saved_is_named_once_and_played_all_the_same(tiny_
 
 
 def test_short_episodes_cost_nothing(tiny_model, monkeypatch):
-    monkeypatch.setattr("actors.play.take", lambda *_: pytest.fail("nobody needs it"))
+    monkeypatch.setattr("actors.play.play.take", lambda *_: pytest.fail("nobody needs it"))
     play = new_play(tiny_model)
     play_out(play, tickets_of("twenty_questions", 8))
     assert play.settings.snapshot_seconds == 30.0

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from actors.choice import drawn
 from actors.engines.branches import passes
 from actors.engines.contract import Engine, Request, Scored
-from actors.play import Play
-from actors.players import Cast, Policy
+from actors.play.choice import drawn
+from actors.play.play import Play
+from actors.play.players import Cast, Policy
 from actors.settings import RolloutSettings
 from envs.episode import Episode, Ticket
 from envs.parrot import WORDS
@@ -117,7 +117,7 @@ def choices_played(parrot_model, player: Engine, tickets: list[Ticket], **change
     play.admit(tickets)
     results = {}
     while play.busy():
-        results |= {ticket.number: result for ticket, result in play.step()}
+        results |= {ticket.number: result for ticket, result, _ in play.step()}
     return results
 
 

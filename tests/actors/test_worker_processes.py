@@ -7,14 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 
-import actors.places
-import actors.worker_processes
-from actors.cluster_news import News
-from actors.fleet_health import State
-from actors.places import Place
+import actors.fleet.places
+import actors.fleet.processes
+from actors.fleet.cluster_news import News
+from actors.fleet.health import State
+from actors.fleet.places import Place
+from actors.fleet.processes import WorkerProcesses
 from actors.settings import RolloutSettings
 from actors.worker import WorkerSpec
-from actors.worker_processes import WorkerProcesses
 
 
 class Group:
@@ -73,9 +73,9 @@ class World:
 @pytest.fixture(autouse=True)
 def no_ray(monkeypatch):
     Group.made = []
-    monkeypatch.setattr(actors.worker_processes.ray, "kill", lambda _: None)
-    monkeypatch.setattr(actors.places, "remove_placement_group", lambda _: None)
-    monkeypatch.setattr(actors.places.ray, "cluster_resources", lambda: {"CPU": 99.0})
+    monkeypatch.setattr(actors.fleet.processes.ray, "kill", lambda _: None)
+    monkeypatch.setattr(actors.fleet.places, "remove_placement_group", lambda _: None)
+    monkeypatch.setattr(actors.fleet.places.ray, "cluster_resources", lambda: {"CPU": 99.0})
 
 
 def test_a_place_is_asked_for_once_and_its_worker_starts_when_it_is_there():

@@ -9,8 +9,8 @@ import time
 import pytest
 import ray
 
-from actors.fleet import Fleet
-from actors.fleet_health import State
+from actors.fleet.fleet import Fleet
+from actors.fleet.health import State
 from actors.settings import RolloutSettings
 from actors.worker import WorkerSpec
 from cluster.run.collecting import Collector

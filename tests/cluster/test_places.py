@@ -12,10 +12,10 @@ from contextlib import ExitStack
 
 import pytest
 
-import actors.worker_processes
+import actors.fleet.processes
 import learners.group
-from actors.fleet import Fleet
-from actors.places import FleetError
+from actors.fleet.fleet import Fleet
+from actors.fleet.places import FleetError
 from actors.settings import EngineSettings, RolloutSettings
 from actors.worker import Report, WorkerSpec
 from cluster.errors import RunError
@@ -90,7 +90,7 @@ def light(ray_of_two_nodes, monkeypatch):
             yield Report([], 0.0, 0)
 
     monkeypatch.setattr(learners.group, "RankActor", Rank)
-    monkeypatch.setattr(actors.worker_processes, "RolloutWorker", Worker)
+    monkeypatch.setattr(actors.fleet.processes, "RolloutWorker", Worker)
     return ray
 
 

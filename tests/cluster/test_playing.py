@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.fleet import Finished, Fleet
+from actors.fleet.fleet import Finished, Fleet
 from actors.settings import RolloutSettings
 from actors.worker import Summary, WorkerSpec
 from cluster.errors import RunError

@@ -9,7 +9,7 @@ import pytest
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from actors.fleet import Fleet
+from actors.fleet.fleet import Fleet
 from actors.settings import RolloutSettings
 from actors.worker import WorkerSpec
 from cluster.run.collecting import Collector

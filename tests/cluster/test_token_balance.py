@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.fleet import Finished
-from actors.fleet_tokens import FleetTokens
+from actors.fleet.fleet import Finished
+from actors.fleet.tokens import FleetTokens
 from cluster.run.token_balance import TokenBalance
 from envs.episode import Ticket
 

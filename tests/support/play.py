@@ -10,9 +10,9 @@ import time
 from transformers import AutoTokenizer
 
 from actors.engines.transformers_engine import TransformersEngine
-from actors.live import Failure
-from actors.play import Play
-from actors.players import Cast, Policy, stable_seed
+from actors.play.live import Failure
+from actors.play.play import Play
+from actors.play.players import Cast, Policy, stable_seed
 from actors.settings import RolloutSettings
 from envs.episode import Episode, Ticket
 from envs.game import Step

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from actors.fleet import Fleet
+from actors.fleet.fleet import Fleet
 from tests.actors.test_fleet import WAIT, bytes_of, collect, new_fleet, tickets
 from tests.support.engines import bucket_of, model_of
 from tests.support.runs import assert_whole, config_for, metrics_of, run

@@ -15,7 +15,7 @@ import ray
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from actors.cluster_news import News
+from actors.fleet.cluster_news import News
 from actors.settings import RolloutSettings
 
 PLACE_SECONDS = 120.0  # for Ray to find room that the cluster does have

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from actors.live import Live
-from actors.players import EndpointSeat, PolicySeat
+from actors.play.live import Live
+from actors.play.players import EndpointSeat, PolicySeat
 from envs.episode import Ticket, Turn
 from envs.game import Game
 

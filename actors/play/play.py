@@ -33,11 +33,11 @@ from typing import Any
 import numpy as np
 
 from actors.engines.contract import Completion, Request, Scored
-from actors.live import Ending, EpisodeFailed, Failure, Live, Returned
-from actors.outside_work import OutsideWork
-from actors.players import Cast, EndpointSeat, PolicySeat, Said, stable_seed
+from actors.play.live import Ending, EpisodeFailed, Failure, Live, Returned
+from actors.play.outside_work import OutsideWork
+from actors.play.players import Cast, EndpointSeat, PolicySeat, Said, stable_seed
+from actors.play.snapshots import Snapshot, Standing, go_back, restored, take
 from actors.settings import RolloutSettings
-from actors.snapshots import Snapshot, Standing, go_back, restored, take
 from envs import coroutines
 from envs.episode import Episode, Ticket, Turn
 from envs.game import Game, Player, Step, hook, money_of

@@ -29,15 +29,15 @@ from ray.actor import ActorHandle
 from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from actors.finished import Finished
-from actors.fleet_health import UP, FleetHealth, State
-from actors.fleet_metrics import totals
-from actors.fleet_tokens import FleetTokens
+from actors.fleet.finished import Finished
+from actors.fleet.health import UP, FleetHealth, State
+from actors.fleet.metrics import totals
+from actors.fleet.processes import WorkerProcesses, last_line
+from actors.fleet.tokens import FleetTokens
+from actors.play.snapshots import Snapshot
 from actors.settings import RolloutSettings
-from actors.snapshots import Snapshot
 from actors.transport.receipt import Receipt
 from actors.worker import Report, WorkerSpec
-from actors.worker_processes import WorkerProcesses, last_line
 from envs.episode import Ticket
 
 log = logging.getLogger("parley.fleet")

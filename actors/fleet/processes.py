@@ -19,9 +19,9 @@ from ray.actor import ActorHandle
 from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from actors.cluster_news import ClusterNews
-from actors.fleet_health import FleetHealth, State
-from actors.places import FleetError, Places
+from actors.fleet.cluster_news import ClusterNews
+from actors.fleet.health import FleetHealth, State
+from actors.fleet.places import FleetError, Places
 from actors.settings import RolloutSettings
 from actors.worker import RolloutWorker, WorkerSpec
 

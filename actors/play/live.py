@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from actors.players import EndpointSeat, PolicySeat
+from actors.play.players import EndpointSeat, PolicySeat
 from envs.episode import Episode, Ticket, Turn
 from envs.game import Game, Player
 

@@ -12,7 +12,7 @@ from transformers import AutoTokenizer
 
 from actors.engines.contract import Request
 from actors.engines.transformers_engine import TransformersEngine
-from actors.players import Policy, PolicySeat, stable_seed
+from actors.play.players import Policy, PolicySeat, stable_seed
 from actors.settings import EngineSettings
 from envs.text.dialogue import Dialogue
 

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from actors import choice
 from actors.engines.contract import Completion, Engine, Scored
+from actors.play import choice
 from envs import coroutines
 from envs.episode import TurnTokens
 from envs.settings import EndpointSettings

@@ -1,0 +1,1 @@
+"""Many games at once in one worker: the players on their seats, and the state of each episode."""
