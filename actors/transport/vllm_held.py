@@ -170,8 +170,9 @@ class Watch:
                 continue  # shared, and loaded under the other name
             parts = self.parts.get(key, {})
             written = sum(torch.Size(part.size).numel() for part in parts)
-            written += sum(count for _, count in self.filled.get(key, ()))
-            if not parts and needed:
+            padding = sum(count for _, count in self.filled.get(key, ()))
+            written += padding
+            if not parts and not padding and needed:
                 faults.append(Fault(".".join(key), "was left out: it keeps its old values"))
             elif written < needed:
                 whose = ", ".join(dict.fromkeys(part.tensor for part in parts))
@@ -210,6 +211,8 @@ class Watch:
         return watched
 
     def _copied(self, key: Home, start: int, target: torch.Tensor, source: torch.Tensor | float) -> None:
+        if not target.numel():
+            return  # a rank's share of a short vocabulary may be nothing but padding
         name, offset = self._origin(source), target.storage_offset() - start
         whole = self.here[name]
         if not isinstance(source, torch.Tensor) or source.numel() != target.numel():

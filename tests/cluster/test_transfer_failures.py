@@ -90,8 +90,10 @@ def recruit(ray_cluster, model):
     settings = RolloutSettings(engine=engine_settings("transformers"))
     games, started = {"twenty_questions": GameSettings()}, []
 
-    def recruit(count: int, transport: str = "gloo", settings: RolloutSettings = settings) -> list:
-        spec = WorkerSpec("transfer", str(model), games, settings, transport=transport, ray_metrics=False)
+    def recruit(
+        count: int, transport: str = "gloo", settings: RolloutSettings = settings, policy: Path = model
+    ) -> list:
+        spec = WorkerSpec("transfer", str(policy), games, settings, transport=transport, ray_metrics=False)
         made = [ray_cluster.remote(Worker).options(num_cpus=0, max_concurrency=8).remote(spec, i) for i in range(count)]
         ray_cluster.get([worker.ready.remote() for worker in made], timeout=120)
         started.extend(made)
@@ -255,5 +257,19 @@ def test_a_tensor_parallel_engine_takes_part_with_all_its_processes(ray_cluster,
         with pytest.raises(RuntimeError, match="a process of the engine died"):
             ray_cluster.get(worker.alive.remote(), timeout=30)
         assert time.monotonic() - started < 20
+    finally:
+        group.close()
+
+
+@pytest.mark.long
+def test_a_process_of_an_engine_may_hold_no_word_of_a_short_vocabulary(ray_cluster, parrot_model, recruit):
+    engine = engine_settings("vllm").model_copy(update={"tensor_parallel": 2})
+    (worker,) = recruit(1, settings=RolloutSettings(engine=engine), path=parrot_model)
+    group = learners(parrot_model, "test-short", ranks=1, per_worker=2)
+    try:
+        for version in (1, 2):
+            group.send_weights([worker], version=version)
+            receipt = ray_cluster.get(worker.receipt.remote(), timeout=60)
+            assert receipt.version == version and not receipt.faults
     finally:
         group.close()
