@@ -145,26 +145,31 @@ class LearnerGroup:
     def _place(self, deadline: float) -> None:
         """A place that is there is kept; Ray moves it where its node is gone."""
         settings = self.settings
-        have = ray.cluster_resources()
+        if self.placement is None:
+            self.placement = self._new_placement()
+        if not self.placement.wait(max(0.0, deadline - time.monotonic())):
+            free = ray.available_resources()
+            raise LearnerError(
+                f"no room for {settings.ranks} learner ranks of {self._bundle()} within learner.start_seconds="
+                f"{settings.start_seconds:g}: {free.get('CPU', 0.0):g} CPUs and {free.get('GPU', 0.0):g} GPUs are free"
+            )
+        self.places = [PlacementGroupSchedulingStrategy(self.placement, rank) for rank in range(settings.ranks)]
+
+    def _bundle(self) -> dict[str, float]:
+        """Ray takes no empty bundle; a rank that reserves nothing still has a place."""
+        settings = self.settings
+        gpus = {"GPU": settings.gpus_per_rank} if settings.gpus_per_rank else {}
+        return {"CPU": settings.cpus_per_rank or 0.001} | gpus
+
+    def _new_placement(self) -> PlacementGroup:
+        settings, have = self.settings, ray.cluster_resources()
         for kind, each in (("CPU", settings.cpus_per_rank), ("GPU", settings.gpus_per_rank or 0.0)):
             if each * settings.ranks > have.get(kind, 0.0):
                 raise LearnerError(
                     f"learner.ranks={settings.ranks} with learner.{kind.lower()}s_per_rank={each:g} needs "
                     f"{each * settings.ranks:g} {kind}s, but the cluster has {have.get(kind, 0.0):g}"
                 )
-        # Ray takes no empty bundle; a rank that reserves nothing still has a place
-        bundle = {"CPU": settings.cpus_per_rank or 0.001} | (
-            {"GPU": settings.gpus_per_rank} if settings.gpus_per_rank else {}
-        )
-        if self.placement is None:
-            self.placement = placement_group([bundle] * settings.ranks, strategy="PACK")
-        if not self.placement.wait(max(0.0, deadline - time.monotonic())):
-            free = ray.available_resources()
-            raise LearnerError(
-                f"no room for {settings.ranks} learner ranks of {bundle} within learner.start_seconds="
-                f"{settings.start_seconds:g}: {free.get('CPU', 0.0):g} CPUs and {free.get('GPU', 0.0):g} GPUs are free"
-            )
-        self.places = [PlacementGroupSchedulingStrategy(self.placement, rank) for rank in range(settings.ranks)]
+        return placement_group([self._bundle()] * settings.ranks, strategy="PACK")
 
     def _rank(self, place: PlacementGroupSchedulingStrategy, arguments: dict[str, Any]) -> ActorHandle:
         settings = self.settings

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import ray
 from ray.actor import ActorHandle
-from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
+from ray.exceptions import GetTimeoutError, ObjectLostError, RayActorError, RayTaskError
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from actors.fleet.finished import Finished
@@ -205,7 +205,7 @@ class Fleet:
         except RayTaskError as error:
             log.error("rollout worker %d: %s", index, error)
             self.processes.lose(index, "worker_failed", last_line(error))
-        except GetTimeoutError:
+        except (GetTimeoutError, ObjectLostError):  # a long answer is lost with its node
             self.processes.lose(index, "worker_silent")
 
     def _started(self, index: int, call: ray.ObjectRef) -> None:

@@ -137,8 +137,8 @@ class FleetHealth:
             self.members[index] = Member(State.RESTING, now, before.incarnation, lost=lost)
             if len(self.in_state(State.RESTING, State.PENDING)) == len(self.members):
                 raise FleetExhausted(
-                    f"every rollout worker was lost more than rollout.max_worker_restarts={self.max_restarts} times "
-                    f"within an hour, the last one ({index}) of: {why}"
+                    "every rollout worker that had a place was lost more than rollout.max_worker_restarts="
+                    f"{self.max_restarts} times within an hour, the last one ({index}) of: {why}"
                 )
             return None
         return self._replaced(index, now, lost)

@@ -113,7 +113,10 @@ class WorkerProcesses:
 
     @contextmanager
     def no_starts(self) -> Iterator[None]:
-        """Starts are put off until the end of it."""
+        """Starts are put off until the end of it, of the outer one if there are two."""
+        if self.put_off is not None:
+            yield
+            return
         self.put_off = {}
         try:
             yield

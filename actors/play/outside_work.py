@@ -26,6 +26,7 @@ class Waiting:
     work: Future
     then: Callable[[Any], None]
     since: float
+    timed: bool  # whether a turn's time limit holds for it
 
 
 class Done(NamedTuple):
@@ -48,8 +49,8 @@ class OutsideWork:
     def in_thread(self, call: Callable[..., Any], *arguments: Any) -> Future:
         return self.threads.submit(call, *arguments)
 
-    def begin(self, key: int, work: Future, then: Callable[[Any], None]) -> None:
-        self.waiting[key] = Waiting(work, then, time.monotonic())
+    def begin(self, key: int, work: Future, then: Callable[[Any], None], timed: bool = True) -> None:
+        self.waiting[key] = Waiting(work, then, time.monotonic(), timed)
         work.add_done_callback(lambda work: self.done.put((key, work)))
 
     def finished(self, wait_seconds: float) -> list[Done]:
@@ -67,7 +68,7 @@ class OutsideWork:
 
     def overdue(self, seconds: float) -> list[int]:
         oldest = time.monotonic() - seconds
-        return [key for key, each in self.waiting.items() if each.since < oldest]
+        return [key for key, each in self.waiting.items() if each.timed and each.since < oldest]
 
     def give_up(self, key: int) -> None:
         """Whatever the key waited for is no longer wanted."""

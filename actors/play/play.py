@@ -109,11 +109,13 @@ class Play:
             return
         live = Live(self.admitted, ticket, game, dict(ticket.players), {}, temperature, time.monotonic())
         self.live[live.serial] = live
-        self._set_up(live, snapshot)
-
-    def _set_up(self, live: Live, snapshot: Snapshot | None) -> None:
-        """Begin the game, or bring it to where it stood."""
         standing = snapshot and snapshot.standing()
+        if snapshot is not None:
+            live.wasted = snapshot.tokens  # until it has gone back
+        self._set_up(live, standing)
+
+    def _set_up(self, live: Live, standing: Standing | None) -> None:
+        """Begin the game, or bring it to where it stood."""
         try:
             with self._failing_as("game_error", live.ticket):
                 if standing is None:
@@ -124,7 +126,8 @@ class Play:
             self._fail(live, failure.reason)
             return
         if isinstance(work, Future):
-            self.outside.begin(live.serial, work, lambda found: self._open(live, standing, found))
+            whole_turns = standing is not None  # which may take long to be played again
+            self.outside.begin(live.serial, work, lambda found: self._open(live, standing, found), not whole_turns)
         else:
             self._open(live, standing, work)
 
@@ -137,31 +140,39 @@ class Play:
 
     def _restore(self, game: Game, standing: Standing) -> bool | Future:
         """A game may be played again for it."""
-        if hook(game, "slow") or iscoroutinefunction(game.step):
+        if hook(game, "slow") or coroutines.has_coroutines(game):
             return self.outside.in_thread(restored, game, standing.game)
         return restored(game, standing.game)
 
     def _open(self, live: Live, standing: Standing | None, found: bool | None) -> None:
         """Seat the players of a game that is set up, and begin, or go on if the game was `found` as it stood."""
         ticket, game = live.ticket, live.game
+        if standing is not None and not found:
+            return self._begin_anew(live)
         try:
             if set(live.players) != set(game.seats):
                 log.error("ticket %s fills seats %s of a game with %s", ticket, sorted(live.players), game.seats)
                 raise EpisodeFailed("wrong_seats")
             live.seats = {seat: self._seat(ticket, game, seat, player) for seat, player in live.players.items()}
-            if standing is not None and not (found and go_back(live, standing, time.monotonic())):
-                log.warning(
-                    "episode %d (%s) cannot go on from its snapshot: it begins anew", ticket.number, ticket.game
-                )
-                live.wasted = standing.tokens
-                with self._failing_as("game_error", ticket):
-                    live.game = self.new_game(ticket.game)
-                self._set_up(live, None)
-                return
         except EpisodeFailed as failure:
             self._fail(live, failure.reason)
             return
-        self._go_on(live)
+        if standing is None or go_back(live, standing, time.monotonic()):
+            self._go_on(live)
+        else:
+            self._begin_anew(live)
+
+    def _begin_anew(self, live: Live) -> None:
+        """Nobody knows what state the game is in that could not be restored."""
+        ticket = live.ticket
+        log.warning("episode %d (%s) cannot go on from its snapshot: it begins anew", ticket.number, ticket.game)
+        try:
+            with self._failing_as("game_error", ticket):
+                live.game = self.new_game(ticket.game)
+        except EpisodeFailed as failure:
+            self._fail(live, failure.reason)
+            return
+        self._set_up(live, None)
 
     def _seat(self, ticket: Ticket, game: Game, seat: str, player: str) -> PolicySeat | EndpointSeat | Player:
         with self._failing_as("unknown_player", ticket, bare=True):

@@ -35,8 +35,13 @@ class Snapshot:
         """The one that goes on with it."""
         return replace(self.ticket, attempt=self.ticket.attempt + 1)
 
-    def standing(self) -> Standing:
-        return pickle.loads(self.data)
+    def standing(self) -> Standing | None:
+        """None if it cannot be read: a game may save what it likes."""
+        try:
+            return pickle.loads(self.data)
+        except Exception:
+            log.exception("the snapshot of episode %d (%s) cannot be read", self.ticket.number, self.ticket.game)
+            return None
 
 
 @dataclass(slots=True)
@@ -96,6 +101,7 @@ def go_back(live: Live, standing: Standing, now: float) -> bool:
         return False
     for name, prompt in standing.prompts.items():
         live.seats[name].prompt, live.seats[name].recorded = prompt.tolist(), standing.recorded[name]
+    live.wasted = 0
     live.turns, live.owed, live.tokens = standing.turns, standing.owed, standing.tokens
     for turn in live.turns:
         live.latest[turn.seat] = turn

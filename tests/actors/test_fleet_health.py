@@ -74,7 +74,7 @@ def test_one_that_is_lost_too_often_rests_and_the_run_ends_when_all_do():
     assert fleet.in_state(State.STARTING) == [0] and fleet.restarts == 3
     assert fleet.lost(0, "worker_died", now=3602.0) is None, "the two of before are still within the hour"
     assert [fleet.lost(1, "worker_died", now=3700.0) for _ in range(2)] == [1, 2]
-    with pytest.raises(FleetExhausted, match=r"every rollout worker .*max_worker_restarts=2 .*\(1\) of: of no use"):
+    with pytest.raises(FleetExhausted, match=r"every rollout worker that .*max_worker_restarts=2 .*\(1\) of: of no use"):
         fleet.lost(1, "of no use", now=3701.0)
 
 

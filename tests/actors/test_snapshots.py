@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -36,6 +37,9 @@ class Counting(Game):
 
     def reset(self, seed: int) -> None:
         self.shown, self.random = f"yes {seed % 7}", random.Random(seed)
+
+    def briefing(self, seat: str) -> str:
+        return "is it big" if self.shown else ""
 
     def observe(self) -> str:
         return self.shown
@@ -198,6 +202,38 @@ def test_a_game_that_cannot_be_saved_is_named_once_and_played_all_the_same(tiny_
     finished, snapshots = broken_off(new_play(tiny_model, snapshot_seconds=1e-9), wanted, 48)
     assert len(finished) == 6 and not snapshots
     assert caplog.text.count("counting cannot be saved: its episodes begin anew if a worker is lost") == 1
+
+
+class Unreadable(Counting):
+    class Saved(dict):
+        def __reduce__(self):
+            return int, ("nobody reads this",)
+
+    def save(self) -> dict:
+        return self.Saved()
+
+
+class HangsWhenRestored(SlowCounting):
+    def restore(self, saved: dict) -> None:
+        time.sleep(2.0)
+
+
+def test_a_snapshot_that_cannot_be_read_costs_the_episode_its_beginning_alone(tiny_model, monkeypatch):
+    monkeypatch.setitem(support.GAMES, "counting", Unreadable)
+    wanted = [Ticket("run", "counting", n, n, (("one", "policy"), ("other", "policy"))) for n in range(4)]
+    _, snapshots = broken_off(new_play(tiny_model, snapshot_seconds=1e-9), wanted, 16)
+    found = gone_on(new_play(tiny_model), snapshots)
+    assert len(found) == 4 and all(len(each.result.turns) == 8 and each.wasted > 0 for each in found.values())
+
+
+def test_a_game_that_hangs_when_it_is_restored_fails_in_time_and_every_token_is_accounted_for(tiny_model, monkeypatch):
+    monkeypatch.setitem(support.GAMES, "counting", HangsWhenRestored)
+    wanted = [Ticket("run", "counting", n, n, (("one", "policy"), ("other", "policy"))) for n in range(4)]
+    _, snapshots = broken_off(new_play(tiny_model, snapshot_seconds=1e-9), wanted, 16)
+    found = gone_on(new_play(tiny_model, turn_seconds=0.01, episode_seconds=0.5), snapshots)
+    for ticket, failure, wasted in found.values():
+        assert failure == Failure("timeout"), "the limit of a turn is not that of a game which is played again"
+        assert failure.tokens == 0 and wasted == snapshots[replace(ticket, attempt=0)].tokens > 0
 
 
 def test_short_episodes_cost_nothing(tiny_model, monkeypatch):

@@ -162,6 +162,15 @@ def test_one_that_is_still_starting_leaves_a_node_that_is_drained_at_once():
     assert world.ended == [(1, "node_drained")] and not world.processes.starting.get(1)
 
 
+def test_starts_are_put_off_until_the_outer_end():
+    world = World(1, 1)
+    with world.processes.no_starts():
+        with world.processes.no_starts():
+            world.processes.lose(0, "worker_died")
+        assert world.started == [(0, 0)]
+    assert world.started == [(0, 0), (0, 1)] and world.processes.put_off is None
+
+
 def test_a_start_that_is_put_off_is_not_late(monkeypatch):
     world = World(1, 1)
     monkeypatch.setattr(world.processes.health, "start_seconds", -1.0)

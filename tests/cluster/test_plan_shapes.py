@@ -12,7 +12,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from actors.engines.transformers_engine import TransformersEngine
 from actors.engines.vllm_platform import card_memory
-from actors.fleet.fleet import environment as of_worker
+from actors.fleet.processes import environment as of_worker
 from actors.settings import EngineSettings, RolloutSettings
 from cluster.plan import machine
 from cluster.plan.machine import Machine, Node

@@ -137,7 +137,7 @@ def test_a_game_has_the_experts_of_all_its_tokens_but_the_last(folder_of):
     send_whole(engine, models[2], 2)
     episodes = []
     while play.busy():
-        episodes += [episode for _, episode in play.step()]
+        episodes += [episode for _, episode, _ in play.step()]
     both = 0
     for episode in episodes:
         ((seat, experts),) = episode.experts.items()
