@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from ray.exceptions import ActorDiedError, GetTimeoutError, ObjectFetchTimedOutError, ObjectLostError
 
 from actors.fleet.fleet import Fleet
 from actors.fleet.health import UP, FleetExhausted, FleetHealth, State
@@ -74,7 +75,9 @@ def test_one_that_is_lost_too_often_rests_and_the_run_ends_when_all_do():
     assert fleet.in_state(State.STARTING) == [0] and fleet.restarts == 3
     assert fleet.lost(0, "worker_died", now=3602.0) is None, "the two of before are still within the hour"
     assert [fleet.lost(1, "worker_died", now=3700.0) for _ in range(2)] == [1, 2]
-    with pytest.raises(FleetExhausted, match=r"every rollout worker that .*max_worker_restarts=2 .*\(1\) of: of no use"):
+    with pytest.raises(
+        FleetExhausted, match=r"every rollout worker that .*max_worker_restarts=2 .*\(1\) of: of no use"
+    ):
         fleet.lost(1, "of no use", now=3701.0)
 
 
@@ -219,3 +222,23 @@ def test_a_suspect_gets_no_new_tickets_and_others_get_the_waiting_ones():
     fleet.health.answered(1)
     fleet._hand_out()
     assert fleet.handles[1].played == [1, 4, 10, 11]
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ActorDiedError(), "worker_died"),
+        (GetTimeoutError("late"), "worker_silent"),
+        (ObjectLostError("00" * 28, b"", ""), "worker_silent"),
+        (ObjectFetchTimedOutError("00" * 28, b"", ""), "worker_silent"),
+    ],
+)
+def test_an_answer_that_does_not_arrive_loses_its_worker_and_ends_nothing_else(error, reason, monkeypatch):
+    fleet, lost = fleet_of(all_live(2)), []
+    monkeypatch.setattr(fleet.processes, "lose", lambda index, reason, cause="": lost.append((index, reason)))
+
+    def hear(*_):
+        raise error
+
+    fleet._guarded(1, hear, None)
+    assert lost == [(1, reason)]
