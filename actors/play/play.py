@@ -36,7 +36,7 @@ from actors.engines.contract import Completion, Request, Scored
 from actors.play.live import Ending, EpisodeFailed, Failure, Live, Returned
 from actors.play.outside_work import OutsideWork
 from actors.play.players import Cast, EndpointSeat, PolicySeat, Said, stable_seed
-from actors.play.snapshots import Snapshot, Standing, go_back, restored, take
+from actors.play.snapshots import Keeper, Snapshot, Standing, go_back, restored
 from actors.settings import RolloutSettings
 from envs import coroutines
 from envs.episode import Episode, Ticket, Turn
@@ -45,7 +45,6 @@ from envs.text.chat import EndpointError
 
 log = logging.getLogger("parley.play")
 IDLE_WAIT_SECONDS = 0.05  # longest step when only servers and threads have something to say
-LOOK_SECONDS = 1.0  # from one look for episodes whose snapshot is due to the next
 
 
 class Play:
@@ -59,9 +58,7 @@ class Play:
         self.spare_players: dict[tuple[str, str], list[Player]] = {}
         self.admitted = self.sampled = 0  # tickets; tokens of the policy that is trained
         self.outside = OutsideWork(settings.game_threads)
-        self.snapshots: dict[Ticket, Snapshot] = {}  # that nobody has taken yet
-        self.looked = time.monotonic()  # at episodes that may need one
-        self.unkept: set[str] = set()  # games that cannot say how they stand
+        self.keeper = Keeper(settings.snapshot_seconds)
 
     def admit(
         self, tickets: list[Ticket], temperature: float | None = None, snapshots: Sequence[Snapshot] = ()
@@ -94,9 +91,12 @@ class Play:
                     self._completed(self.waiting_for.pop(completion.id), completion)
         self._collect_work(wait_seconds=0.0 if stepped or self.finished else IDLE_WAIT_SECONDS)
         self._end_overdue()
-        self._take_snapshots()
         finished, self.finished = self.finished, []
         return finished
+
+    def new_snapshots(self) -> dict[Ticket, Snapshot]:
+        """Those that are due after a step."""
+        return self.keeper.new(self.live.values())
 
     def _begin(self, ticket: Ticket, temperature: float, snapshot: Snapshot | None) -> None:
         self.admitted += 1
@@ -333,27 +333,6 @@ class Play:
         if self.settings.turn_seconds is not None:
             for serial in self.outside.overdue(self.settings.turn_seconds):
                 self._fail(self.live[serial], "turn_timeout")
-
-    def _take_snapshots(self) -> None:
-        """Of episodes that wait for an engine; their games are at rest."""
-        seconds, now = self.settings.snapshot_seconds, time.monotonic()
-        if seconds is None or now - self.looked < min(seconds, LOOK_SECONDS):
-            return
-        self.looked = now
-        for live in self.live.values():
-            due = live.request is not None and len(live.turns) > live.kept and now - live.kept_at >= seconds
-            if due and live.ticket.game not in self.unkept:
-                try:
-                    self.snapshots[live.ticket] = take(live, now)
-                except Exception:
-                    log.exception("%s cannot be saved: its episodes begin anew if a worker is lost", live.ticket.game)
-                    self.unkept.add(live.ticket.game)
-                live.kept, live.kept_at = len(live.turns), now
-
-    def new_snapshots(self) -> dict[Ticket, Snapshot]:
-        """Those taken since the last call, of episodes that are still played."""
-        found, self.snapshots = self.snapshots, {}
-        return found
 
     def _finish(self, live: Live, ending: Ending) -> None:
         with self._failing_as("game_error", live.ticket):

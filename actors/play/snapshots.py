@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import logging
 import pickle
+import time
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +24,7 @@ from envs.episode import Ticket, Turn
 from envs.game import Game
 
 log = logging.getLogger("parley.play")
+LOOK_SECONDS = 1.0  # from one look for episodes whose snapshot is due to the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,33 @@ class Standing:
     tokens: int
     prompts: dict[str, np.ndarray]  # of policies: int32
     recorded: dict[str, list[np.ndarray]]  # of policies: experts
+
+
+class Keeper:
+    """Takes the snapshots that are due."""
+
+    def __init__(self, seconds: float | None):
+        """`seconds`: from one of an episode to the next; None: there are none."""
+        self.seconds = seconds
+        self.looked = time.monotonic()
+        self.unkept: set[str] = set()  # games that cannot say how they stand
+
+    def new(self, lives: Iterable[Live]) -> dict[Ticket, Snapshot]:
+        """Of those that wait for an engine; their games are at rest."""
+        now, found = time.monotonic(), {}
+        if self.seconds is None or now - self.looked < min(self.seconds, LOOK_SECONDS):
+            return found
+        self.looked = now
+        for live in lives:
+            due = live.request is not None and len(live.turns) > live.kept and now - live.kept_at >= self.seconds
+            if due and live.ticket.game not in self.unkept:
+                try:
+                    found[live.ticket] = take(live, now)
+                except Exception:
+                    log.exception("%s cannot be saved: its episodes begin anew if a worker is lost", live.ticket.game)
+                    self.unkept.add(live.ticket.game)
+                live.kept, live.kept_at = len(live.turns), now
+        return found
 
 
 def take(live: Live, now: float) -> Snapshot:

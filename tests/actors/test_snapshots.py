@@ -82,7 +82,7 @@ def broken_off(play: Play, wanted: list[Ticket], turns: float) -> tuple[dict[int
     play.admit(wanted)
     finished, snapshots = {}, {}
     while sum(len(each.turns) for each in [*finished.values(), *play.live.values()]) < turns:
-        play.looked = 0.0
+        play.keeper.looked = 0.0
         for ticket, episode, _ in play.step():
             finished[ticket.number] = episode
             snapshots.pop(ticket, None)
@@ -237,7 +237,7 @@ def test_a_game_that_hangs_when_it_is_restored_fails_in_time_and_every_token_is_
 
 
 def test_short_episodes_cost_nothing(tiny_model, monkeypatch):
-    monkeypatch.setattr("actors.play.play.take", lambda *_: pytest.fail("nobody needs it"))
+    monkeypatch.setattr("actors.play.snapshots.take", lambda *_: pytest.fail("nobody needs it"))
     play = new_play(tiny_model)
     play_out(play, tickets_of("twenty_questions", 8))
     assert play.settings.snapshot_seconds == 30.0
@@ -248,7 +248,7 @@ def test_a_snapshot_is_taken_again_only_when_there_is_something_new(tiny_model):
     play.admit(tickets_of("twenty_questions", 1))
     seen = []
     while play.busy():
-        play.looked = 0.0
+        play.keeper.looked = 0.0
         play.step()
         seen += [len(snapshot.standing().turns) for snapshot in play.new_snapshots().values()]
     assert seen == sorted(set(seen)) and len(seen) > 5
