@@ -112,7 +112,12 @@ def holds(ray, worker, group) -> bool:
 
 
 def open_files(*processes: int) -> list[int]:
-    return [len(list(Path(f"/proc/{process}/fd").iterdir())) for process in processes]
+    """The fewest of each within a second: Ray opens one now and then, for a moment."""
+    seen = []
+    for _ in range(5):
+        seen.append([len(list(Path(f"/proc/{process}/fd").iterdir())) for process in processes])
+        time.sleep(0.2)
+    return [min(each) for each in zip(*seen, strict=True)]
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.long)])
@@ -150,7 +155,8 @@ def test_a_circle_that_is_left_leaves_nothing_open(ray_cluster, group, recruit):
         group.send_weights([one, other] if version % 2 else [other, one], version)
         counts.append(open_files(*processes))
     assert group.update(*make_batch(4, seed=3))["applied"] == 1, "the ranks are still in step"
-    assert counts[-1] == counts[1], counts
+    grown = [last - first for first, last in zip(counts[1], counts[-1], strict=True)]
+    assert max(grown) < 2, f"two circles were left after the first count, and each would keep a file: {counts}"
 
 
 def test_a_sender_that_dies_lets_the_workers_go(ray_cluster, model, group, recruit):
