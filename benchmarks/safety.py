@@ -3,6 +3,8 @@
     python -m benchmarks.safety                      everything; goes on where it was stopped
     python -m benchmarks.safety --only demo parrot   combinations whose name has one of these in it
     python -m benchmarks.safety --tables             only what has been recorded
+    python -m benchmarks.safety --only "demo + rloo" --first-seed 90 --updates 30 --set batch_episodes=64
+                                                     seeds that are never reported, and other settings
 
 A combination is the demo or the recipe of a game, alone and with each layer of recipes/credit and recipes/shapers that
 the config takes with it. Each run plays and learns in one process (benchmarks/lab), every batch as many updates old as
@@ -33,7 +35,7 @@ import numpy as np
 from benchmarks.lab.pages import table
 from benchmarks.lab.store import Store
 from benchmarks.lab.trainee import Trainee
-from benchmarks.lab.trial import Record, warm_start
+from benchmarks.lab.trial import TUNING, Record, warm_start
 from benchmarks.report import quiet
 from cluster.errors import ConfigError
 from cluster.recipe.config import RunConfig
@@ -70,6 +72,7 @@ class Combination:
     settings: str  # digest of the whole resolved config
     updates: int = UPDATES
     games: int = GAMES
+    changed: tuple[str, ...] = ()  # KEY=VALUE, over all else
 
     @property
     def name(self) -> str:
@@ -77,7 +80,7 @@ class Combination:
 
     @property
     def config(self) -> RunConfig:
-        return resolved(self.recipe, self.layer, self.seed)
+        return resolved(self.recipe, self.layer, self.seed, self.changed)
 
     @property
     def cloning(self) -> tuple[GameSettings, EmbeddedSettings]:
@@ -88,28 +91,32 @@ def shown(recipe: str, layer: str | None) -> str:
     return recipe if layer is None else f"{recipe} + {layer}"
 
 
-def resolved(recipe: str, layer: str | None, seed: int) -> RunConfig:
+def resolved(recipe: str, layer: str | None, seed: int, changed: Sequence[str] = ()) -> RunConfig:
     over = [] if layer is None else [str(LAYERS[layer])]
     here = ["rollout.engine.kind=transformers", "rollout.episode_seconds=1e6", "learner.zero=0", "learner.ranks=1"]
     if recipe in LONG:
         here.append(f"batch_episodes={LONG_BATCH}")
-    return load_recipe(ROOT / "recipes" / f"{recipe}.yaml", [*over, *here, f"seed={seed}"])
+    return load_recipe(ROOT / "recipes" / f"{recipe}.yaml", [*over, *here, f"seed={seed}", *changed])
 
 
-def combinations(seeds: int, only: Sequence[str] = ("",)) -> list[list[Combination]]:
+def combinations(
+    seeds: Sequence[int], only: Sequence[str] = ("",), updates: int = UPDATES, changed: Sequence[str] = ()
+) -> list[list[Combination]]:
     """The seeds of each that the config takes: every recipe alone, then with every layer. `only`: that have one of
-    these in their name."""
+    these in their name. Which layers a recipe takes is asked of the recipe as it is: a change that it does not take is
+    an error."""
     found = []
     for recipe, layer in [(recipe, layer) for recipe in RECIPES for layer in (None, *LAYERS)]:
         if not any(part in shown(recipe, layer) for part in only):
             continue
         try:
-            config = resolved(recipe, layer, 0)
+            resolved(recipe, layer, 0)
         except ConfigError:
             continue
-        made = [config.model_copy(update={"seed": seed}) for seed in range(seeds)]
+        config = resolved(recipe, layer, 0, changed)
         games = LONG_GAMES if recipe in LONG else GAMES
-        found.append([Combination(recipe, layer, seed, digest(each), games=games) for seed, each in enumerate(made)])
+        made = [(seed, digest(config.model_copy(update={"seed": seed}))) for seed in seeds]
+        found.append([Combination(recipe, layer, *each, updates, games, tuple(changed)) for each in made])
     return found
 
 
@@ -181,12 +188,20 @@ def page(store: Store, every: Sequence[Sequence[Combination]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.safety", description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--first-seed", type=int, default=0, help=f"from {TUNING} on: never reported")
+    parser.add_argument("--updates", type=int, default=UPDATES)
+    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="over the recipe and the layer")
     parser.add_argument("--processes", type=int, default=1, help="runs at once, a thread each")
     parser.add_argument("--only", nargs="*", default=[""], help="combinations whose name has one of these in it")
     parser.add_argument("--tables", action="store_true", help="run nothing, show what has been recorded")
     asked = parser.parse_args()
     quiet()
-    store, every, failed = Store(RECORDS, run, told), combinations(asked.seeds, asked.only), []
+    seeds = range(asked.first_seed, asked.first_seed + asked.seeds)
+    store, failed = Store(RECORDS, run, told), []
+    try:
+        every = combinations(seeds, asked.only, asked.updates, asked.set)
+    except ConfigError as error:
+        raise SystemExit(f"benchmarks.safety: {error}") from None
     if not asked.tables:
         for recipe in dict.fromkeys(trials[0].recipe for trials in every):  # each has a warm start to be made
             here = [trials for trials in every if trials[0].recipe == recipe]

@@ -10,13 +10,14 @@ import pytest
 from benchmarks.lab.store import Store
 from benchmarks.lab.trial import Record
 from benchmarks.safety import RECIPES, below, combinations, digest, page, pooled, resolved, run
+from cluster.errors import ConfigError
 
 FOLDER = Path(__file__).parents[2] / "recipes"
 
 
 def test_every_recipe_and_layer_is_in_it():
     assert set(RECIPES) == {"demo"} | {f"games/{path.stem}" for path in (FOLDER / "games").glob("*.yaml")}
-    found = combinations(2)
+    found = combinations(range(2))
     assert all([trial.seed for trial in trials] == [0, 1] for trials in found)
     taken = {(trials[0].recipe, trials[0].layer) for trials in found}
     assert {layer for _, layer in taken} == {None, "aria", "aria_rm", "oni"} | {
@@ -40,7 +41,7 @@ def test_below_is_below_by_more_than_luck(change, error, low):
 
 def test_one_seed_below_marks_the_combination_however_the_others_ended(tmp_path):
     store = Store(tmp_path / "safety.jsonl")
-    demo = combinations(3, ["demo + grpo"])
+    demo = combinations(range(3), ["demo + grpo"])
     (trials,) = demo
     for trial, change in zip(trials, (0.3, -0.1, 0.3), strict=True):
         figures = {"change": change, "error": 0.04}
@@ -51,8 +52,16 @@ def test_one_seed_below_marks_the_combination_however_the_others_ended(tmp_path)
     assert page(Store(tmp_path / "none.jsonl"), demo).endswith("not run: demo + grpo")
 
 
+def test_what_is_changed_is_part_of_the_record():
+    plain, changed = (combinations([90], ["demo + grpo"], changed=over)[0][0] for over in ((), ("batch_episodes=16",)))
+    assert plain.config.batch_episodes != changed.config.batch_episodes == 16
+    assert plain.settings != changed.settings and changed.seed == 90
+    with pytest.raises(ConfigError, match="batch_episode"):
+        combinations([90], ["demo"], changed=["batch_episode=16"])
+
+
 def test_a_run_of_it():
-    (trial,), *_ = combinations(1, ["parrot"])
+    (trial,), *_ = combinations([0], ["parrot"])
     record = run(replace(trial, updates=3, games=20))
     assert len(record.outcomes) == 3 and record.figures["change"] == pytest.approx(
         record.final - record.untrained["score"]
