@@ -12,8 +12,10 @@ from envs.settings import EndpointSettings, Resource, Settings
 class EngineSettings(Settings):
     """The inference engine inside each rollout worker."""
 
-    kind: Literal["vllm", "transformers"] = Field(
-        "vllm", description="vllm, or transformers: a plain batched sampler for debugging and tiny models"
+    kind: Literal["auto", "vllm", "transformers"] = Field(
+        "auto",
+        description="vllm, or transformers: a plain batched sampler; auto: vllm, but transformers for an embedded "
+        "policy of less than 30M weights on a CPU, where it is faster",
     )
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
         "auto", description="weights' type; auto: bfloat16 if learner and engine are on GPUs, else float32"

@@ -141,7 +141,7 @@ def make_engine(spec: WorkerSpec, index: int) -> Engine:
         from actors.engines.transformers_engine import TransformersEngine
 
         return TransformersEngine(settings, spec.model_path, **shared)
-    from actors.engines.vllm_engine import VllmEngine
+    from actors.engines.vllm_engine import VllmEngine  # of `auto` too, where no plan has decided
 
     return VllmEngine(settings, spec.model_path, seed=spec.seed + index, ray_metrics=spec.ray_metrics, **shared)
 

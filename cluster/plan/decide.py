@@ -1,5 +1,6 @@
 """The decision: from (settings, machine, model) to a plan that learners and engines both follow.
 
+    engine     vLLM, but the plain sampler for a small embedded policy on a CPU
     device     a CPU build runs on the CPU; a CUDA build with cards on the cards
     seating    a card each where there are enough; else rank i and worker i share card i
     transport  adapter for LoRA, ipc on shared cards, nccl between cards, else through the nodes' memory
@@ -31,6 +32,7 @@ from cluster.plan.shape import ModelShape
 from cluster.recipe.config import RunConfig
 
 MOST_TRIED = 400  # changes of a refused config
+SMALL = 30_000_000  # weights of a policy that the plain sampler plays faster than vLLM on a CPU
 Side = Literal["both", "play", "learn"]
 
 
@@ -120,6 +122,8 @@ def _decide(
     config: RunConfig, machine: Machine, shape: ModelShape | None, side: Side, frozen: Mapping[str, ModelShape]
 ) -> Plan:
     learns, plays = side != "play", side != "learn"
+    if config.rollout.engine.kind == "auto":
+        config = changed(config, {"rollout.engine.kind": _engine(config, machine, shape)})
     _check_cpus(config, machine, learns, plays)
     learner_on, engine_on = _devices(config, machine, learns, plays)
     found = seating.seat(config, machine, learner_on and learns, engine_on and plays)
@@ -143,6 +147,12 @@ def _decide(
         fit = fitting.fit(resolved, machine, shape, learns, plays, frozen)
         settings |= fit.settings
     return Plan(changed(config, settings), machine, side, found.seats, fit)
+
+
+def _engine(config: RunConfig, machine: Machine, shape: ModelShape | None) -> str:
+    small = config.model.path == "embedded" and shape is not None and shape.parameters < SMALL
+    on_cpu = not machine.has_cuda or config.rollout.gpus_per_worker == 0
+    return "transformers" if small and on_cpu and config.rollout.engine.tensor_parallel == 1 else "vllm"
 
 
 def _check_cpus(config: RunConfig, machine: Machine, learns: bool, plays: bool) -> None:

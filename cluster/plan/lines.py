@@ -13,7 +13,8 @@ def summary(plan: Plan) -> str:
     """One line."""
     config = plan.config
     if not any((config.learner.gpus_per_rank, config.rollout.gpus_per_worker)):
-        return f"{plan.machine}: everything on the CPU in {plan.dtype}"
+        played = "" if plan.side == "learn" else f", played by {config.rollout.engine.kind}"
+        return f"{plan.machine}: everything on the CPU in {plan.dtype}{played}"
     sleeping = ", the engine sleeps while the learner works" if config.rollout.engine.sleep else ""
     how = "share cards" if config.rollout.share_cards else "have cards of their own"
     who = {"both": f"learner and engine {how}", "play": "engines play", "learn": "learners learn"}[plan.side]

@@ -186,7 +186,7 @@ class RunConfig(Settings):
                 f"{refused} replays what was sampled, and listed actions are scored: set it, or rollout.choose_listed, "
                 "to false"
             )
-        if engine.kind == "vllm" and not engine.prefix_caching:
+        if engine.kind != "transformers" and not engine.prefix_caching:
             raise ValueError(
                 f"{refused} needs rollout.engine.prefix_caching=true: vLLM keeps the experts it chose with its cache"
             )

@@ -128,7 +128,7 @@ def settings(run: Run) -> list[tuple[str, str]]:
         "learning rate": f"{learner.learning_rate:g}",
         "games an update": f"{config.batch_episodes:,}",
         "staleness": f"at most {config.max_staleness}",
-        "engine": f"{config.rollout.engine.kind}, {config.rollout.workers_in_words}",
+        "engine": f"{run.summary.get('engine', config.rollout.engine.kind)}, {config.rollout.workers_in_words}",
         "learner": f"{learner.ranks} rank{'s' if learner.ranks > 1 else ''}, ZeRO {learner.zero}",
         "seed": str(config.seed),
     }

@@ -28,6 +28,7 @@ class Run:
     rows: list[dict[str, Any]]  # of metrics.jsonl
     samples: list[dict[str, Any]]  # of samples.jsonl
     versions: dict[str, Any]
+    summary: dict[str, Any]  # of a run that has ended
     intentions: dict[str, Any] | None  # a shaper's state with a space of intentions in it
 
     @property
@@ -55,6 +56,7 @@ def read_run(folder: str | Path) -> Run:
         rows=rows,
         samples=lines_of(path / "samples.jsonl", "sampled game", _sampled),
         versions=object_of(path / "versions.json"),
+        summary=object_of(path / "summary.json"),
         intentions=_intentions(checkpoints.latest(path / "checkpoints")),
     )
 

@@ -114,7 +114,7 @@ def _check_kind(loaded: PretrainedConfig, config: RunConfig, trained: bool) -> N
                 "learner.router_replay=true: vLLM tells which experts it chose on a GPU alone; set "
                 "rollout.engine.kind=transformers, or learner.router_replay=false"
             )
-    if config.rollout.engine.kind != "vllm":
+    if config.rollout.engine.kind == "transformers":
         return
     from actors.engines.architectures import check_head, check_vllm_plays
 

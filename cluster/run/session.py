@@ -380,6 +380,7 @@ def summarise(config: RunConfig, folder: RunFolder, loop) -> dict:
     return {
         "run": folder.path.name,
         "game": config.game.name,
+        "engine": config.rollout.engine.kind,
         "updates": loop.update,
         "episodes_trained": loop.ledger.counts.consumed,
         "held_out_games": after.episodes,

@@ -226,7 +226,7 @@ def test_the_config_of_an_earlier_version_s_run_is_the_same_run_s(tmp_path, data
     shutil.copy(ROOT / "tests" / "data" / f"run_0.1_{data}.yaml", tmp_path / "config.yaml")
     expected = load_recipe(
         RECIPES / recipe,
-        ["rollout.max_worker_restarts=10"]
+        ["rollout.max_worker_restarts=10", "rollout.engine.kind=vllm"]
         + [str(ROOT / layer) if layer.endswith("yaml") else layer for layer in layers],
     )
     expected.name = read_config(tmp_path).name

@@ -31,7 +31,7 @@ RECIPES_OF: dict[str, tuple[tuple[str, ...], ModelShape | None]] = {
 }
 EXPECTED = """
 demo              cpu     0 0 shared_memory float32
-demo              0x0     no: rollout.engine.kind=transformers
+demo              0x0     0 0 shared_memory float32
 demo              1x16    0.5 0.5 ipc bfloat16
 demo              1x24    0.5 0.5 ipc bfloat16
 demo              1x80    0.5 0.5 ipc bfloat16
@@ -43,7 +43,7 @@ demo              8x141   1 1 nccl bfloat16
 demo              2x1x24  1 1 nccl bfloat16
 demo              2x8x80  1 1 nccl bfloat16
 tiny_lora         cpu     0 0 adapter float32
-tiny_lora         0x0     no: rollout.engine.kind=transformers
+tiny_lora         0x0     0 0 adapter float32
 tiny_lora         1x16    0.5 0.5 adapter bfloat16
 tiny_lora         1x24    0.5 0.5 adapter bfloat16
 tiny_lora         1x80    0.5 0.5 adapter bfloat16
@@ -67,7 +67,7 @@ debug             8x141   1 1 shared_memory bfloat16
 debug             2x1x24  1 1 object_store bfloat16
 debug             2x8x80  1 1 object_store bfloat16
 two_workers       cpu     0 0 shared_memory float32
-two_workers       0x0     no: rollout.engine.kind=transformers
+two_workers       0x0     0 0 shared_memory float32
 two_workers       1x16    no: learner.ranks=1 rollout.workers=1
 two_workers       1x24    no: learner.ranks=1 rollout.workers=1
 two_workers       1x80    no: learner.ranks=1 rollout.workers=1
@@ -211,6 +211,34 @@ def test_the_demo_needs_nothing_said_on_one_card():
     assert config.rollout.engine.gpu_memory_share < 0.2 and config.rollout.engine.gpu_cache_gib > 0
 
 
+BIG = ("model.embedded.hidden=768", "model.embedded.layers=11", "model.embedded.heads=24")
+
+
+@pytest.mark.parametrize(
+    ("name", "machine", "overrides", "kind"),
+    [
+        ("demo", "cpu", (), "transformers"),
+        ("demo", "0x0", (), "transformers"),
+        ("demo", "cpu", ("rollout.engine.kind=vllm",), "vllm"),
+        ("demo", "cpu", ("rollout.engine.tensor_parallel=2",), "vllm"),
+        ("demo", "cpu", BIG, "vllm"),
+        ("demo", "1x24", (), "vllm"),
+        ("demo", "1x24", ("rollout.gpus_per_worker=0",), "transformers"),
+        ("tiny_lora", "cpu", (), "transformers"),
+        ("qwen3_lora", "1x80", (), "vllm"),
+    ],
+)
+def test_the_engine_of_a_small_embedded_policy_on_a_cpu_is_the_plain_one(name, machine, overrides, kind):
+    found = planned(name, machine, *overrides)
+    assert found.config.rollout.engine.kind == kind
+
+
+def test_a_hub_s_model_is_played_by_vllm_however_small():
+    config = load_recipe(FOLDER / "demo.yaml", ["model.path=somebody/small"])
+    for shape in (ModelShape(2, 64, 256, 4, 4, 32, 200), None):
+        assert plan(config, described("cpu"), shape).config.rollout.engine.kind == "vllm"
+
+
 @pytest.mark.parametrize(
     ("machine", "overrides", "line"),
     [
@@ -220,8 +248,8 @@ def test_the_demo_needs_nothing_said_on_one_card():
          "is no card: learner.gpus_per_rank=null"),
         ("cpu", ("learner.sync.transport=nccl",), "learner.sync.transport=nccl, which goes from card to card, but not "
          "both sides are on GPUs: learner.sync.transport=auto"),
-        ("1x24", ("rollout.gpus_per_worker=0",), "rollout.gpus_per_worker=0, but the CUDA build is installed, whose "
-         "vLLM cannot play on a CPU: rollout.gpus_per_worker=null"),
+        ("1x24", ("rollout.gpus_per_worker=0", "rollout.engine.kind=vllm"), "rollout.gpus_per_worker=0, but the CUDA "
+         "build is installed, whose vLLM cannot play on a CPU: rollout.gpus_per_worker=null"),
         ("1x24", ("learner.sync.transport=nccl",), "learner.sync.transport=nccl, but NCCL refuses two processes on one "
          "card, and here learners and engines share theirs: learner.sync.transport=auto"),
         ("2x24", ("learner.sync.transport=ipc",), "learner.sync.transport=ipc, which hands weights over inside a card, "
