@@ -16,7 +16,6 @@ Memory: max_sequences rows of max_context positions.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from actors.engines.branches import Feed, feed, passes
 from actors.engines.contract import Completion, Part, Request, Scored, refuse_while_resting, refuse_without_weights
 from actors.engines.routing import RoutingRecord
-from actors.engines.rows import Rows
+from actors.engines.rows import Rows, Waiting
 from actors.engines.slot_cache import SlotCache
 from actors.settings import EngineSettings
 from actors.transport.adapter import AdapterReceiver, scale_of
@@ -98,7 +97,6 @@ class TransformersEngine:
 
         rows, width = settings.max_sequences, settings.max_context
         self.cache = SlotCache(config.num_hidden_layers, rows, width)
-        self.waiting: deque[Request] = deque()
         self.requests: list[Request | None] = [None] * rows  # who is being played in each row
         self.row_of: dict[str, int] = {}
         self.routing = RoutingRecord(self.model, rows, width) if record_experts else None
@@ -114,6 +112,7 @@ class TransformersEngine:
         self.draws = np.zeros((rows, width))  # uniform numbers, by position
         self.stops = np.full((rows, STOP_IDS), -1, np.int64)
         self.rows = Rows(rows)
+        self.waiting = Waiting(self.rows)
         self.counters = {"prompt_tokens": 0, "cached_tokens": 0, "generated_tokens": 0, "requests": 0, "steps": 0}
 
     def submit(self, request: Request) -> None:
@@ -125,14 +124,14 @@ class TransformersEngine:
                 f"request {request.id}: {len(request.prompt_ids)} prompt tokens and {longest} more exceed "
                 f"rollout.engine.max_context={self.settings.max_context}"
             )
-        self.waiting.append(request)
+        self.waiting.add(request)
 
     def busy(self) -> bool:
         return bool(self.waiting or self.row_of)
 
     def abort(self, ids: list[str]) -> None:
         gone = set(ids)
-        self.waiting = deque(request for request in self.waiting if request.id not in gone)
+        self.waiting.drop(gone)
         for name in gone & self.row_of.keys():
             self._release(self.row_of[name], keep=False)
 
@@ -140,7 +139,7 @@ class TransformersEngine:
         refuse_while_resting(self)
         admitted = []
         while self.waiting and self.rows.any_free():
-            admitted.append(self._admit(self.waiting.popleft()))
+            admitted.append(self._admit(self.waiting.next()))
         scored = self._score_listed([row for row in admitted if self.requests[row].listed])
         rows = np.flatnonzero(self.playing)
         self.counters["steps"] += len(rows) > 0 or len(scored) > 0

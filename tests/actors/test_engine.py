@@ -169,6 +169,31 @@ def test_the_same_requests_from_an_empty_cache_give_the_same_bytes(engine, path,
     assert runs[0] == runs[1]
 
 
+def test_with_more_games_than_rows_those_that_have_begun_go_first(path, vocabulary):
+    """Three games for each row, of three turns: every later turn computes only what is new in it."""
+    engine = shared_engine("transformers", path)
+    engine.forget()
+    before = engine.metrics()
+    opened = requests(3 * engine.settings.max_sequences, vocabulary, tokens=4, seed=21)
+    for request in opened:
+        engine.submit(request)
+    turns, known, ended = dict.fromkeys((request.id for request in opened), 1), 0, []
+    asked = {request.id: request for request in opened}
+    while engine.busy():
+        for done in engine.step():
+            if turns[done.id] == 3:
+                ended.append(done.id)
+                continue
+            turns[done.id] += 1
+            said = (*asked[done.id].prompt_ids, *done.token_ids.tolist())
+            known += len(said) - 1  # the last token of an answer was never fed
+            asked[done.id] = Request(done.id, (*said, 5, 6, 7), 4, 1.0, 3, (1,))
+            engine.submit(asked[done.id])
+    assert engine.metrics()["cached_tokens"] - before["cached_tokens"] == known
+    begun = [request.id for request in opened]
+    assert set(ended[: len(begun) // 3]) == set(begun[: len(begun) // 3]), "in the order in which they came"
+
+
 def test_scores_are_computed_afresh_and_leave_requests_in_flight_alone(engine, path, vocabulary):
     model = model_of(path, seed=8, shake=0.2)
     send(engine, model, 1)
