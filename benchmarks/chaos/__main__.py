@@ -3,6 +3,7 @@
     python -m benchmarks.chaos                        a round of faults; goes on where it was stopped
     python -m benchmarks.chaos --seed 1 --trials 60   others, and more of them
     python -m benchmarks.chaos --only raylet stop     those whose name has one of these words in it
+    python -m benchmarks.chaos --only command --trials 100      Ctrl-C and SIGTERM at a hundred moments
     python -m benchmarks.chaos --tables               only what has been recorded
 
 Records: benchmarks/records/chaos.json.xz. What a trial with something wrong left behind is kept in runs/chaos.

@@ -26,6 +26,7 @@ from cluster.run.keep_going import STOPPED
 GOES_ON = re.compile(r"parley: (the run's process (ended with|has been frozen)|everything is being closed)")
 DOCUMENTED = {0, 1, LostError.exit_code, STOPPED}
 RECOVERY_SECONDS = 150.0  # from the fault to what comes after it: an update, or a named end
+STOP_SECONDS = 20.0  # from a Ctrl-C or a SIGTERM to the end of the command
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,8 @@ def faults(trial: Trial, figures: Mapping, reference: Mapping | None, updates: i
     found += [name for name in ("lost", "twice", "orphans", "leftovers") if figures[name]]
     if unequal(trial, figures, reference):
         found.append("unequal")
-    if figures["recovery"] is not None and figures["recovery"] > RECOVERY_SECONDS:
+    limit = STOP_SECONDS if trial.process == "command" else RECOVERY_SECONDS
+    if figures["recovery"] is not None and figures["recovery"] > limit:
         found.append("slow")
     return found
 

@@ -46,7 +46,7 @@ SETUPS = {  # name -> settings over SMALL
     "exact": ("max_staleness=0", PLAIN),
     "ranks": ("max_staleness=0", PLAIN, "learner.ranks=2", "rollout.workers=2"),
     "ahead": ("max_staleness=1", PLAIN),
-    "vllm": ("max_staleness=0",),
+    "vllm": ("max_staleness=0", "rollout.engine.kind=vllm"),
     "split": (  # an engine of several processes; each holds a part of the words, and the parrot's are too few
         "max_staleness=0",
         "rollout.engine.tensor_parallel=2",
@@ -66,9 +66,11 @@ MODES = {  # process -> what may happen to it
     "driver": ("kill", "stop", "pause", "segv", "term"),
     "raylet": ("kill", "stop", "pause", "segv", "term"),
     "gcs": ("kill", "stop", "pause", "segv", "term"),
+    "command": ("interrupt", "term"),
     "disk": ("full",),
 }
-FIRST = ("kill", "stop", "full", "pause", "segv", "term")
+FIRST = ("kill", "stop", "full", "pause", "segv", "term", "interrupt")
+IMPORT = "import"  # the first seconds of a command
 MOMENTS = ("start", "play", "reward", "learn", "sync", "save", "evaluate")
 NEVER = "none"  # the process and the mode of a run that nobody disturbs
 SHARES = {"exact": 5, "ranks": 2, "ahead": 2, "vllm": 1}  # how often a setting is drawn
@@ -131,9 +133,11 @@ def _fault(draw: random.Random, process: str, mode: str) -> Trial:
     setup = draw.choices(list(SHARES), list(SHARES.values()))[0]
     moment, update = draw.choice(MOMENTS), draw.randrange(UPDATES - 1)
     seconds, pause = draw.random(), draw.uniform(*PAUSE_SECONDS)
-    keep_going = draw.random() < 0.5
+    keep_going, at_once = draw.random() < 0.5, draw.random() < 0.125
     if process == "disk" and moment == "start":
         moment = "save"
+    if process == "command" and at_once:
+        moment = IMPORT
     if process == "engine":
         setup = "split"
     if (process, mode) == ("driver", "stop"):
@@ -143,8 +147,8 @@ def _fault(draw: random.Random, process: str, mode: str) -> Trial:
         process,
         mode,
         moment,
-        0 if moment == "start" else update,
-        round(6 * seconds if moment == "start" else 0.05 * seconds, 3),
+        0 if moment in ("start", IMPORT) else update,
+        round(6 * seconds if moment in ("start", IMPORT) else 0.05 * seconds, 3),
         round(pause, 1) if mode == "pause" else 0.0,
         keep_going,
         digest(setup),

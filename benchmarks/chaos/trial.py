@@ -24,7 +24,7 @@ import psutil
 
 from benchmarks.chaos.evidence import Books, books, ending, faults_of_end
 from benchmarks.chaos.room import DISK, Room, wait_until
-from benchmarks.chaos.schedule import BATCH, NEVER, UPDATES, Trial, settings
+from benchmarks.chaos.schedule import BATCH, IMPORT, NEVER, UPDATES, Trial, settings
 from benchmarks.chaos.victims import empty, fill, found, strike
 from benchmarks.lab.trial import Record
 
@@ -82,6 +82,8 @@ class Watched:
         self.recovery, self.advanced = max(self.recovery or 0.0, now - self.advanced), now
 
     def reached(self, trial: Trial) -> bool:
+        if trial.moment == IMPORT:
+            return True
         if trial.moment == "start":
             return self.output.is_file() and STARTING in self.output.read_text()
         now = self.now()
@@ -119,9 +121,9 @@ def _run(trial: Trial, watched: Watched) -> Record:
     first = ending(room.ended, _text(watched.output))
     wrong = faults_of_end(first, trial.process if watched.struck else NEVER, trial.mode, trial.keep_going)
     resumed = 0
-    if first.code is not None and first.code != 0 and watched.run is not None:
+    if first.code is not None and first.code != 0 and (watched.run is not None or trial.process == "command"):
         resumed = 1
-        _go_on(trial, watched)
+        _go_on(trial, watched, command)
         more, left = _left_over(watched)
         orphans, leftovers = orphans + more, leftovers + left
         again = ending(room.ended, _text(watched.folder / "again"))
@@ -175,7 +177,7 @@ def _victims(trial: Trial, watched: Watched) -> list[psutil.Process]:
         victims[:] = found(trial.process, watched.room.processes())
         return bool(victims) or watched.room.look() is not None
 
-    wait_until(look, START_SECONDS if trial.moment == "start" else 0.0, LOOK_SECONDS)
+    wait_until(look, START_SECONDS if trial.moment in ("start", IMPORT) else 0.0, LOOK_SECONDS)
     return victims
 
 
@@ -217,11 +219,13 @@ def _left_over(watched: Watched) -> tuple[list[str], list[str]]:
     return names if room.ended is not None else [], [*shared, *temporary]
 
 
-def _go_on(trial: Trial, watched: Watched) -> None:
+def _go_on(trial: Trial, watched: Watched, command: list[str]) -> None:
+    """Resume the run, or begin it again if it had no folder yet."""
     if trial.process == "disk":
         empty(watched.room.path(watched.folder / DISK))
-    folder = watched.folder / DISK / watched.run.name
-    watched.room.start([sys.executable, "-m", "parley", "resume", str(folder)], watched.folder / "again")
+    if watched.run is not None:
+        command = [*command[:3], "resume", str(watched.folder / DISK / watched.run.name)]
+    watched.room.start(command, watched.folder / "again")
     wait_until(lambda: watched.room.look() is not None, LIMIT_SECONDS)
 
 

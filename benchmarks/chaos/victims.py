@@ -18,6 +18,7 @@ SIGNALS = {
     "pause": signal.SIGSTOP,
     "segv": signal.SIGSEGV,
     "term": signal.SIGTERM,
+    "interrupt": signal.SIGINT,
 }
 ACTORS = {"worker": "RolloutWorker", "learner": "RankActor", "rewards": "RewardActor"}
 ENGINES = "VLLM::Worker"  # of an engine of several processes; others compute in the worker's own
@@ -34,7 +35,9 @@ def found(kind: str, processes: Sequence[psutil.Process]) -> list[psutil.Process
         with suppress(psutil.NoSuchProcess):
             if is_a(kind, process.cmdline()):
                 chosen.append(process)
-    return chosen[-1:] if kind == "driver" else chosen  # the one that works, not the one that waits for it
+    if kind == "driver":  # the one that works, not the one that waits for it
+        return chosen[-1:]
+    return chosen[:1] if kind == "command" else chosen  # which is what the user started
 
 
 def is_a(kind: str, command: Sequence[str]) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
 from benchmarks.chaos.evidence import Books, account, ending, faults, faults_of_end
 from benchmarks.chaos.room import Room, wait_until
-from benchmarks.chaos.schedule import BATCH, MODES, MOMENTS, UPDATES, Trial, digest, schedule, undisturbed
+from benchmarks.chaos.schedule import BATCH, IMPORT, MODES, MOMENTS, UPDATES, Trial, digest, schedule, undisturbed
 from benchmarks.chaos.table import page, wrong
 from benchmarks.chaos.trial import run
 from benchmarks.chaos.victims import empty, fill, found, is_a
@@ -35,8 +35,15 @@ def test_a_round_meets_every_process_in_every_way_and_the_commonest_first():
     assert {(each.process, each.mode) for each in trials} == {(p, mode) for p, modes in MODES.items() for mode in modes}
     assert [each.mode for each in trials[:14]] == ["kill"] * 7 + ["stop"] * 7
     many = schedule(0, 20 * ROUND)
-    assert {each.moment for each in many} == set(MOMENTS) and {each.keep_going for each in many} == {True, False}
+    assert {each.moment for each in many if each.process != "command"} == set(MOMENTS) and {
+        each.keep_going for each in many
+    } == {True, False}
     assert all(each.keep_going for each in many if (each.process, each.mode) == ("driver", "stop"))
+    commands = [each for each in many if each.process == "command"]
+    assert {each.moment for each in commands} == {IMPORT, *MOMENTS} and {each.mode for each in commands} == {
+        "interrupt",
+        "term",
+    }
     assert all((each.pause > 0) == (each.mode == "pause") for each in many)
 
 
@@ -80,6 +87,12 @@ def test_each_check_sees_what_it_is_for(found, word):
     assert faults(KILLED, {**FINE, **found}, FINE, UPDATES, BATCH) == ([word] if word else [])
 
 
+def test_a_command_that_is_told_to_stop_has_less_time():
+    stopped = replace(KILLED, process="command", mode="interrupt")
+    assert faults(stopped, {**FINE, "recovery": 19.0}, FINE, UPDATES, BATCH) == []
+    assert faults(stopped, {**FINE, "recovery": 21.0}, FINE, UPDATES, BATCH) == ["slow"]
+
+
 @pytest.mark.parametrize(
     ("code", "output", "hurt", "keep_going", "expected"),
     [
@@ -94,6 +107,9 @@ def test_each_check_sees_what_it_is_for(found, word):
         (-9, "", "driver", True, ["unnamed end"]),
         (-6, "", "gcs", False, ["unnamed end"]),
         (None, "", "gcs", True, ["hang"]),
+        (130, "parley: stopped", "command", False, []),
+        (130, "", "command", True, ["unnamed end"]),
+        (-2, "parley: stopped", "command", False, ["unnamed end"]),
     ],
 )
 def test_how_a_command_may_end(code, output, hurt, keep_going, expected):
