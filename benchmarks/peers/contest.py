@@ -1,8 +1,9 @@
-"""Parley and TRL on the same game: the same policy, tasks, games an update and steps an update.
+"""Parley, TRL and RLlib on the same game: the same policy, tasks, games an update and steps an update.
 
     TRL       GRPOTrainer, its rollout function, batched generation (trl_games.py)
     Parley    `parley train` with recipes/credit/grpo.yaml, on each engine; with max_staleness 0, as TRL works,
               and with 1, as the recipe has it
+    RLlib     PPO on tokens (rllib_games.py), the smallest policy alone, one seed, a few updates
 
 Seconds of an update are means over all but the first updates (everything is warmed up in them) and, of
 Parley, the last two (which have nothing more to play). The contestants take turns, one whole run each, a seed
@@ -41,6 +42,7 @@ LAYER = ROOT / "recipes" / "credit" / "grpo.yaml"
 ENGINES, STALENESS = ("transformers", "vllm"), (0, 1)
 COLUMNS = ("", "s an update", "waiting for play", "learn", "tokens/s", "games/s to TRL's", "in training", "held out")
 WARM_UP, WIND_DOWN = 2, 2
+RLLIB_UPDATES = 4
 HELD_OUT, FIRST_HELD_OUT = 400, 1_000_000
 TASKS = 10_000  # task seeds of a run
 TIME_LIMIT_SECONDS = 2400  # of one run
@@ -52,6 +54,7 @@ class Size:
     settings: tuple[str, ...]  # over the demo and the layer
     updates: int
     seeds: int
+    rllib: bool = False  # it takes a minute an update for the smallest
 
 
 def shape(size: str, steps: int, batch: int) -> tuple[str, ...]:
@@ -61,7 +64,7 @@ def shape(size: str, steps: int, batch: int) -> tuple[str, ...]:
 
 
 CONTEST = (
-    Size("the demo's policy", (), updates=40, seeds=3),
+    Size("the demo's policy", (), updates=40, seeds=3, rllib=True),
     Size("10M", (*shape("10M", 60, 32), "learner.learning_rate=1e-4"), updates=10, seeds=3),
     Size("100M", (*shape("100M", 0, 16), "learner.learning_rate=1e-6"), updates=6, seeds=2),
 )
@@ -91,6 +94,10 @@ def contest(size: Size, python: Path, quick: bool, say: Say) -> dict[str, Any]:
                     name = f"Parley, {engine}, max_staleness {staleness}"
                     more = [f"rollout.engine.kind={engine}", f"max_staleness={staleness}"]
                     found[name] = parley(size, [*settings, *more], Path(folder) / name.replace(" ", "-"))
+            if size.rllib and seed == 0:
+                found["RLlib"] = rllib(
+                    config_of(size, *settings), model, found["TRL"]["tokens"], Path(folder) / "rllib"
+                )
             for name, run in found.items():
                 run["held_out"] = held_out(config, run.pop("policy"))
                 runs.setdefault(name, []).append(run)
@@ -100,43 +107,55 @@ def contest(size: Size, python: Path, quick: bool, say: Say) -> dict[str, Any]:
 
 
 def trl(config: RunConfig, model: Path, python: Path, output: Path) -> dict[str, Any]:
+    return program(python, "trl_games.py", asked_of(config, model, output), config.updates, output)
+
+
+def rllib(config: RunConfig, model: Path, tokens: float, output: Path) -> dict[str, Any]:
+    """A few updates of as many tokens: they take long, and are alike."""
+    batch = round(tokens / config.learner.minibatches) * config.learner.minibatches
+    asked = asked_of(config, model, output) | {"tokens": batch, "window": config.rollout.engine.max_context}
+    return program(Path(sys.executable), "rllib_games.py", asked, RLLIB_UPDATES, output)
+
+
+def asked_of(config: RunConfig, model: Path, output: Path) -> dict[str, Any]:
     learner = config.learner
+    return {
+        "model": str(model),
+        "output": str(output),
+        "game": config.game.name,
+        "options": config.game.options,
+        "seed": config.seed,
+        "first_task": TASKS * config.seed,
+        "batch": config.batch_episodes,
+        "group": config.group_size,
+        "epochs": learner.epochs,
+        "minibatches": learner.minibatches,
+        "learning_rate": learner.learning_rate,
+        "max_grad_norm": learner.gradient_clip,
+        "utterance_tokens": config.rollout.max_utterance_tokens,
+        "context": config.rollout.engine.max_context,
+    }
+
+
+def program(python: Path, name: str, asked: dict[str, Any], updates: int, output: Path) -> dict[str, Any]:
+    """What one of the programs in this folder says of its run, and the folder of its policy."""
     output.mkdir()
-    asked, answer = output / "asked.json", output / "answer.json"
-    asked.write_text(
-        json.dumps(
-            {
-                "model": str(model),
-                "output": str(output),
-                "game": config.game.name,
-                "options": config.game.options,
-                "seed": config.seed,
-                "first_task": TASKS * config.seed,
-                "updates": config.updates,
-                "batch": config.batch_episodes,
-                "group": config.group_size,
-                "epochs": learner.epochs,
-                "minibatches": learner.minibatches,
-                "learning_rate": learner.learning_rate,
-                "max_grad_norm": learner.gradient_clip,
-                "utterance_tokens": config.rollout.max_utterance_tokens,
-                "context": config.rollout.engine.max_context,
-            }
-        )
+    question, answer = output / "asked.json", output / "answer.json"
+    question.write_text(json.dumps(asked | {"updates": updates}))
+    script = Path(__file__).with_name(name)
+    call(
+        [str(python), str(script), str(question), str(answer)],
+        {"PYTHONPATH": str(ROOT), "TRL_EXPERIMENTAL_SILENCE": "1"},
     )
-    script = Path(__file__).with_name("trl_games.py")
-    environment = {"PYTHONPATH": str(ROOT), "TRL_EXPERIMENTAL_SILENCE": "1"}
-    call([str(python), str(script), str(asked), str(answer)], environment)
     found = json.loads(answer.read_text())
     kept = slice(WARM_UP, None)
     update, play = fmean(found["update"][kept]), fmean(found["play"][kept])
-    tokens, score = fmean(found["tokens"][kept]), fmean(found["scores"][-5:])
     return {
         "update": update,
         "play": play,
         "learn": update - play,
-        "tokens": tokens,
-        "score": score,
+        "tokens": fmean(found["tokens"][kept]),
+        "score": fmean(found["scores"][-5:]),
         "policy": output,
         "samples": found["update"],
     }
@@ -192,7 +211,7 @@ def tables(result: dict[str, Any]) -> list[Table]:
             table.add_column(column, justify="right" if column else "left")
         for contestant, runs in found["runs"].items():
             ratios = sorted(
-                other["update"] / run["update"] for other, run in zip(found["runs"]["TRL"], runs, strict=True)
+                other["update"] / run["update"] for other, run in zip(found["runs"]["TRL"], runs, strict=False)
             )
             table.add_row(
                 contestant,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import pytest
+
 from benchmarks.peers import contest
 from benchmarks.peers.environment import PACKAGES, _pinned
 from learners.credit.method import CREDIT
@@ -22,8 +24,9 @@ def test_what_is_installed_is_pinned():
     assert all("==" in _pinned(package) for packages in PACKAGES.values() for package in packages)
 
 
-def test_the_peer_s_program_imports_nothing_of_parley_but_the_games():
-    tree = ast.parse((Path(contest.__file__).parent / "trl_games.py").read_text())
+@pytest.mark.parametrize("name", ["trl_games.py", "rllib_games.py"])
+def test_a_peer_s_program_imports_nothing_of_parley_but_the_games(name):
+    tree = ast.parse((Path(contest.__file__).parent / name).read_text())
     modules = {node.module.partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert modules & {"actors", "cluster", "learners", "reward_service", "parley", "benchmarks"} == set()
 
