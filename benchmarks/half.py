@@ -65,6 +65,7 @@ class Trial:
     @property
     def settings(self) -> list[str]:
         own = [f"updates={self.updates}", f"seed={self.seed}", f"model.embedded.seed={self.seed % WARM_STARTS}"]
+        own.append("rollout.engine.kind=vllm")
         return [*GAMES[self.game][1:], *ARMS[self.arm], *own]
 
     @property

@@ -93,7 +93,7 @@ class RawVllm:
 
 
 def measure(quick: bool, say: Say) -> dict[str, Any]:
-    config, plain_config = demo(), demo("rollout.engine.kind=transformers")
+    config, plain_config = (demo(f"rollout.engine.kind={kind}") for kind in ("vllm", "transformers"))
     say("the embedded policy (made in about a minute the first time)")
     model = build_policy(config.game, config.model.embedded)
     say("starting vLLM")

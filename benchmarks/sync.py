@@ -91,7 +91,8 @@ def measure(quick: bool, say: Say) -> dict[str, Any]:
             results[size] = {"parameters": parameters_of(model), "transports": {}}
             for transport, overrides in TRANSPORTS.items():
                 say(f"{size} parameters by {transport}")
-                config = demo(f"learner.sync.transport={transport}", "learner.sync.probe_every=1", *overrides)
+                made = [f"learner.sync.transport={transport}", "learner.sync.probe_every=1", *overrides]
+                config = demo("rollout.engine.kind=vllm", *made)
                 results[size]["transports"][transport] = syncs(config, size, transport, model, 3 if quick else ROUNDS)
     return {"sizes": results}
 
