@@ -8,13 +8,15 @@ Ctrl-C, in a room of its own (benchmarks/chaos). Every few seconds all its proce
 of what they have in common, PSS), open handles and threads, and the bytes in /dev/shm and in the temporary folder.
 
 The first sixth is left out: everything is warmed up in it. The rest is cut into blocks of equal length, and a line is
-fitted to their means. RULE, fixed before anything was run: a count grows if the 95 % interval of its slope lies above
-0 and the slope would add more than a hundredth of it in an hour.
+fitted to their means. RULE, fixed before anything was run: a count grows if the interval of its slope lies above 0 and
+the slope would add more than a hundredth of it in an hour. Intervals are 95 % of all counts together (Bonferroni).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import sys
 import tempfile
 import time
@@ -31,7 +33,7 @@ from scipy import stats
 from benchmarks.chaos.room import DISK, Room, wait_until
 from benchmarks.chaos.schedule import SMALL
 from benchmarks.chaos.trial import ENVIRONMENT, GONE_SECONDS
-from benchmarks.chaos.victims import ACTORS, PROGRAMS, is_a, strike
+from benchmarks.chaos.victims import ACTORS, PROGRAMS, found, is_a, strike
 from benchmarks.report import FOLDER, machine, stamp, write
 from cluster.record.terminal import page
 
@@ -55,6 +57,7 @@ NOTICED = 0.01  # of a count, in an hour
 MIB = 2**20
 KINDS = ("driver", *ACTORS, *PROGRAMS)
 COUNTS = ("memory", "handles", "threads")
+COUNTED = len(COUNTS) * (len(KINDS) + 1) + 2  # numbers that could grow
 
 
 def watch(room: Room, folder: Path, seconds: float, say: Callable[[str], None]) -> list[dict[str, float]]:
@@ -73,7 +76,7 @@ def watch(room: Room, folder: Path, seconds: float, say: Callable[[str], None]) 
 
 
 def counted(room: Room, folder: Path) -> dict[str, float]:
-    found = dict.fromkeys((f"{kind} {count}" for kind in (*KINDS, "others") for count in COUNTS), 0.0)
+    counts = dict.fromkeys((f"{kind} {count}" for kind in (*KINDS, "others") for count in COUNTS), 0.0)
     for process in room.processes():
         with suppress(psutil.Error, OSError):
             command = process.cmdline()
@@ -83,26 +86,31 @@ def counted(room: Room, folder: Path) -> dict[str, float]:
                 (process.memory_full_info().pss / MIB, process.num_fds(), process.num_threads()),
                 strict=True,
             ):
-                found[f"{kind} {count}"] += value
+                counts[f"{kind} {count}"] += value
     for name, place in (("/dev/shm", room.path("/dev/shm")), ("temporary files", folder / "t")):
-        found[name] = sum(size_of(file) for file in place.rglob("*")) / MIB
-    return found
+        counts[name] = size_of(place) / MIB
+    return counts
 
 
-def size_of(path: Path) -> int:
-    with suppress(OSError):
-        return path.lstat().st_size if path.is_file() else 0
-    return 0
+def size_of(place: Path) -> int:
+    """Bytes of all files, but of Ray's session folder, which holds its logs."""
+    total = 0
+    for folder, inner, files in os.walk(place):
+        inner[:] = [name for name in inner if name != "ray"]
+        for name in files:
+            with suppress(OSError):
+                total += (Path(folder) / name).lstat().st_size
+    return total
 
 
 def slope(at: Sequence[float], values: Sequence[float]) -> dict[str, float]:
-    """By the hour, with half the width of its 95 % interval; the mean; whether it grows."""
+    """By the hour, with half the width of its interval; the mean; whether it grows."""
     kept = np.flatnonzero(np.array(at) >= WARM_UP * max(at))
     blocks = np.array_split(kept, min(BLOCKS, len(kept) // 2))
     hours = [np.mean(np.array(at)[block]) / 3600 for block in blocks]
     means = [np.mean(np.array(values)[block]) for block in blocks]
     line = stats.linregress(hours, means)
-    half = line.stderr * stats.t.ppf(0.975, len(blocks) - 2)
+    half = line.stderr * stats.t.ppf(1 - 0.025 / COUNTED, len(blocks) - 2)
     mean = float(np.mean(means))
     grows = line.slope - half > 0 and line.slope > NOTICED * mean
     return {"mean": mean, "slope": float(line.slope), "half": float(half), "grows": bool(grows)}
@@ -120,7 +128,7 @@ def soak(minutes: float, say: Callable[[str], None]) -> dict[str, Any]:
             ):
                 raise RuntimeError(f"the run did not start within {START_SECONDS:.0f} s")
             rows = watch(room, folder, 60 * minutes, say)
-            (driver,) = [process for process in room.processes() if is_a("driver", process.cmdline())]
+            (driver,) = found("driver", room.processes())
             strike(driver, "interrupt")
             if not wait_until(lambda: room.look() is not None, STOP_SECONDS):
                 raise RuntimeError(f"the run did not stop within {STOP_SECONDS:.0f} s of Ctrl-C")
@@ -128,20 +136,22 @@ def soak(minutes: float, say: Callable[[str], None]) -> dict[str, Any]:
             left = [f"/dev/shm/{each.name}" for each in room.path("/dev/shm").iterdir()]
             left += [each.name for each in (folder / "t").iterdir() if not each.name.startswith(("ray", "pymp-"))]
             (metrics,) = folder.glob(f"{DISK}/*/metrics.jsonl")
+            lines = metrics.read_text().splitlines()
             return {
                 "minutes": minutes,
                 "looks": len(rows),
-                "updates": len(metrics.read_text().splitlines()) - 1,
+                "updates": len(lines) - 1,
+                "restarts": json.loads(lines[-1])["fleet/restarts"],
                 "code": room.ended,
-                "orphans": [" ".join(process.cmdline())[:80] for process in room.processes()],
+                "orphans": [process.pid for process in room.processes()],
                 "left": left,
                 "slopes": {name: slope([row["at"] for row in rows], [row[name] for row in rows]) for name in rows[0]},
             }
 
 
 def tables(found: dict[str, Any]) -> list[Table]:
-    title = f"{found['minutes']:g} minutes, {found['updates']:,} updates; code {found['code']}"
-    left = f"{len(found['orphans'])} processes and {len(found['left'])} files left"
+    title = f"{found['minutes']:g} minutes, {found['updates']:,} updates, {found['restarts']:g} restarts"
+    left = f"code {found['code']}, {len(found['orphans'])} processes and {len(found['left'])} files left"
     table = Table(title=f"{title}; {left}", title_justify="left")
     for column in ("", "mean", "by the hour", ""):
         table.add_column(column, justify="right" if column else "left")

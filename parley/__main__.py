@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 from parley.names import put_first
 
 
 def main() -> int:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, until the command has its own way
     try:
         put_first()
         from cluster.commands.cli import main

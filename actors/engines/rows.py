@@ -5,8 +5,8 @@
       +---- nothing to keep ----+          +-- forget --> cold
 
 A warm row holds the keys and values of the tokens that were computed in it: a prompt that
-continues them need not compute them again. So where there are more games than rows, requests that
-continue a warm row go first: a game that has begun is not pushed out by one that has not.
+continues them need not compute them again. So where there are more games than rows, requests of games
+that are under way go first: none of these is pushed out by a game that has not begun.
 """
 
 from __future__ import annotations
@@ -26,11 +26,6 @@ class Rows:
 
     def any_free(self) -> bool:
         return bool(self.cold or self.warm)
-
-    def hold_a_beginning(self, prompt: np.ndarray) -> bool:
-        """Whether a warm row has computed what the prompt begins with."""
-        lengths = (length for length in self.warm_lengths if length < len(prompt))
-        return any(prompt[:length].tobytes() in self.warm for length in lengths)
 
     def take(self, prompt: np.ndarray) -> tuple[int, int]:
         """A row for a prompt and how much of it the row holds already: the warm row with the
@@ -73,22 +68,20 @@ class Rows:
 class Waiting:
     """Requests without a row, in the order in which they get one."""
 
-    def __init__(self, rows: Rows):
-        self.rows = rows
-        self.going_on: deque[Request] = deque()  # a row was warm for them when they came
+    def __init__(self) -> None:
+        self.under_way: deque[Request] = deque()
         self.beginning: deque[Request] = deque()
 
     def __bool__(self) -> bool:
-        return bool(self.going_on or self.beginning)
+        return bool(self.under_way or self.beginning)
 
     def add(self, request: Request) -> None:
-        warm = self.rows.hold_a_beginning(np.asarray(request.prompt_ids, np.int64))
-        (self.going_on if warm else self.beginning).append(request)
+        (self.under_way if request.begun else self.beginning).append(request)
 
     def next(self) -> Request:
-        return (self.going_on or self.beginning).popleft()
+        return (self.under_way or self.beginning).popleft()
 
     def drop(self, ids: set[str]) -> None:
-        self.going_on, self.beginning = (
-            deque(request for request in queue if request.id not in ids) for queue in (self.going_on, self.beginning)
+        self.under_way, self.beginning = (
+            deque(request for request in queue if request.id not in ids) for queue in (self.under_way, self.beginning)
         )

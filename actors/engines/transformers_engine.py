@@ -112,7 +112,7 @@ class TransformersEngine:
         self.draws = np.zeros((rows, width))  # uniform numbers, by position
         self.stops = np.full((rows, STOP_IDS), -1, np.int64)
         self.rows = Rows(rows)
-        self.waiting = Waiting(self.rows)
+        self.waiting = Waiting()
         self.counters = {"prompt_tokens": 0, "cached_tokens": 0, "generated_tokens": 0, "requests": 0, "steps": 0}
 
     def submit(self, request: Request) -> None:

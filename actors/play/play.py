@@ -285,6 +285,7 @@ class Play:
                     seed,
                     seat.policy.dialogue.end_ids,
                     seat.listed,
+                    bool(live.turns),
                     seat.experts_from(),
                 )
             )

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.chaos.schedule import NEVER, Trial
+from benchmarks.chaos.schedule import COMMAND, NEVER, Trial
 from cluster.errors import LostError
 from cluster.record.checkpoints import latest
 from cluster.run.keep_going import STOPPED
@@ -105,7 +105,7 @@ def faults_of_end(ending: Ending, hurt: str, mode: str, keep_going: bool) -> lis
         return ["hang"]
     found = ["traceback"] if ending.tracebacks else []
     if ending.code == 0:
-        return found
+        return [*found, "not stopped"] if hurt == COMMAND else found
     if ending.code < 0 or (hurt == "driver" and mode != "term"):  # the command itself was what was hit
         return found if hurt == "driver" and not keep_going else [*found, "unnamed end"]
     if len(ending.said) != 1:
@@ -127,7 +127,7 @@ def faults(trial: Trial, figures: Mapping, reference: Mapping | None, updates: i
     found += [name for name in ("lost", "twice", "orphans", "leftovers") if figures[name]]
     if unequal(trial, figures, reference):
         found.append("unequal")
-    limit = STOP_SECONDS if trial.process == "command" else RECOVERY_SECONDS
+    limit = STOP_SECONDS if trial.process == COMMAND else RECOVERY_SECONDS
     if figures["recovery"] is not None and figures["recovery"] > limit:
         found.append("slow")
     return found

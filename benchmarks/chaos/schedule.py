@@ -66,10 +66,11 @@ MODES = {  # process -> what may happen to it
     "driver": ("kill", "stop", "pause", "segv", "term"),
     "raylet": ("kill", "stop", "pause", "segv", "term"),
     "gcs": ("kill", "stop", "pause", "segv", "term"),
-    "command": ("interrupt", "term"),
     "disk": ("full",),
 }
-FIRST = ("kill", "stop", "full", "pause", "segv", "term", "interrupt")
+COMMAND = "command"  # the process that the user started, which is told to stop
+STOPS = ("interrupt", "term")
+FIRST = ("kill", "stop", "full", "pause", "segv", "term")
 IMPORT = "import"  # the first seconds of a command
 MOMENTS = ("start", "play", "reward", "learn", "sync", "save", "evaluate")
 NEVER = "none"  # the process and the mode of a run that nobody disturbs
@@ -116,12 +117,12 @@ def digest(setup: str) -> str:
 
 def schedule(seed: int, trials: int, only: Sequence[str] = ()) -> list[Trial]:
     """`only`: those whose name has one of these words in it. More trials begin with the same ones."""
-    draw, found = random.Random(f"chaos/{seed}"), []
+    draw, stops, found = random.Random(f"chaos/{seed}"), random.Random(f"chaos/{seed}/{COMMAND}"), []
     while len(found) < trials:
         cells = [(process, mode) for process, modes in MODES.items() for mode in modes]
         draw.shuffle(cells)
         cells.sort(key=lambda cell: FIRST.index(cell[1]))
-        made = [_fault(draw, *cell) for cell in cells]
+        made = [_fault(draw, *cell) for cell in cells] + [_fault(stops, COMMAND, mode) for mode in STOPS]
         found += [each for each in made if not only or any(word in each.name for word in only)]
         if only and not found:
             raise ValueError(f"no fault has any of {', '.join(only)} in its name")
@@ -133,10 +134,10 @@ def _fault(draw: random.Random, process: str, mode: str) -> Trial:
     setup = draw.choices(list(SHARES), list(SHARES.values()))[0]
     moment, update = draw.choice(MOMENTS), draw.randrange(UPDATES - 1)
     seconds, pause = draw.random(), draw.uniform(*PAUSE_SECONDS)
-    keep_going, at_once = draw.random() < 0.5, draw.random() < 0.125
+    keep_going = draw.random() < 0.5
     if process == "disk" and moment == "start":
         moment = "save"
-    if process == "command" and at_once:
+    if process == COMMAND and draw.random() < 0.125:
         moment = IMPORT
     if process == "engine":
         setup = "split"

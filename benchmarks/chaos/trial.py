@@ -24,7 +24,7 @@ import psutil
 
 from benchmarks.chaos.evidence import Books, books, ending, faults_of_end
 from benchmarks.chaos.room import DISK, Room, wait_until
-from benchmarks.chaos.schedule import BATCH, IMPORT, NEVER, UPDATES, Trial, settings
+from benchmarks.chaos.schedule import BATCH, COMMAND, IMPORT, NEVER, UPDATES, Trial, settings
 from benchmarks.chaos.victims import empty, fill, found, strike
 from benchmarks.lab.trial import Record
 
@@ -121,7 +121,7 @@ def _run(trial: Trial, watched: Watched) -> Record:
     first = ending(room.ended, _text(watched.output))
     wrong = faults_of_end(first, trial.process if watched.struck else NEVER, trial.mode, trial.keep_going)
     resumed = 0
-    if first.code is not None and first.code != 0 and (watched.run is not None or trial.process == "command"):
+    if first.code is not None and first.code != 0 and (watched.run is not None or trial.process == COMMAND):
         resumed = 1
         _go_on(trial, watched, command)
         more, left = _left_over(watched)
@@ -185,7 +185,8 @@ def _until_the_end(trial: Trial, watched: Watched) -> None:
     room = watched.room
     struck = watched.struck or time.monotonic()
     while room.look() is None and time.monotonic() - struck < LIMIT_SECONDS:
-        if watched.struck and watched.now().get("update", -1) > watched.highest:
+        further = watched.struck and trial.process != COMMAND  # which shall end, and not come further
+        if further and watched.now().get("update", -1) > watched.highest:
             watched.highest = watched.now()["update"]
             watched.advance()
         if trial.pause and watched.frozen and time.monotonic() - struck > trial.pause:

@@ -1,14 +1,15 @@
-"""Parley, TRL and RLlib on the same game: the same policy, tasks, games an update and steps an update.
+"""Parley, TRL and RLlib on the same game: the same policy, games an update, epochs and minibatches.
 
     TRL       GRPOTrainer, its rollout function, batched generation (trl_games.py)
     Parley    `parley train` with recipes/credit/grpo.yaml, on each engine; with max_staleness 0, as TRL works,
               and with 1, as the recipe has it
     RLlib     PPO on tokens (rllib_games.py), the smallest policy alone, one seed, a few updates
 
-Seconds of an update are means over all but the first updates (everything is warmed up in them) and, of
-Parley, the last two (which have nothing more to play). The contestants take turns, one whole run each, a seed
-after the other; what is compared is the ratio within a seed. What was learned is measured alike: by games that
-nobody trained on, played by Parley's own engine with the weights that each run ended with.
+Each may use all cores, in its own way: TRL and RLlib by threads, Parley by a process for play and one for learning.
+Tasks are others of the same game. Seconds of an update are means over all but the first updates (everything is warmed
+up in them) and, of Parley, the last two (which have nothing more to play). The contestants take turns, one whole run
+each, a seed after the other; what is compared is the ratio within a seed. What was learned is measured alike: by games
+that nobody trained on, played by Parley's own engine with the weights that each run ended with.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isnan, nan
 from pathlib import Path
 from statistics import fmean, median
 from types import MappingProxyType
@@ -43,7 +45,7 @@ ENGINES, STALENESS = ("transformers", "vllm"), (0, 1)
 COLUMNS = ("", "s an update", "waiting for play", "learn", "tokens/s", "games/s to TRL's", "in training", "held out")
 WARM_UP, WIND_DOWN = 2, 2
 RLLIB_UPDATES = 4
-HELD_OUT, FIRST_HELD_OUT = 400, 1_000_000
+FIRST_HELD_OUT = 1_000_000
 TASKS = 10_000  # task seeds of a run
 TIME_LIMIT_SECONDS = 2400  # of one run
 
@@ -54,6 +56,7 @@ class Size:
     settings: tuple[str, ...]  # over the demo and the layer
     updates: int
     seeds: int
+    held_out: int = 0  # games before and after; 0: a policy that cannot have learned
     rllib: bool = False  # it takes a minute an update for the smallest
 
 
@@ -64,9 +67,9 @@ def shape(size: str, steps: int, batch: int) -> tuple[str, ...]:
 
 
 CONTEST = (
-    Size("the demo's policy", (), updates=40, seeds=3, rllib=True),
-    Size("10M", (*shape("10M", 60, 32), "learner.learning_rate=1e-4"), updates=10, seeds=3),
-    Size("100M", (*shape("100M", 0, 16), "learner.learning_rate=1e-6"), updates=6, seeds=2),
+    Size("the demo's policy", (), updates=40, seeds=3, held_out=400, rllib=True),
+    Size("10M", (*shape("10M", 60, 32), "learner.learning_rate=1e-4"), updates=12, seeds=3, held_out=400),
+    Size("100M", (*shape("100M", 0, 16), "learner.learning_rate=1e-6"), updates=8, seeds=2),
 )
 
 
@@ -95,14 +98,14 @@ def contest(size: Size, python: Path, quick: bool, say: Say) -> dict[str, Any]:
                     more = [f"rollout.engine.kind={engine}", f"max_staleness={staleness}"]
                     found[name] = parley(size, [*settings, *more], Path(folder) / name.replace(" ", "-"))
             if size.rllib and seed == 0:
-                found["RLlib"] = rllib(
+                found[f"RLlib, {RLLIB_UPDATES} updates"] = rllib(
                     config_of(size, *settings), model, found["TRL"]["tokens"], Path(folder) / "rllib"
                 )
             for name, run in found.items():
-                run["held_out"] = held_out(config, run.pop("policy"))
+                run["held_out"] = held_out(config, run.pop("policy"), size.held_out)
                 runs.setdefault(name, []).append(run)
-                say(f"{size.name}, seed {seed}: {name}: {run['update']:.2f} s an update, {run['held_out']:.0%}")
-    start = held_out(config, model)
+                say(f"{size.name}, seed {seed}: {name}: {run['update']:.2f} s an update")
+    start = held_out(config, model, size.held_out)
     return {"parameters": parameters_of(model), "batch": config.batch_episodes, "held_out_before": start, "runs": runs}
 
 
@@ -145,7 +148,7 @@ def program(python: Path, name: str, asked: dict[str, Any], updates: int, output
     script = Path(__file__).with_name(name)
     call(
         [str(python), str(script), str(question), str(answer)],
-        {"PYTHONPATH": str(ROOT), "TRL_EXPERIMENTAL_SILENCE": "1"},
+        {"PYTHONPATH": str(ROOT), "TRL_EXPERIMENTAL_SILENCE": "1", "OMP_NUM_THREADS": str(os.cpu_count())},
     )
     found = json.loads(answer.read_text())
     kept = slice(WARM_UP, None)
@@ -154,6 +157,8 @@ def program(python: Path, name: str, asked: dict[str, Any], updates: int, output
         "update": update,
         "play": play,
         "learn": update - play,
+        "games": fmean(found["games"][kept]),
+        "threads": found["threads"],
         "tokens": fmean(found["tokens"][kept]),
         "score": fmean(found["scores"][-5:]),
         "policy": output,
@@ -171,6 +176,7 @@ def parley(size: Size, settings: list[str], output: Path) -> dict[str, Any]:
         "update": fmean(line["seconds/update"] for line in kept),
         "play": fmean(line["seconds/collect"] for line in kept),
         "learn": fmean(line["seconds/learn"] for line in kept),
+        "games": fmean(line["rollout/episodes"] for line in kept),
         "tokens": fmean(line["rollout/tokens"] for line in kept),
         "score": fmean(line["rollout/outcome"] for line in lines[-5:]),
         "policy": latest(run.parent / "checkpoints") / "policy",
@@ -195,30 +201,40 @@ def call(command: list[str], environment: Mapping[str, str] = MappingProxyType({
         raise RuntimeError(f"{' '.join(command)} ended with {ended.returncode}: {''.join(last)}")
 
 
-def held_out(config: RunConfig, policy: Path) -> float:
+def held_out(config: RunConfig, policy: Path, games: int) -> float:
+    if not games:
+        return nan
     engine = TransformersEngine(config.rollout.engine, str(policy))
-    count = HELD_OUT if config.batch_episodes > 64 else config.batch_episodes
-    episodes = play_out(new_play(config, policy, engine), tickets(config, count, FIRST_HELD_OUT))
+    episodes = play_out(new_play(config, policy, engine), tickets(config, games, FIRST_HELD_OUT))
     return fmean(episode.outcome[seat] for episode in episodes for seat in episode.policy_seats())
+
+
+def speed(run: dict[str, Any]) -> float:
+    """Games a second."""
+    return run["games"] / run["update"]
+
+
+def shown(share: float) -> str:
+    return "" if isnan(share) else f"{100 * share:.0f}"
 
 
 def tables(result: dict[str, Any]) -> list[Table]:
     made = []
     for name, found in result["sizes"].items():
+        start = "" if isnan(found["held_out_before"]) else f", held out {found['held_out_before']:.0%}"
         size = f"{short(found['parameters'])} parameters, {found['batch']} games an update"
-        table = Table(title=f"{name}: {size}, held out {found['held_out_before']:.0%}", title_justify="left")
+        table = Table(title=f"{name}: {size}{start}", title_justify="left")
         for column in COLUMNS:
             table.add_column(column, justify="right" if column else "left")
         for contestant, runs in found["runs"].items():
-            ratios = sorted(
-                other["update"] / run["update"] for other, run in zip(found["runs"]["TRL"], runs, strict=False)
-            )
+            pairs = zip(found["runs"]["TRL"], runs, strict=False)
+            ratios = sorted(speed(run) / speed(other) for other, run in pairs)
             table.add_row(
                 contestant,
                 *(f"{median(run[key] for run in runs):.2f}" for key in ("update", "play", "learn")),
                 f"{median(run['tokens'] / run['update'] for run in runs):,.0f}",
                 f"{median(ratios):.2f} ({ratios[0]:.2f}-{ratios[-1]:.2f})",
-                *(", ".join(f"{100 * run[key]:.0f}" for run in runs) for key in ("score", "held_out")),
+                *(", ".join(shown(run[key]) for run in runs) for key in ("score", "held_out")),
             )
         made.append(table)
     return made

@@ -35,7 +35,7 @@ TASKS = 10_000
 class Tokens(gymnasium.Env):
     """A game, token by token. The observation: how many tokens there are, and all of them, filled up with 0."""
 
-    scores: list[float] = []  # of this process, in the order in which games ended
+    ended: list[tuple[float, int]] = []  # of this process: outcome and tokens of each game that is over
 
     def __init__(self, asked: dict[str, Any]):
         self.asked, self.width = asked, asked["window"]
@@ -51,11 +51,13 @@ class Tokens(gymnasium.Env):
         self.game.reset(self.asked["first_task"] + int(self.tasks.integers(TASKS)))
         self.ids = list(self.dialogue.opening(self.game.briefing(self.game.seat), self.game.observe()))
         self.said: list[int] = []
+        self.spoken = 0
         return self._seen(), {}
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict]:
         self.ids.append(int(action))
         self.said.append(int(action))
+        self.spoken += 1
         ended = action in self.dialogue.end_ids or len(self.said) == self.asked["utterance_tokens"]
         if not ended:
             return self._seen(), 0.0, False, False, {}
@@ -63,7 +65,7 @@ class Tokens(gymnasium.Env):
         self.said = []
         if step.terminated or step.truncated or self.game.seat is None:
             (outcome,) = self.game.outcome().values()
-            Tokens.scores.append(outcome)
+            Tokens.ended.append((outcome, self.spoken))
             return self._seen(), outcome, True, False, {}
         self.ids += self.dialogue.reply(self.game.observe(), self.ids[-1])
         return self._seen(), 0.0, False, False, {}
@@ -123,21 +125,21 @@ def main(asked: dict[str, Any]) -> dict[str, Any]:
         .debugging(seed=asked["seed"], log_level="ERROR")
     )
     algorithm = config.build_algo()
-    found: dict[str, list[float]] = {"update": [], "play": [], "tokens": [], "scores": [], "games": []}
+    found: dict[str, list[float]] = {name: [] for name in ("update", "play", "tokens", "scores", "games")}
     for _ in range(asked["updates"]):
-        began, before = time.perf_counter(), len(Tokens.scores)
+        began, before = time.perf_counter(), len(Tokens.ended)
         result = algorithm.train()
-        games = Tokens.scores[before:]
+        games = Tokens.ended[before:]  # what RLlib throws away with its unfinished games is counted nowhere
         found["update"].append(time.perf_counter() - began)
         found["play"].append(float(result["timers"]["env_runner_sampling_timer"]))
-        found["tokens"].append(float(result["env_runners"]["num_env_steps_sampled"]))
-        found["scores"].append(float(np.mean(games)) if games else float("nan"))
+        found["tokens"].append(float(sum(spoken for _, spoken in games)))
+        found["scores"].append(float(np.mean([outcome for outcome, _ in games])))
         found["games"].append(len(games))
     model = algorithm.get_module().language_model
     model.save_pretrained(asked["output"])
     AutoTokenizer.from_pretrained(asked["model"]).save_pretrained(asked["output"])
     algorithm.stop()
-    return found
+    return found | {"threads": torch.get_num_threads()}
 
 
 if __name__ == "__main__":

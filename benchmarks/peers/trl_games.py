@@ -158,6 +158,7 @@ def main(asked: dict[str, Any]) -> dict[str, Any]:
         "play": rollouts.seconds,
         "tokens": rollouts.tokens,
         "scores": rollouts.scores,
+        "games": [asked["batch"]] * len(rollouts.tokens),
         "threads": torch.get_num_threads(),
     }
 

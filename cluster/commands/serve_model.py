@@ -58,7 +58,6 @@ def run(asked: argparse.Namespace) -> None:
         raise ConfigError(f"--host {asked.host} lets others call: set {KEY_VARIABLE} to the key that they must send")
     with _scratch() as folder, _stopped_by_signals():
         from actors.serving import ModelServer, Serving, ServingError, free_port
-        from cluster.plan.decide import changed
         from cluster.plan.machine import here
         from cluster.plan.of_run import plan_run
         from cluster.run.policy import check_model
@@ -66,8 +65,9 @@ def run(asked: argparse.Namespace) -> None:
         try:
             port = free_port(asked.host, asked.port)
             whole = _whole(config, model, folder)
+            config.rollout.engine.kind = "vllm"
             check_model(whole, config)
-            config = plan_run(changed(config, {"rollout.engine.kind": "vllm"}), here(), "play", whole).config
+            config = plan_run(config, here(), "play", whole).config
             serving = Serving(
                 model=str(whole),
                 name=name,

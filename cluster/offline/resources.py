@@ -69,7 +69,6 @@ class Resources:
         self._cluster()
         config = self.config.model_copy(deep=True)
         config.learner.lora.rank = 0  # the policy is whole
-        config.model.path = policy
         with named_failures():
             check_model(policy, config)
         games, name = {config.game.name: config.game}, f"{self.folder.name}-{Path(policy).parent.name}"

@@ -46,8 +46,7 @@ def model_to_measure(config: RunConfig, model: str, folder: RunFolder, show: Sho
     """A folder that an engine loads as it is: an adapter is merged into the model it was made for."""
     adapter = Path(model) / "adapter_config.json"
     if not adapter.is_file():
-        config.model.path = model
-        return policy_folder(config, folder, show)
+        return model if Path(model).is_dir() else policy_folder(config, folder, show)
     show.stage("merging the adapter into its base model")
     config.learner.lora.rank = 0
     return merge_adapter(model, folder.path / "merged_policy")

@@ -187,7 +187,7 @@ def test_with_more_games_than_rows_those_that_have_begun_go_first(path, vocabula
             turns[done.id] += 1
             said = (*asked[done.id].prompt_ids, *done.token_ids.tolist())
             known += len(said) - 1  # the last token of an answer was never fed
-            asked[done.id] = Request(done.id, (*said, 5, 6, 7), 4, 1.0, 3, (1,))
+            asked[done.id] = Request(done.id, (*said, 5, 6, 7), 4, 1.0, 3, (1,), begun=True)
             engine.submit(asked[done.id])
     assert engine.metrics()["cached_tokens"] - before["cached_tokens"] == known
     begun = [request.id for request in opened]

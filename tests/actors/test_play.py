@@ -107,7 +107,7 @@ def test_an_episode_in_flight_over_a_sync_carries_both_versions(tiny_model):
     engine = shared_engine("transformers", path)
     send(engine, model_of(path, seed=21, shake=0.1), 1)
     play = new_play(tiny_model)
-    play.admit(tickets(40, game="endless"))
+    play.admit(tickets(30, game="endless"))
     for _ in range(20):
         play.step()
     send(engine, model_of(path, seed=22, shake=0.1), 2)

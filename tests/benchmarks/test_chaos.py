@@ -11,7 +11,18 @@ import pytest
 
 from benchmarks.chaos.evidence import Books, account, ending, faults, faults_of_end
 from benchmarks.chaos.room import Room, wait_until
-from benchmarks.chaos.schedule import BATCH, IMPORT, MODES, MOMENTS, UPDATES, Trial, digest, schedule, undisturbed
+from benchmarks.chaos.schedule import (
+    BATCH,
+    IMPORT,
+    MODES,
+    MOMENTS,
+    STOPS,
+    UPDATES,
+    Trial,
+    digest,
+    schedule,
+    undisturbed,
+)
 from benchmarks.chaos.table import page, wrong
 from benchmarks.chaos.trial import run
 from benchmarks.chaos.victims import empty, fill, found, is_a
@@ -19,7 +30,7 @@ from benchmarks.lab.store import Store
 from benchmarks.lab.trial import Record
 
 KILLED = Trial("exact", "worker", "kill", "play", 2, 0.01, 0.0, False, digest("exact"))
-ROUND = sum(map(len, MODES.values()))
+ROUND = sum(map(len, MODES.values())) + len(STOPS)
 
 
 def test_the_schedule_is_the_seeds_alone():
@@ -32,7 +43,8 @@ def test_the_schedule_is_the_seeds_alone():
 
 def test_a_round_meets_every_process_in_every_way_and_the_commonest_first():
     trials = schedule(0, ROUND)
-    assert {(each.process, each.mode) for each in trials} == {(p, mode) for p, modes in MODES.items() for mode in modes}
+    cells = {(p, mode) for p, modes in MODES.items() for mode in modes} | {("command", mode) for mode in STOPS}
+    assert {(each.process, each.mode) for each in trials} == cells
     assert [each.mode for each in trials[:14]] == ["kill"] * 7 + ["stop"] * 7
     many = schedule(0, 20 * ROUND)
     assert {each.moment for each in many if each.process != "command"} == set(MOMENTS) and {
@@ -108,6 +120,7 @@ def test_a_command_that_is_told_to_stop_has_less_time():
         (-6, "", "gcs", False, ["unnamed end"]),
         (None, "", "gcs", True, ["hang"]),
         (130, "parley: stopped", "command", False, []),
+        (0, "", "command", False, ["not stopped"]),
         (130, "", "command", True, ["unnamed end"]),
         (-2, "parley: stopped", "command", False, ["unnamed end"]),
     ],

@@ -33,7 +33,15 @@ def test_a_peer_s_program_imports_nothing_of_parley_but_the_games(name):
 
 def test_the_table_compares_within_a_seed():
     def run(update: float, held_out: float) -> dict:
-        return {"update": update, "play": 0.4, "learn": 0.5, "tokens": 4500, "score": 0.5, "held_out": held_out}
+        return {
+            "update": update,
+            "play": 0.4,
+            "learn": 0.5,
+            "games": 128,
+            "tokens": 4500,
+            "score": 0.5,
+            "held_out": held_out,
+        }
 
     runs = {"TRL": [run(1.0, 0.5), run(2.0, 0.6)], "Parley": [run(0.5, 0.55), run(1.6, 0.65)]}
     found = {"parameters": 180_000, "batch": 128, "held_out_before": 0.25, "runs": runs}

@@ -10,10 +10,12 @@ import pytest
 
 from cluster.plan.decide import Plan, PlanError, changed, in_words, plan
 from cluster.plan.machine import GIB, Card, Machine, Node, described
+from cluster.plan.of_run import plan_run
 from cluster.plan.shape import ModelShape, shape_of_run
 from cluster.recipe.config import RunConfig
 from cluster.recipe.fields import dotted_fields
 from cluster.recipe.reading import load_recipe
+from cluster.run.policy import model_to_measure
 
 FOLDER = Path(__file__).parents[2] / "recipes"
 QWEN = ModelShape(28, 2048, 6144, 16, 8, 128, 151_936, tied=True, query_norms=True)
@@ -231,6 +233,13 @@ BIG = ("model.embedded.hidden=768", "model.embedded.layers=11", "model.embedded.
 def test_the_engine_of_a_small_embedded_policy_on_a_cpu_is_the_plain_one(name, machine, overrides, kind):
     found = planned(name, machine, *overrides)
     assert found.config.rollout.engine.kind == kind
+
+
+def test_what_a_run_with_the_embedded_policy_has_trained_is_played_as_it_was(tiny_model):
+    config = load_recipe(FOLDER / "demo.yaml")
+    folder = model_to_measure(config, str(tiny_model), None, None)
+    assert folder == str(tiny_model)
+    assert plan_run(config, described("cpu"), "play", folder).config.rollout.engine.kind == "transformers"
 
 
 def test_a_hub_s_model_is_played_by_vllm_however_small():
