@@ -15,7 +15,7 @@ class EngineSettings(Settings):
     kind: Literal["auto", "vllm", "transformers"] = Field(
         "auto",
         description="vllm, or transformers: a plain batched sampler; auto: vllm, but transformers for an embedded "
-        "policy of less than 30M weights on a CPU, where it is faster",
+        "policy of less than 30M weights and a context of at most 2,048 tokens on a CPU, where it is faster",
     )
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
         "auto", description="weights' type; auto: bfloat16 if learner and engine are on GPUs, else float32"

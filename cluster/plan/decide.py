@@ -1,6 +1,6 @@
 """The decision: from (settings, machine, model) to a plan that learners and engines both follow.
 
-    engine     vLLM, but the plain sampler for a small embedded policy on a CPU
+    engine     vLLM, but the plain sampler for a small embedded policy with a short context on a CPU
     device     a CPU build runs on the CPU; a CUDA build with cards on the cards
     seating    a card each where there are enough; else rank i and worker i share card i
     transport  adapter for LoRA, ipc on shared cards, nccl between cards, else through the nodes' memory
@@ -32,7 +32,7 @@ from cluster.plan.shape import ModelShape
 from cluster.recipe.config import RunConfig
 
 MOST_TRIED = 400  # changes of a refused config
-SMALL = 30_000_000  # weights of a policy that the plain sampler plays faster than vLLM on a CPU
+SMALL, SHORT = 30_000_000, 2048  # weights and context of a policy that the plain sampler plays faster on a CPU
 Side = Literal["both", "play", "learn"]
 
 
@@ -150,9 +150,10 @@ def _decide(
 
 
 def _engine(config: RunConfig, machine: Machine, shape: ModelShape | None) -> str:
-    small = config.model.path == "embedded" and shape is not None and shape.parameters < SMALL
+    engine, embedded = config.rollout.engine, config.model.path == "embedded"
+    small = shape is not None and shape.parameters < SMALL and engine.max_context <= SHORT
     on_cpu = not machine.has_cuda or config.rollout.gpus_per_worker == 0
-    return "transformers" if small and on_cpu and config.rollout.engine.tensor_parallel == 1 else "vllm"
+    return "transformers" if embedded and small and on_cpu and engine.tensor_parallel == 1 else "vllm"
 
 
 def _check_cpus(config: RunConfig, machine: Machine, learns: bool, plays: bool) -> None:

@@ -224,6 +224,7 @@ BIG = ("model.embedded.hidden=768", "model.embedded.layers=11", "model.embedded.
         ("demo", "cpu", ("rollout.engine.kind=vllm",), "vllm"),
         ("demo", "cpu", ("rollout.engine.tensor_parallel=2",), "vllm"),
         ("demo", "cpu", BIG, "vllm"),
+        ("demo", "cpu", ("rollout.engine.max_context=2049",), "vllm"),
         ("demo", "1x24", (), "vllm"),
         ("demo", "1x24", ("rollout.gpus_per_worker=0",), "transformers"),
         ("tiny_lora", "cpu", (), "transformers"),
