@@ -234,7 +234,11 @@ class Fleet:
         ready, _ = ray.wait([call], timeout=FETCH_SECONDS)
         if not ready:
             raise GetTimeoutError("the rest of an answer did not arrive")
-        return next(call)
+        try:
+            return next(call)
+        except StopIteration:  # the answer broke off; why is said at its end
+            ray.get(call.completed(), timeout=FETCH_SECONDS)
+            raise GetTimeoutError("an answer was shorter than it said") from None
 
     def _return(self, finished: Finished) -> None:
         self.counters["returned"] += 1

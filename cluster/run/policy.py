@@ -103,12 +103,12 @@ def _check_kind(loaded: PretrainedConfig, config: RunConfig, trained: bool) -> N
     if trained:
         model, engine = check_architecture(loaded, config.learner, config.model.trust_remote_code), config.rollout
         adapts, on_cpu = config.learner.lora.rank > 0, not engine.gpus_per_worker
-        if adapts and on_cpu and engine.engine.kind == "vllm" and router_modules(model):
+        if adapts and on_cpu and engine.engine.kind != "transformers" and router_modules(model):
             raise ValueError(
                 f"learner.lora.rank={config.learner.lora.rank}: vLLM has no kernel on CPU for experts where adapters "
                 "are served; set rollout.engine.kind=transformers, or learner.lora.rank=0"
             )
-        if config.learner.router_replay and on_cpu and engine.engine.kind == "vllm":
+        if config.learner.router_replay and on_cpu and engine.engine.kind != "transformers":
             raise ValueError(
                 "learner.router_replay=true: vLLM tells which experts it chose on a GPU alone; set "
                 "rollout.engine.kind=transformers, or learner.router_replay=false"

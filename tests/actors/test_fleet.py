@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ray.exceptions import RayTaskError
+from ray.exceptions import RayActorError, RayTaskError
 
 from actors.fleet.finished import Finished
 from actors.fleet.fleet import Fleet
@@ -166,6 +166,22 @@ def test_a_killed_worker_gives_its_tickets_back_and_is_replaced(ray_cluster, fle
     fleet.assign(tickets(range(10)))
     assert {finished.reason for finished in collect(fleet, 10)} == {None}
     assert len(fleet.status()) == 2
+
+
+def test_an_answer_that_breaks_off_in_the_middle_names_the_death(ray_cluster):
+    class Dying:
+        def tell(self):
+            yield "three results follow"
+            yield 1
+            time.sleep(0.5)  # what was said has arrived
+            os._exit(1)
+
+    worker = ray_cluster.remote(num_cpus=0)(Dying).remote()
+    call = worker.tell.options(num_returns="streaming").remote()
+    assert ray_cluster.get(Fleet._next(call), timeout=WAIT) == "three results follow"
+    with pytest.raises(RayActorError):
+        for _ in range(3):
+            Fleet._next(call)
 
 
 def test_an_engine_that_breaks_is_a_lost_worker_and_replace_lost_sees_it(ray_cluster, fleet):

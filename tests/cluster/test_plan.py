@@ -10,12 +10,10 @@ import pytest
 
 from cluster.plan.decide import Plan, PlanError, changed, in_words, plan
 from cluster.plan.machine import GIB, Card, Machine, Node, described
-from cluster.plan.of_run import plan_run
 from cluster.plan.shape import ModelShape, shape_of_run
 from cluster.recipe.config import RunConfig
 from cluster.recipe.fields import dotted_fields
 from cluster.recipe.reading import load_recipe
-from cluster.run.policy import model_to_measure
 
 FOLDER = Path(__file__).parents[2] / "recipes"
 QWEN = ModelShape(28, 2048, 6144, 16, 8, 128, 151_936, tied=True, query_norms=True)
@@ -211,42 +209,6 @@ def test_the_demo_needs_nothing_said_on_one_card():
     )
     assert (config.learner.sync.transport, config.rollout.engine.enforce_eager) == ("ipc", False)
     assert config.rollout.engine.gpu_memory_share < 0.2 and config.rollout.engine.gpu_cache_gib > 0
-
-
-BIG = ("model.embedded.hidden=768", "model.embedded.layers=11", "model.embedded.heads=24")
-
-
-@pytest.mark.parametrize(
-    ("name", "machine", "overrides", "kind"),
-    [
-        ("demo", "cpu", (), "transformers"),
-        ("demo", "0x0", (), "transformers"),
-        ("demo", "cpu", ("rollout.engine.kind=vllm",), "vllm"),
-        ("demo", "cpu", ("rollout.engine.tensor_parallel=2",), "vllm"),
-        ("demo", "cpu", BIG, "vllm"),
-        ("demo", "cpu", ("rollout.engine.max_context=2049",), "vllm"),
-        ("demo", "1x24", (), "vllm"),
-        ("demo", "1x24", ("rollout.gpus_per_worker=0",), "transformers"),
-        ("tiny_lora", "cpu", (), "transformers"),
-        ("qwen3_lora", "1x80", (), "vllm"),
-    ],
-)
-def test_the_engine_of_a_small_embedded_policy_on_a_cpu_is_the_plain_one(name, machine, overrides, kind):
-    found = planned(name, machine, *overrides)
-    assert found.config.rollout.engine.kind == kind
-
-
-def test_what_a_run_with_the_embedded_policy_has_trained_is_played_as_it_was(tiny_model):
-    config = load_recipe(FOLDER / "demo.yaml")
-    folder = model_to_measure(config, str(tiny_model), None, None)
-    assert folder == str(tiny_model)
-    assert plan_run(config, described("cpu"), "play", folder).config.rollout.engine.kind == "transformers"
-
-
-def test_a_hub_s_model_is_played_by_vllm_however_small():
-    config = load_recipe(FOLDER / "demo.yaml", ["model.path=somebody/small"])
-    for shape in (ModelShape(2, 64, 256, 4, 4, 32, 200), None):
-        assert plan(config, described("cpu"), shape).config.rollout.engine.kind == "vllm"
 
 
 @pytest.mark.parametrize(
