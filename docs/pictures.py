@@ -55,7 +55,8 @@ def shortened(lines: list[str]) -> list[str]:
 
 def main() -> None:
     command = ["parley", "train", "recipes/demo.yaml", *sys.argv[1:]]
-    lines = shortened(settled_lines(record(command)))
+    here = f"{Path.cwd()}/"  # where the project lies on this machine is of no interest
+    lines = [line.replace(here, "") for line in shortened(settled_lines(record(command)))]
     while lines and not lines[-1].strip():
         lines.pop()
     console = Console(record=True, width=124, file=open(os.devnull, "w"), force_terminal=True)
