@@ -15,7 +15,7 @@ import argparse
 import time
 from pathlib import Path
 
-from benchmarks.chaos.schedule import MODES, STOPS, schedule, undisturbed
+from benchmarks.chaos.schedule import ROUND, schedule, undisturbed
 from benchmarks.chaos.table import page, wrong
 from benchmarks.chaos.trial import run
 from benchmarks.lab.store import Store
@@ -23,7 +23,6 @@ from benchmarks.lab.store import Store
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "benchmarks" / "records" / "chaos.jsonl"
 KEPT = ROOT / "runs" / "chaos"
-ROUND = sum(map(len, MODES.values())) + len(STOPS)
 
 
 def main() -> None:

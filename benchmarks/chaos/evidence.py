@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.chaos.schedule import COMMAND, NEVER, Trial
+from benchmarks.chaos.schedule import COMMAND, NEVER, NODE, Trial
 from cluster.errors import LostError
 from cluster.record.checkpoints import latest
 from cluster.run.keep_going import STOPPED
@@ -112,6 +112,8 @@ def faults_of_end(ending: Ending, hurt: str, mode: str, keep_going: bool) -> lis
         found.append("unnamed end" if not ending.said else "several error lines")
     elif not ending.goes_on_with and ending.code != STOPPED:
         found.append("no way on")
+    if hurt == NODE:
+        found.append("ended")  # where it should have gone on without the node
     if ending.code not in DOCUMENTED:
         found.append("exit code")
     return found

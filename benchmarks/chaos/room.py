@@ -33,9 +33,12 @@ ZOMBIE = psutil.STATUS_ZOMBIE
 
 
 class Room:
-    def __init__(self, folder: Path, disk_mib: int = 0, environment: dict[str, str] | None = None):
-        """`disk_mib`: the size of a disk at `folder/disk`; 0: a plain folder."""
-        self.folder, self.disk_mib = folder, disk_mib
+    def __init__(
+        self, folder: Path, disk_mib: int = 0, environment: dict[str, str] | None = None, network: bool = False
+    ):
+        """`disk_mib`: the size of a disk at `folder/disk`; 0: a plain folder. `network`: one of its own, without a
+        cable."""
+        self.folder, self.disk_mib, self.network = folder, disk_mib, network
         self.environment = environment or {}
         self.ended: int | None = None
 
@@ -43,6 +46,7 @@ class Room:
         (self.folder / DISK).mkdir()
         (self.folder / "t").mkdir()
         rights = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+        rights += ["--net"] if self.network else []
         command = ["unshare", *rights, "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
         command += [sys.executable, "-m", __name__, str(self.folder), str(self.disk_mib)]
         environment = {**os.environ, **self.environment, "TMPDIR": str(self.folder / "t")}

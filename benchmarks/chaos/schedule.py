@@ -55,7 +55,13 @@ SETUPS = {  # name -> settings over SMALL
         "rollout.engine.max_context=384",
     ),
 }
-EXACT = ("exact", "ranks", "vllm", "split")  # the same bytes twice
+CLUSTERED = ("max_staleness=0", PLAIN, "learner.cpus_per_rank=3", "rollout.cpus_per_worker=4")
+CLUSTERS = {  # setups on several nodes: how many join the head, and the CPUs of each
+    "node": (1, 8),  # all workers on it
+    "nodes": (2, 4),
+}
+SETUPS |= dict.fromkeys(CLUSTERS, (*CLUSTERED, "rollout.workers={least: 1, most: 2}"))
+EXACT = ("exact", "ranks", "vllm", "split", *CLUSTERS)  # the same bytes twice
 UPDATES, BATCH = 6, 32
 
 MODES = {  # process -> what may happen to it
@@ -70,12 +76,16 @@ MODES = {  # process -> what may happen to it
 }
 COMMAND = "command"  # the process that the user started, which is told to stop
 STOPS = ("interrupt", "term")
+NODE = "node"  # the machine on which a rollout worker is
+LOSSES = ("kill", "cut", "both")  # its power fails, and another joins; its cable is pulled, and put back; in turn
+LATER = ((COMMAND, STOPS), (NODE, LOSSES))  # drawn for themselves: they change no other trial of a seed
+ROUND = sum(map(len, MODES.values())) + sum(len(modes) for _, modes in LATER)
 FIRST = ("kill", "stop", "full", "pause", "segv", "term")
 IMPORT = "import"  # the first seconds of a command
 MOMENTS = ("start", "play", "reward", "learn", "sync", "save", "evaluate")
 NEVER = "none"  # the process and the mode of a run that nobody disturbs
 SHARES = {"exact": 5, "ranks": 2, "ahead": 2, "vllm": 1}  # how often a setting is drawn
-PAUSE_SECONDS = (2.0, 25.0)  # of a process that is frozen and goes on
+PAUSE_SECONDS = (2.0, 25.0)  # until a process that is frozen goes on, until a node or its cable is there again
 
 
 @dataclass(frozen=True)
@@ -86,7 +96,7 @@ class Trial:
     moment: str
     update: int  # the moment is that of this update or a later one
     delay: float  # seconds from the moment to the fault
-    pause: float  # seconds for which the process is frozen; 0: for ever
+    pause: float  # seconds for which it lasts; 0: for ever
     keep_going: bool
     settings: str  # digest of what the run was told
 
@@ -117,12 +127,15 @@ def digest(setup: str) -> str:
 
 def schedule(seed: int, trials: int, only: Sequence[str] = ()) -> list[Trial]:
     """`only`: those whose name has one of these words in it. More trials begin with the same ones."""
-    draw, stops, found = random.Random(f"chaos/{seed}"), random.Random(f"chaos/{seed}/{COMMAND}"), []
+    draw, found = random.Random(f"chaos/{seed}"), []
+    later = [(random.Random(f"chaos/{seed}/{process}"), process, modes) for process, modes in LATER]
     while len(found) < trials:
         cells = [(process, mode) for process, modes in MODES.items() for mode in modes]
         draw.shuffle(cells)
         cells.sort(key=lambda cell: FIRST.index(cell[1]))
-        made = [_fault(draw, *cell) for cell in cells] + [_fault(stops, COMMAND, mode) for mode in STOPS]
+        made = [_fault(draw, *cell) for cell in cells] + [
+            _fault(own, process, mode) for own, process, modes in later for mode in modes
+        ]
         found += [each for each in made if not only or any(word in each.name for word in only)]
         if only and not found:
             raise ValueError(f"no fault has any of {', '.join(only)} in its name")
@@ -141,6 +154,9 @@ def _fault(draw: random.Random, process: str, mode: str) -> Trial:
         moment = IMPORT
     if process == "engine":
         setup = "split"
+    if process == NODE:
+        setup = draw.choice(list(CLUSTERS))
+        moment = "play" if moment == "start" else moment
     if (process, mode) == ("driver", "stop"):
         keep_going = True  # who works alone cannot notice that it is frozen
     return Trial(
@@ -150,7 +166,7 @@ def _fault(draw: random.Random, process: str, mode: str) -> Trial:
         moment,
         0 if moment in ("start", IMPORT) else update,
         round(6 * seconds if moment in ("start", IMPORT) else 0.05 * seconds, 3),
-        round(pause, 1) if mode == "pause" else 0.0,
+        round(pause, 1) if mode == "pause" or process == NODE else 0.0,
         keep_going,
         digest(setup),
     )

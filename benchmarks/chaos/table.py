@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from benchmarks.chaos.evidence import faults, unequal
-from benchmarks.chaos.schedule import BATCH, COMMAND, MODES, NEVER, STOPS, UPDATES, Trial, undisturbed
+from benchmarks.chaos.schedule import BATCH, LATER, MODES, NEVER, UPDATES, Trial, undisturbed
 from benchmarks.lab.pages import table
 from benchmarks.lab.store import Store
 
@@ -38,7 +38,7 @@ def page(store: Store, trials: Sequence[Trial]) -> str:
     """The table, and below it each trial of which something is wrong."""
     ran = [(trial, record.figures) for trial in trials if (record := store.get(trial))]
     hit = [(trial, figures) for trial, figures in ran if figures["struck"]]
-    cells = [(process, mode) for process, modes in [*MODES.items(), (COMMAND, STOPS)] for mode in modes]
+    cells = [(process, mode) for process, modes in [*MODES.items(), *LATER] for mode in modes]
     rows = [_row(store, process, mode, hit) for process, mode in cells]
     rows.append(_row(store, "all", "", hit, every=True))
     bad = [f"- {trial.name}: {', '.join(found)}" for trial, figures in ran if (found := wrong(store, trial, figures))]

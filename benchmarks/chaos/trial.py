@@ -14,18 +14,20 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from benchmarks.chaos.evidence import Books, books, ending, faults_of_end
+from benchmarks.chaos.nodes import Nodes
 from benchmarks.chaos.room import DISK, Room, wait_until
-from benchmarks.chaos.schedule import BATCH, COMMAND, IMPORT, NEVER, UPDATES, Trial, settings
-from benchmarks.chaos.victims import empty, fill, found, strike
+from benchmarks.chaos.schedule import BATCH, CLUSTERS, COMMAND, IMPORT, NEVER, NODE, UPDATES, Trial, settings
+from benchmarks.chaos.victims import empty, fill, found, of_a_run, strike
 from benchmarks.lab.trial import Record
 
 START_SECONDS = 300.0  # for a run to come to the moment of its fault
@@ -52,12 +54,22 @@ class Watched:
 
     room: Room
     folder: Path  # of the room
+    nodes: Nodes | None = None  # where the room is the head of a cluster
     struck: float | None = None  # when
     stage: str = ""
     highest: int = 0  # update that the run came to after the fault
     advanced: float = 0.0  # when it did
     recovery: float | None = None  # the longest time from one such advance to the next, from the fault on
-    frozen: list[psutil.Process] = field(default_factory=list)
+    then: list[Callable[[], object]] = field(default_factory=list)  # what ends the fault, one after the other
+
+    @property
+    def rooms(self) -> list[Room]:
+        return [self.room, *(self.nodes.others if self.nodes else [])]
+
+    def processes(self) -> list[psutil.Process]:
+        """Those that are there for the run."""
+        every = [process for room in self.rooms for process in room.processes()]
+        return [process for process in every if of_a_run(process)] if self.nodes else every
 
     @property
     def output(self) -> Path:
@@ -81,6 +93,14 @@ class Watched:
         now = time.monotonic()
         self.recovery, self.advanced = max(self.recovery or 0.0, now - self.advanced), now
 
+    def further(self) -> bool:
+        """One step towards the end of the fault; False if it is too early for it."""
+        with suppress(psutil.NoSuchProcess):
+            if self.then[0]() is False:
+                return False
+        self.then.pop(0)
+        return True
+
     def reached(self, trial: Trial) -> bool:
         if trial.moment == IMPORT:
             return True
@@ -98,13 +118,27 @@ def run(trial: Trial, keep: Path | None = None, wanted: Callable[[dict], bool] =
     """`keep`: where the run's folder, its output and Ray's logs go if what was found makes them `wanted`."""
     folder = Path(tempfile.mkdtemp(prefix="parley-chaos-"))
     try:
-        with Room(folder, DISK_MIB if trial.process == "disk" else 0, ENVIRONMENT) as room:
-            record = _run(trial, Watched(room, folder))
+        with _place(trial, folder) as watched:
+            record = _run(trial, watched)
             if keep is not None and wanted(record.figures):
-                _keep(room, folder, keep)
+                _keep(watched.room, folder, keep)
             return record
     finally:
         shutil.rmtree(folder)
+
+
+@contextmanager
+def _place(trial: Trial, folder: Path) -> Iterator[Watched]:
+    """A room, or the head of a cluster of them."""
+    if trial.setup in CLUSTERS:
+        number, cpus = CLUSTERS[trial.setup]
+        with Nodes(folder, ENVIRONMENT, cpus) as nodes:
+            for _ in range(number):
+                nodes.add()
+            yield Watched(nodes.head, folder, nodes)
+    else:
+        with Room(folder, DISK_MIB if trial.process == "disk" else 0, ENVIRONMENT) as room:
+            yield Watched(room, folder)
 
 
 def _run(trial: Trial, watched: Watched) -> Record:
@@ -156,17 +190,43 @@ def _strike(trial: Trial, watched: Watched) -> None:
     time.sleep(trial.delay)
     if trial.process == "disk":
         fill(watched.room.path(watched.folder / DISK))
+    elif trial.process == NODE:
+        if not _strike_node(trial, watched.nodes, watched):
+            return
     else:
         victims = _victims(trial, watched)
         if not victims:
             return
         strike(victims[-1], trial.mode)
-        if trial.mode in ("stop", "pause"):
-            watched.frozen = [victims[-1]]
+        if trial.mode == "pause":
+            watched.then = [victims[-1].resume]
     now = watched.now()
     watched.struck = watched.advanced = time.monotonic()
     watched.highest = now.get("update", -1)
     watched.stage = now.get("stage") or ("start" if not now else "between")
+
+
+def _strike_node(trial: Trial, nodes: Nodes, watched: Watched) -> bool:
+    """The node of a rollout worker; False where no node has one."""
+
+    def with_workers() -> Room | None:
+        return next((room for room in nodes.others if found("worker", room.processes())), None)
+
+    def cut() -> bool:
+        """Once the run has gone on, where it has."""
+        room = with_workers() if watched.struck is None or watched.recovery else None
+        if room:
+            nodes.cut(room)
+            watched.then.append(partial(nodes.mend, room))
+        return room is not None
+
+    if trial.mode == "cut":
+        return cut()
+    room = with_workers()
+    if room:
+        nodes.lose(room)
+        watched.then = [nodes.add, *([cut] if trial.mode == "both" else [])]
+    return room is not None
 
 
 def _victims(trial: Trial, watched: Watched) -> list[psutil.Process]:
@@ -183,41 +243,37 @@ def _victims(trial: Trial, watched: Watched) -> list[psutil.Process]:
 
 def _until_the_end(trial: Trial, watched: Watched) -> None:
     room = watched.room
-    struck = watched.struck or time.monotonic()
+    struck = last = watched.struck or time.monotonic()
     while room.look() is None and time.monotonic() - struck < LIMIT_SECONDS:
         further = watched.struck and trial.process != COMMAND  # which shall end, and not come further
         if further and watched.now().get("update", -1) > watched.highest:
             watched.highest = watched.now()["update"]
             watched.advance()
-        if trial.pause and watched.frozen and time.monotonic() - struck > trial.pause:
-            _thaw(watched)
+        if watched.then and time.monotonic() - last > trial.pause and watched.further():
+            last = time.monotonic()
         time.sleep(0.02)
     if watched.struck and room.ended is not None:
         watched.advance()
-
-
-def _thaw(watched: Watched) -> None:
-    for process in watched.frozen:
-        with suppress(psutil.NoSuchProcess):
-            process.resume()
-    watched.frozen = []
+    while trial.process == NODE and watched.then and watched.further():
+        pass  # nothing reaches a node that has no cable
 
 
 def _left_over(watched: Watched) -> tuple[list[str], list[str]]:
     """Processes that outlive the run, which are then ended, and files that it leaves outside of its folder. Ray's
-    session folder is meant to stay: it holds the logs. Its dashboard leaves an empty folder behind at every end."""
-    room = watched.room
-    if room.ended is not None:
-        wait_until(lambda: not room.processes(), GONE_SECONDS)
+    session folder is meant to stay: it holds the logs. Its dashboard leaves an empty folder behind at every end. A
+    cluster that was there before the run goes on."""
+    if watched.room.ended is not None:
+        wait_until(lambda: not watched.processes(), GONE_SECONDS)
     names = []
-    for process in room.processes():
+    for process in watched.processes():
         with suppress(psutil.NoSuchProcess):
             names.append(f"{process.status()} {' '.join(process.cmdline())[:80]}")
             process.kill()
-    wait_until(lambda: not room.processes(), GONE_SECONDS)
-    shared = [f"/dev/shm/{each.name}" for each in room.path("/dev/shm").iterdir()]
-    temporary = [f"t/{each.name}" for each in (watched.folder / "t").iterdir() if not each.name.startswith(RAYS)]
-    return names if room.ended is not None else [], [*shared, *temporary]
+    wait_until(lambda: not watched.processes(), GONE_SECONDS)
+    shared = [f"/dev/shm/{each.name}" for room in watched.rooms for each in room.path("/dev/shm").iterdir()]
+    temporary = [f"t/{each.name}" for room in watched.rooms for each in (room.folder / "t").iterdir()]
+    temporary = [name for name in temporary if not name.startswith(tuple(f"t/{own}" for own in RAYS))]
+    return names if watched.room.ended is not None else [], [*shared, *temporary]
 
 
 def _go_on(trial: Trial, watched: Watched, command: list[str]) -> None:

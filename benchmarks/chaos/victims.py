@@ -52,6 +52,13 @@ def is_a(kind: str, command: Sequence[str]) -> bool:
     return len(command) > 3 and list(command[1:3]) == ["-m", "parley"] and command[3] in COMMANDS
 
 
+def of_a_run(process: psutil.Process) -> bool:
+    """Whether it is one of the run's own on a cluster that was there before."""
+    with suppress(psutil.NoSuchProcess):
+        return any(is_a(kind, process.cmdline()) for kind in (*ACTORS, "engine", "driver"))
+    return False
+
+
 def strike(process: psutil.Process, mode: str) -> None:
     os.kill(process.pid, SIGNALS[mode])
 

@@ -13,10 +13,13 @@ from benchmarks.chaos.evidence import Books, account, ending, faults, faults_of_
 from benchmarks.chaos.room import Room, wait_until
 from benchmarks.chaos.schedule import (
     BATCH,
+    CLUSTERS,
     IMPORT,
+    LATER,
     MODES,
     MOMENTS,
-    STOPS,
+    NODE,
+    ROUND,
     UPDATES,
     Trial,
     digest,
@@ -30,7 +33,6 @@ from benchmarks.lab.store import Store
 from benchmarks.lab.trial import Record
 
 KILLED = Trial("exact", "worker", "kill", "play", 2, 0.01, 0.0, False, digest("exact"))
-ROUND = sum(map(len, MODES.values())) + len(STOPS)
 
 
 def test_the_schedule_is_the_seeds_alone():
@@ -43,7 +45,7 @@ def test_the_schedule_is_the_seeds_alone():
 
 def test_a_round_meets_every_process_in_every_way_and_the_commonest_first():
     trials = schedule(0, ROUND)
-    cells = {(p, mode) for p, modes in MODES.items() for mode in modes} | {("command", mode) for mode in STOPS}
+    cells = {(process, mode) for process, modes in [*MODES.items(), *LATER] for mode in modes}
     assert {(each.process, each.mode) for each in trials} == cells
     assert [each.mode for each in trials[:14]] == ["kill"] * 7 + ["stop"] * 7
     many = schedule(0, 20 * ROUND)
@@ -56,7 +58,8 @@ def test_a_round_meets_every_process_in_every_way_and_the_commonest_first():
         "interrupt",
         "term",
     }
-    assert all((each.pause > 0) == (each.mode == "pause") for each in many)
+    assert all((each.pause > 0) == (each.mode == "pause" or each.process == NODE) for each in many)
+    assert {each.setup for each in many if each.process == NODE} == set(CLUSTERS)
 
 
 def state(**counts) -> dict:
@@ -123,6 +126,7 @@ def test_a_command_that_is_told_to_stop_has_less_time():
         (0, "", "command", False, ["not stopped"]),
         (130, "", "command", True, ["unnamed end"]),
         (-2, "parley: stopped", "command", False, ["unnamed end"]),
+        (75, "parley: lost; go on with: parley resume /runs/y", "node", False, ["ended"]),
     ],
 )
 def test_how_a_command_may_end(code, output, hurt, keep_going, expected):
@@ -222,3 +226,18 @@ def test_real_runs_lose_nothing(tmp_path, process, mode, moment, keep_going):
     store = Store(tmp_path / "chaos.jsonl")
     record = run(trial)
     assert record.figures["struck"] and wrong(store, trial, record.figures) == [], record.figures
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_run_outlives_the_node_of_its_workers_and_a_cut_network():
+    """A cluster of real raylets that ask for a token: power fails on the node with all workers, another joins after
+    20 s, and when the run has gone on there its network is cut for 20 s."""
+    trial = Trial("node", NODE, "both", "play", 2, 0.0, 20.0, False, digest("node"))
+    try:
+        record = run(trial)
+    except RuntimeError as error:
+        pytest.skip(str(error))
+    figures = record.figures
+    assert figures["struck"] and figures["code"] == 0 and figures["recovery"] > 20.0
+    assert faults(trial, figures, run(undisturbed("node")).figures, UPDATES, BATCH) == [], figures
