@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -135,7 +136,8 @@ def _begin(command: list[str], output: str) -> int:
         (os.POSIX_SPAWN_OPEN, 1, output, opened, 0o644),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
-    return os.posix_spawn(command[0], command, os.environ, file_actions=files, setsid=True)
+    heard = [signal.SIGINT, signal.SIGTERM]  # also where whoever opened the room was told to hear nothing
+    return os.posix_spawn(command[0], command, os.environ, file_actions=files, setsid=True, setsigdef=heard)
 
 
 def _dead():

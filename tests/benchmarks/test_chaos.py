@@ -188,6 +188,25 @@ def test_a_room_sees_its_orphans_and_its_disk_and_ends_them(room, tmp_path):
     assert not orphan.is_running()
 
 
+def test_in_a_room_a_command_hears_ctrl_c_though_this_process_does_not(tmp_path):
+    program = f"""
+import signal, sys, time
+from pathlib import Path
+from benchmarks.chaos.room import Room, wait_until
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+with Room(Path({str(tmp_path)!r})) as room:
+    room.start(["/bin/sleep", "600"], Path({str(tmp_path / "output")!r}))
+    wait_until(lambda: room.processes(), 20)
+    room.processes()[0].send_signal(signal.SIGINT)
+    wait_until(lambda: room.look() is not None, 20)
+    print(room.ended)
+"""
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    if not told.stdout:
+        pytest.skip(told.stderr.splitlines()[-1])
+    assert told.stdout == "-2\n"
+
+
 def test_a_room_ends_with_whoever_made_it(tmp_path):
     program = f"""
 import os, time
