@@ -63,7 +63,7 @@ class Fleet:
         self.waiting: list[tuple[Ticket, float | None]] = []
         self.returned: list[Finished] = []
         self.tokens = FleetTokens()
-        self.counters = {"assigned": 0, "returned": 0, "failed": 0, "resumed": 0}
+        self.counters = {"assigned": 0, "returned": 0, "failed": 0, "resumed": 0, "refused": 0}
 
     @property
     def health(self) -> FleetHealth:
@@ -225,6 +225,7 @@ class Fleet:
                 del self.with_worker[index][result.ticket]
                 self.snapshots.pop(result.ticket, None)
                 self.tokens.hand_over(index, result.tokens, result.wasted)
+                self.counters["refused"] += result.wasted > 0
                 self._return(Finished(result.ticket, ref, result.reason, result.summary, result.tokens))
         if report.silent_seconds > self.settings.worker_silence_seconds:
             self.processes.lose(index, "worker_stuck")
@@ -292,6 +293,7 @@ class Fleet:
             "fleet/node_questions_failed": float(self.processes.news.failed),
             "fleet/restarts": float(self.health.restarts),
             "fleet/resumed": float(self.counters["resumed"]),
+            "fleet/snapshots_refused": float(self.counters["refused"]),
             "fleet/waiting": float(len(self.waiting)),
             "fleet/failed": float(self.counters["failed"]),
         }

@@ -18,6 +18,7 @@ from actors.fleet.finished import Finished
 from actors.fleet.fleet import Fleet
 from actors.fleet.health import FleetExhausted
 from actors.fleet.places import FleetError
+from actors.play.snapshots import Snapshot
 from actors.settings import RolloutSettings
 from actors.worker import WorkerSpec
 from envs.episode import Ticket
@@ -166,6 +167,18 @@ def test_a_killed_worker_gives_its_tickets_back_and_is_replaced(ray_cluster, fle
     fleet.assign(tickets(range(10)))
     assert {finished.reason for finished in collect(fleet, 10)} == {None}
     assert len(fleet.status()) == 2
+
+
+def test_an_episode_whose_snapshot_is_refused_is_counted_and_so_are_its_tokens(fleet):
+    wanted, before = tickets(range(4), attempt=1), fleet.metrics()
+    unreadable = [Snapshot(replace(ticket, attempt=0), 5, b"nobody reads this") for ticket in wanted[:3]]
+    fleet.rescued |= {snapshot.next_ticket: snapshot for snapshot in unreadable}
+    fleet.tokens.kept += 15
+    fleet.assign(wanted)
+    assert {finished.reason for finished in collect(fleet, 4)} == {None}
+    after = fleet.metrics()
+    assert [after[name] - before[name] for name in ("fleet/resumed", "fleet/snapshots_refused")] == [3, 3]
+    assert fleet.tokens.lost["snapshot_refused"] == 15 and fleet.tokens.playing == 0
 
 
 def test_an_answer_that_breaks_off_in_the_middle_names_the_death(ray_cluster):
