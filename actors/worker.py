@@ -316,6 +316,10 @@ class RolloutWorker:
             if not isinstance(returned.result, Failure):
                 yield returned.result
 
+    def hurry(self) -> None:
+        """Its node is about to go: each answer from now on tells how every episode stands."""
+        self._call(self.play_state.keeper.hurry)
+
     def pause(self) -> None:
         """Returns once no step is under way. Requests and episodes stay as they are."""
         self._call(lambda: setattr(self, "paused", True))

@@ -9,7 +9,8 @@
     pending --placed--> starting     live, suspect --told_to_leave--> leaving     any of them --left--> pending
 
 A worker is pending while Ray has no room for it. It leaves when its node is gone, which is not held against it. When
-its node is to go, it gets no new work, and leaves when it has none left or when its time is nearly over.
+its node is to go, it gets no new work, and leaves when it has none left or when its time is nearly over: then with
+its next answer, which tells how its episodes stand, and if there is none, without it.
 A suspect is late with its answer: it is given no new work, keeps what it has, and gets the same weights as the
 live ones, so that it may be live again as soon as it answers.
 A worker that is lost again and again rests, and the others go on; when all rest, the fleet is exhausted.
@@ -29,7 +30,8 @@ from enum import Enum
 
 WINDOW_SECONDS = 3600.0
 SUSPECT_SHARE = 0.25  # of the silence that makes a worker lost
-LEAVE_SECONDS = 10.0  # before its node goes, a worker that still plays leaves
+LEAVE_SECONDS = 10.0  # before its node goes, a worker that still plays is asked for the last time
+LATEST_SECONDS = 5.0  # before its node goes, one that has not answered leaves, too
 FORGIVEN_SECONDS = 120.0  # before a node is known to be gone, its workers are lost because of it
 
 
@@ -56,8 +58,16 @@ class Member:
     since: float  # start of this incarnation
     incarnation: int = 0
     asked: float | None = None  # when the unanswered question was put
+    answered: float | None = None  # when the question was put that it answered last
     until: float | None = None  # when the node of one that is leaving goes, if that is known
     lost: list[float] = field(default_factory=list)  # when its incarnations were, within the window
+
+    def is_out_of_time(self, now: float) -> bool:
+        """It was asked for the last time and has answered, or its node is nearly gone."""
+        if self.until is None:
+            return False
+        told = self.answered is not None and self.answered > self.until - LEAVE_SECONDS
+        return told or now > self.until - LATEST_SECONDS
 
 
 class FleetHealth:
@@ -100,7 +110,7 @@ class FleetHealth:
     def answered(self, index: int, silent_seconds: float = 0.0) -> None:
         """`silent_seconds`: for how long what it answers for has not gone on."""
         member = self.members[index]
-        member.asked = None
+        member.answered, member.asked = member.asked, None
         if member.state in (State.LIVE, State.SUSPECT):
             member.state = State.SUSPECT if silent_seconds > self.suspect_seconds else State.LIVE
 
@@ -170,10 +180,8 @@ class FleetHealth:
 
     def leaving(self, now: float, works: Callable[[int], bool]) -> list[int]:
         """Those that leave now: that have nothing to end, or no more time for it."""
-        until = {index: self.members[index].until for index in self.in_state(State.LEAVING)}
-        return [
-            index for index, end in until.items() if not works(index) or (end is not None and now > end - LEAVE_SECONDS)
-        ]
+        there = self.in_state(State.LEAVING)
+        return [index for index in there if not works(index) or self.members[index].is_out_of_time(now)]
 
     def left(self, index: int, now: float) -> None:
         """It is gone with its node, whatever state it was in; it waits for another place."""

@@ -192,6 +192,7 @@ class WorkerProcesses:
             left = "" if until is None else f", which ends in {max(0.0, until - time.monotonic()):.0f} s"
             log.warning("rollout worker %d gets no new tickets: Ray drains its node%s", index, left)
             self.places.ask_next(index)
+            self.handles[index].hurry.remote()
         elif self.health.members[index].state is not State.LEAVING:
             self._leave(index, DRAINED)
 

@@ -69,6 +69,11 @@ class Keeper:
         self.looked = time.monotonic()
         self.unkept: set[str] = set()  # games that cannot say how they stand
 
+    def hurry(self) -> None:
+        """The worker may be gone at any moment: from now on one is due with each turn."""
+        if self.seconds is not None:
+            self.seconds = 0.0
+
     def new(self, lives: Iterable[Live]) -> dict[Ticket, Snapshot]:
         """Of those that wait for an engine; their games are at rest."""
         now, found = time.monotonic(), {}

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from ray.exceptions import RayActorError, RayTaskError
 
+from actors.fleet.cluster_news import ClusterNews, News
 from actors.fleet.finished import Finished
 from actors.fleet.fleet import Fleet
 from actors.fleet.health import FleetExhausted
@@ -237,6 +238,37 @@ def test_an_engine_that_cannot_start_says_why(ray_cluster, tmp_path):
     fleet = new_fleet(str(tmp_path / "nothing"), "nothing", workers=1)
     with pytest.raises(FleetError, match="the fleet did not start: rollout worker 0: .*nothing"):
         fleet.start()
+    fleet.close()
+
+
+def test_a_worker_that_leaves_says_first_how_its_episodes_stand(ray_cluster, tiny_model):
+    fleet = new_fleet(str(tiny_model), "leaves", workers=1, snapshot_seconds=3600.0)  # none is due before
+    fleet.start()
+    node, draining = ray_cluster.get_runtime_context().get_node_id(), {}
+
+    def ask() -> News:
+        placed = {place.group.id.hex(): node for place in fleet.processes.places.asked.values()}
+        return News(frozenset({node}), placed, dict(draining))
+
+    fleet.processes.news = ClusterNews(ask, every_seconds=0.1)
+    join_all(fleet, 1)
+    fleet.assign(tickets(range(1000)))  # more than are played until then
+    results = fleet.poll(WAIT)
+    assert results and not fleet.snapshots
+    draining[node] = time.monotonic() + 11.0
+    while not fleet.health.left_count:
+        results += fleet.poll(1.0)
+    results += fleet.poll(0.0)
+    left = {finished.ticket for finished in results if finished.reason == "node_drained"}
+    assert len(results) == 1000 and fleet.tokens.playing == fleet.tokens.kept > 0
+    assert 8 <= len(fleet.rescued) <= 16, "those in play that had a turn; others had not begun"
+    assert fleet.tokens.lost["node_drained"] <= 16 * 8, "of each episode a turn at most"
+    draining.clear()
+    again = [ticket for ticket in fleet.rescued if replace(ticket, attempt=0) in left]
+    join_all(fleet, 1)
+    fleet.assign(again)
+    assert {finished.reason for finished in collect(fleet, len(again))} == {None}
+    assert fleet.counters["resumed"] == len(again) > 0 == fleet.counters["refused"]
     fleet.close()
 
 

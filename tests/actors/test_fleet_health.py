@@ -172,7 +172,14 @@ def test_one_whose_node_is_to_go_ends_what_it_plays():
     assert fleet.suspect(99.0) == [] and fleet.in_state(State.LIVE) == [3], "there is no way back"
     assert fleet.leaving(40.0, works=lambda index: True) == []
     assert fleet.leaving(40.0, works=lambda index: index == 1) == [0, 2], "they have nothing left to end"
-    assert fleet.leaving(40.1, works=lambda index: True) == [2], "it goes in less than ten seconds"
+    fleet.asked(2, now=40.0)
+    fleet.answered(2)
+    assert fleet.leaving(44.0, works=lambda index: True) == [], "what it said may be old by now"
+    fleet.asked(2, now=40.1)
+    assert fleet.leaving(44.0, works=lambda index: True) == []
+    fleet.answered(2)
+    assert fleet.leaving(44.0, works=lambda index: True) == [2], "it has said how its episodes stand"
+    assert fleet.leaving(55.1, works=lambda index: True) == [0, 2], "it goes in less than five seconds"
     assert fleet.leaving(1e9, works=lambda index: True) == [0, 2], "nobody knows when the node of 1 goes"
     assert fleet.overdue(10.1) == [(1, "worker_silent")], "what does not answer is not waited for"
 

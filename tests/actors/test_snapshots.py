@@ -236,6 +236,25 @@ def test_a_game_that_hangs_when_it_is_restored_fails_in_time_and_every_token_is_
         assert failure.tokens == 0 and wasted == snapshots[replace(ticket, attempt=0)].tokens > 0
 
 
+def test_in_a_hurry_each_turn_has_its_snapshot(tiny_model):
+    play, newest = new_play(tiny_model), {}
+    play.admit(tickets_of("twenty_questions", 8))
+    while sum(len(live.turns) for live in play.live.values()) < 16:
+        play.step()
+        assert not play.new_snapshots()
+    play.keeper.hurry()
+    while play.busy():
+        play.step()
+        newest |= play.new_snapshots()
+        for live in play.live.values():
+            assert len(newest[live.ticket].standing().turns) == len(live.turns) > 0
+    assert len(newest) == 8
+    nobody = new_play(tiny_model, snapshot_seconds=None)
+    nobody.keeper.hurry()
+    play_out(nobody, tickets_of("twenty_questions", 8))
+    assert not nobody.new_snapshots()
+
+
 def test_short_episodes_cost_nothing(tiny_model, monkeypatch):
     monkeypatch.setattr("actors.play.snapshots.take", lambda *_: pytest.fail("nobody needs it"))
     play = new_play(tiny_model)

@@ -36,7 +36,7 @@ class World:
 
     def __init__(self, least: int, most: int):
         settings = RolloutSettings(workers={"least": least, "most": most})
-        self.ended, self.works, self.said = [], set(), []
+        self.ended, self.works, self.said, self.hurried = [], set(), [], []
         ended = lambda index, reason: self.ended.append((index, reason))  # noqa: E731
         self.processes = WorkerProcesses(settings, WorkerSpec("run", "", {}, settings), None, ended)
         self.processes.places._group = lambda: Place(Group())
@@ -51,7 +51,8 @@ class World:
 
     def create(self, index: int, incarnation: int):
         self.started.append((index, incarnation))
-        return SimpleNamespace(ready=SimpleNamespace(remote=lambda: "call"))
+        ready, hurry = (lambda: "call"), (lambda: self.hurried.append(index))
+        return SimpleNamespace(ready=SimpleNamespace(remote=ready), hurry=SimpleNamespace(remote=hurry))
 
     def up(self, index: int) -> None:
         self.processes.started(index)
@@ -128,6 +129,7 @@ def test_a_node_that_is_drained_ends_what_it_plays_while_its_next_place_is_sough
     assert world.states() == [State.LIVE, State.LEAVING] and world.ended == [] and len(Group.made) == 3
     world.tell("a", "b", "c", placed={0: "a", 1: "b", 2: "c"}, draining={"b": None})
     assert world.ended == [] and len(Group.made) == 3, "it still plays"
+    assert world.hurried == [1], "it was told once, and the other one was not"
     world.works = {0}
     world.look()
     assert world.ended == [(1, "node_drained")] and world.states()[1] is State.PENDING
@@ -141,6 +143,19 @@ def test_a_node_that_is_about_to_go_is_left_in_time():
     world.tell("a", placed={0: "a"}, draining={"a": time.monotonic() + 11.0})
     assert world.states() == [State.LEAVING]
     world.tell("a", placed={0: "a"}, draining={"a": time.monotonic() + 9.0})
+    assert world.ended == [], "it is asked how its episodes stand"
+    world.processes.health.asked(0, time.monotonic())
+    world.look()
+    assert world.ended == []
+    world.processes.health.answered(0)
+    world.look()
+    assert world.ended == [(0, "node_drained")]
+
+
+def test_a_node_that_is_nearly_gone_is_not_waited_for():
+    world = World(1, 1)
+    world.works = {0}
+    world.tell("a", placed={0: "a"}, draining={"a": time.monotonic() + 4.0})
     assert world.ended == [(0, "node_drained")]
 
 
