@@ -19,3 +19,4 @@ class Finished:
     reason: str | None
     summary: Summary | None
     tokens: int = 0  # sampled for it by the policy, as far as its worker lived to tell
+    node: str | None = None  # that a large episode lies on, and goes with

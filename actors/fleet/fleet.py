@@ -124,6 +124,11 @@ class Fleet:
         """How many workers were lost or left so far."""
         return self.health.gone
 
+    @property
+    def draining(self) -> frozenset[str]:
+        """Nodes that are about to go."""
+        return self.processes.draining
+
     def replace_lost(self) -> bool:
         """Ask every worker whether it is there; replace those that are not. True if any is gone."""
         before = self.health.gone
@@ -226,7 +231,8 @@ class Fleet:
                 self.snapshots.pop(result.ticket, None)
                 self.tokens.hand_over(index, result.tokens, result.wasted)
                 self.counters["refused"] += result.wasted > 0
-                self._return(Finished(result.ticket, ref, result.reason, result.summary, result.tokens))
+                node = self.processes.places.node(index)
+                self._return(Finished(result.ticket, ref, result.reason, result.summary, result.tokens, node))
         if report.silent_seconds > self.settings.worker_silence_seconds:
             self.processes.lose(index, "worker_stuck")
 

@@ -46,6 +46,7 @@ class WorkerProcesses:
         self.health: FleetHealth | None = None
         self.handles: dict[int, ActorHandle] = {}  # by worker; of those that were started
         self.starting: dict[int, ray.ObjectRef] = {}  # worker -> its `ready` call
+        self.draining: frozenset[str] = frozenset()  # nodes
         self.put_off: dict[int, int] | None = None  # worker -> incarnation to start later; None: starts at once
 
     def launch(self) -> None:
@@ -174,6 +175,7 @@ class WorkerProcesses:
         news = self.news.newest()
         if news is not None:
             self.places.learn(news)
+            self.draining = frozenset(news.draining)
             for index in range(len(self.health.members)):
                 node = self.places.node(index)
                 if node is not None and node not in news.alive:

@@ -37,6 +37,7 @@ class Collector:
         """No game of batch `until_batch` or later is played. `deliver` is given the episodes as they arrive."""
         self.playing, self.ledger, self.until_batch, self.deliver = playing, ledger, until_batch, deliver
         self.group_redraws = group_redraws
+        playing.holders.append(ledger)
         self.to_judge: set[int] = set()  # groups that something became of since they were last looked at
 
     def batch(self) -> list[Finished]:

@@ -19,7 +19,7 @@ from actors.fleet.fleet import Finished, Fleet
 from actors.settings import RolloutSettings
 from cluster.errors import RunError
 from cluster.record.progress import Progress
-from cluster.run.securing import LOST, fetch
+from cluster.run.securing import LOST, Holder, bring, fetch
 from cluster.run.token_balance import TokenBalance
 from envs.episode import Episode, Ticket
 
@@ -28,13 +28,17 @@ POLL_SECONDS = 1.0
 Take = Callable[[list[Finished]], None]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Games:
     """Games that were asked for, and those that are played."""
 
     tickets: list[Ticket]
     temperature: float | None  # other than the settings'
-    finished: dict[int, Finished] = field(default_factory=dict)  # by the ticket's number
+    waiting: dict[int, Finished] = field(default_factory=dict)  # for the others, by the ticket's number
+
+    def keep(self, ticket: Ticket, result: Finished) -> None:
+        """The same result, at another place."""
+        self.waiting[ticket.number] = result
 
 
 class Playing:
@@ -44,6 +48,7 @@ class Playing:
         self.fleet, self.settings = fleet, settings
         self.welcome = welcome or self._as_started
         self.takers: dict[Ticket, Take] = {}  # of the tickets that are being played
+        self.holders: list[Holder] = []  # of results that were handed out
         self.failures: Counter[str] = Counter()
         self.tokens = TokenBalance(fleet.tokens)
         self.on_poll: Callable[[Progress], None] | None = None  # called after each look at the fleet
@@ -59,28 +64,30 @@ class Playing:
 
     def begin(self, tickets: Sequence[Ticket], temperature: float | None = None) -> Games:
         games = Games(list(tickets), temperature)
+        self.holders.append(games)
         self._start(games, games.tickets)
         return games
 
     def end(self, games: Games) -> list[Episode]:
         count = len(games.tickets)
         while True:
-            self.wait("the games that were asked for", lambda: self.progress(None, len(games.finished), count))
-            results = [games.finished[ticket.number] for ticket in games.tickets]
+            self.wait("the games that were asked for", lambda: self.progress(None, len(games.waiting), count))
+            results = [games.waiting[ticket.number] for ticket in games.tickets]
             episodes = fetch(results, self.settings.batch_seconds)
             lost = [result for result, episode in zip(results, episodes, strict=True) if episode is None]
             if not lost:
+                self.holders.remove(games)
                 return episodes
             for result in lost:
                 self.lose(result)
                 self.tokens.evaluated -= result.tokens
-                del games.finished[result.ticket.number]
+                del games.waiting[result.ticket.number]
             self._start(games, [self._again(replace(result, reason=LOST)) for result in lost])
 
     def _start(self, games: Games, tickets: list[Ticket]) -> None:
         def take(results: list[Finished]) -> None:
             self.tokens.evaluate(result for result in results if result.reason is None)
-            games.finished |= {result.ticket.number: result for result in results if result.reason is None}
+            games.waiting |= {result.ticket.number: result for result in results if result.reason is None}
             if failed := [self._again(result) for result in results if result.reason is not None]:
                 self._start(games, failed)
 
@@ -127,6 +134,9 @@ class Playing:
             arrived.setdefault(self.takers.pop(finished.ticket), []).append(finished)
         for take, results in arrived.items():
             take(results)
+        if draining := self.fleet.draining:
+            for holder in self.holders:
+                bring(holder, draining)
 
     def lose(self, result: Finished) -> None:
         """Its episode is gone with the node that made it."""

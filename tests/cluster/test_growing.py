@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 
 import pytest
@@ -18,6 +16,7 @@ from cluster.run.ledger import Ledger
 from cluster.run.playing import Playing
 from envs.settings import GameSettings
 from tests.support.engines import engine_settings
+from tests.support.nodes import drain
 
 SEATS = (("parrot0", "policy"),)
 NODE = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
@@ -34,20 +33,6 @@ def one_node():
     yield cluster
     ray.shutdown()
     cluster.shutdown()
-
-
-def drain(address: str, node) -> None:
-    """What a cloud's notice of preemption comes to."""
-    told = [
-        "--reason",
-        "DRAIN_NODE_REASON_PREEMPTION",
-        "--reason-message",
-        "spot",
-        "--deadline-remaining-seconds",
-        "60",
-    ]
-    command = [sys.executable, "-m", "ray.scripts.scripts", "drain-node", "--address", address]
-    subprocess.run([*command, "--node-id", node.node_id, *told], check=True, capture_output=True, timeout=WAIT)
 
 
 def test_workers_join_on_a_new_node_and_leave_with_it(one_node, parrot_model):

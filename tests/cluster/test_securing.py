@@ -19,6 +19,7 @@ from cluster.run.securing import fetch
 from envs.episode import Ticket
 from envs.settings import GameSettings
 from tests.support.engines import engine_settings
+from tests.support.nodes import drain
 
 SEATS = (("parrot0", "policy"),)
 NODE = {"num_cpus": 2, "object_store_memory": 100 * 2**20}
@@ -68,8 +69,8 @@ def test_episodes_of_a_dead_node_are_played_again_and_a_batch_in_use_is_safe(two
     collector = Collector(playing, ledger, 2, lambda _: None)
     first = collector.batch()
     games = playing.begin([Ticket("nodes", "parrot", 1000 + n, 7 + n, SEATS) for n in range(6)])
-    playing.wait("all", lambda: playing.progress(None, len(ledger.waiting) + len(games.finished), 22))
-    drop_copies_here([result.ref for result in (*ledger.waiting.values(), *games.finished.values())], here)
+    playing.wait("all", lambda: playing.progress(None, len(ledger.waiting) + len(games.waiting), 22))
+    drop_copies_here([result.ref for result in (*ledger.waiting.values(), *games.waiting.values())], here)
 
     cluster.remove_node(other, allow_graceful=False)
 
@@ -85,4 +86,42 @@ def test_episodes_of_a_dead_node_are_played_again_and_a_batch_in_use_is_safe(two
     ledger.check()
     playing.tokens.train_on(first)
     playing.tokens.check(ledger.waiting.values())
+    fleet.close()
+
+
+def test_what_lies_on_a_node_that_is_drained_is_brought_here_before_it_goes(two_nodes, parrot_model):
+    cluster, other = two_nodes
+    settings = RolloutSettings(
+        workers=2, cpus_per_worker=2, max_utterance_tokens=8, engine=engine_settings("transformers")
+    )
+    spec = WorkerSpec("drained", str(parrot_model), {"parrot": GameSettings(name="parrot")}, settings, transport=None)
+    fleet = Fleet(settings, spec)
+    fleet.start()
+    playing = Playing(fleet, settings)
+    ledger = Ledger("drained", "parrot", SEATS, seed=3, batch=8, max_staleness=1, max_attempts=1)
+    collector = Collector(playing, ledger, 2, lambda _: None)
+    while not all(fleet.processes.places.node(worker) for worker in (0, 1)):
+        playing.listen(0.2)
+    first = collector.batch()
+    games = playing.begin([Ticket("drained", "parrot", 1000 + n, 7 + n, SEATS) for n in range(8)])
+    playing.wait("all", lambda: playing.progress(None, len(ledger.waiting) + len(games.waiting), 24))
+
+    def away() -> list[int]:
+        return [result.ticket.number for each in (ledger, games) for result in each.waiting.values()
+                if result.node == other.node_id]  # fmt: skip
+
+    assert {number >= 1000 for number in away()} == {True, False}, "of the run, and of the held-out games"
+    drain(cluster.address, other)
+    deadline = time.monotonic() + 30
+    while away():
+        assert time.monotonic() < deadline
+        playing.listen(0.2)
+    refs = [result.ref for each in (ledger, games) for result in each.waiting.values()]
+    lying = ray.experimental.get_object_locations(refs).values()
+    assert {node for each in lying for node in each["node_ids"]} == {ray.get_runtime_context().get_node_id()}
+    cluster.remove_node(other, allow_graceful=False)
+    ledger.consume()
+    assert all(fetch(first)) and all(fetch(collector.batch())) and len(playing.end(games)) == 8
+    assert not playing.failures and ledger.counts.reissued == 0, "none was played again"
+    assert playing.holders == [ledger]
     fleet.close()
