@@ -16,6 +16,7 @@ from cluster.plan.machine import Machine
 from cluster.plan.of_run import plan_run
 from cluster.recipe.config import RunConfig
 from cluster.record.run_folder import RunFolder
+from cluster.run.last_word import last_word
 from cluster.run.policy import check_model, model_to_measure
 from cluster.run.session import named_failures, ray_cluster, start_playing
 
@@ -51,7 +52,8 @@ class Resources:
 
     def _cluster(self) -> None:
         if self.machine is None:
-            self.machine = self.ray.enter_context(ray_cluster(self.terminal))
+            word = self.ray.enter_context(last_word(f"go on with: parley offline run {self.folder.path}"))
+            self.machine = self.ray.enter_context(ray_cluster(self.terminal, word))
 
     def beginning(self) -> str:
         """The policy that everything starts from, as a whole model that engines and learners load."""

@@ -1,9 +1,9 @@
 """The one line of a run that cannot say it itself.
 
-    with last_word(folder) as word: ...    ended in order, or by an exception: nothing is said here
-                                           killed, or ended by Ray (which ends its driver's process at once where its
-                                           raylet or its GCS is gone): one line that tells how to go on
-    word.end(why)                          the same from inside, where the process can do no more than end
+    with last_word(then) as word: ...    ended in order, or by an exception: nothing is said here
+                                         killed, or ended by Ray (which ends its driver's process at once where its
+                                         raylet or its GCS is gone): one line that tells how to go on: `then`
+    word.end(why)                        the same from inside, where the process can do no more than end
 
 A small process waits for the end of a pipe that nobody but the run's process holds. With --keep-going it is not
 needed: there the process that waits for the run says what happened.
@@ -17,7 +17,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 IN_ORDER = b"in order"
 SPOKEN_FOR = "PARLEY_SPOKEN_FOR"  # in the environment of a run whose end somebody else tells
@@ -26,12 +25,12 @@ LOST_CODE = 75  # of cluster.errors.LostError; this file imports nothing of Parl
 
 
 class LastWord:
-    def __init__(self, folder: Path):
-        self.folder = folder
+    def __init__(self, then: str):
+        self.then = then
         self.listener: subprocess.Popen | None = None
 
     def listen(self) -> None:
-        command = [sys.executable, "-I", "-S", __file__, str(self.folder)]
+        command = [sys.executable, "-I", "-S", __file__, self.then]
         self.listener = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
         )
@@ -48,7 +47,7 @@ class LastWord:
         """End this process, from any of its threads; nothing is unwound. `then_kill`: processes that end after it: Ray
         would end this one with a code of its own when it sees them gone."""
         self.in_order()
-        os.write(2, f"parley: {why}; go on with: parley resume {self.folder}\n".encode())
+        os.write(2, f"parley: {why}; {self.then}\n".encode())
         if then_kill:
             killing = ["/bin/sh", "-c", 'sleep 1; kill -9 "$@"', "sh", *map(str, then_kill)]
             subprocess.Popen(killing, stderr=subprocess.DEVNULL, start_new_session=True)
@@ -56,8 +55,8 @@ class LastWord:
 
 
 @contextmanager
-def last_word(folder: Path) -> Iterator[LastWord]:
-    word = LastWord(folder)
+def last_word(then: str) -> Iterator[LastWord]:
+    word = LastWord(then)
     if not os.environ.get(SPOKEN_FOR):
         word.listen()
     try:
@@ -66,12 +65,11 @@ def last_word(folder: Path) -> Iterator[LastWord]:
         word.in_order()
 
 
-def listen(folder: str) -> None:
+def listen(then: str) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends with the pipe
     if sys.stdin.buffer.read() != IN_ORDER:
         print(
-            "parley: the run's process was killed, or ended by Ray, which does so where its raylet or GCS is gone; "
-            f"go on with: parley resume {folder}",
+            f"parley: the process was killed, or ended by Ray, which does so where its raylet or GCS is gone; {then}",
             file=sys.stderr,
             flush=True,
         )

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,7 +81,8 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
         show = stack.enter_context(Show(config, folder))
         if "working_dir_files" in str(folder.path):  # Ray's copy of a submitted job's working directory
             show.line(f"warning: {folder.path} goes when the job's node does; give output=/a/shared/folder")
-        machine = stack.enter_context(ray_cluster(show, stack.enter_context(last_word(folder.path))))
+        word = stack.enter_context(last_word(f"go on with: parley resume {folder.path}"))
+        machine = stack.enter_context(ray_cluster(show, word))
         plan = plan_run(config, machine)
         config = plan.config
         show.line(escape("; ".join([plan_summary(plan), *plan.notes])))
@@ -175,7 +176,7 @@ def _evaluating(config: RunConfig, model: str, folder: RunFolder, games: dict[st
     with ExitStack() as stack:
         stack.enter_context(interruptible())
         show = stack.enter_context(Show(config, folder))
-        machine = stack.enter_context(ray_cluster(show))
+        machine = stack.enter_context(ray_cluster(show, stack.enter_context(last_word("evaluate again"))))
         with named_failures():
             path = model_to_measure(config, model, folder, show)
             check_model(path, config)
@@ -269,9 +270,9 @@ def with_policy(players: tuple[tuple[str, str], ...], what: str) -> tuple[tuple[
 
 
 @contextmanager
-def ray_cluster(show: Show, word: LastWord | None = None) -> Iterator[Machine]:
-    """Join the cluster that RAY_ADDRESS or a job names, else start one on this machine. Yields what it has. With
-    `word` the process ends where Ray is frozen."""
+def ray_cluster(show: Show, word: LastWord) -> Iterator[Machine]:
+    """Join the cluster that RAY_ADDRESS or a job names, else start one on this machine. Yields what it has. Where Ray
+    is frozen the process ends with `word`."""
     import ray
 
     # Engines and DeepSpeed find the compiler tools of the environment that runs this.
@@ -300,14 +301,14 @@ def ray_cluster(show: Show, word: LastWord | None = None) -> Iterator[Machine]:
         )
     logs = Path(ray._private.worker._global_node.get_session_dir_path()) if started_here and not address else None
     try:
-        with ray_watch(word, started_here) if word else nullcontext():
+        with ray_watch(word, started_here):
             yield of_ray()
     except BaseException:
         logs = None  # whoever looks for the reason wants them
         raise
     finally:
         if started_here:
-            with disconnecting(word) if word else nullcontext():
+            with disconnecting(word):
                 ray.shutdown()
         if logs is not None:  # or each run leaves a folder behind
             shutil.rmtree(logs, ignore_errors=True)

@@ -15,9 +15,8 @@ from cluster.run.last_word import SPOKEN_FOR
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import os, signal, sys
-from pathlib import Path
 from cluster.run.last_word import last_word
-with last_word(Path("/runs/some run")) as word:
+with last_word("go on with: parley resume /runs/some run") as word:
     {end}
 """
 LINE = "go on with: parley resume /runs/some run\n"

@@ -150,8 +150,8 @@ def test_a_module_that_both_have_is_refused_in_one_line(project):
 
 def test_ray_that_was_started_before_is_refused_in_one_line(ray_cluster, project, monkeypatch):
     monkeypatch.chdir(project)
-    hook = "{'worker_process_setup_hook': 'parley.names.put_first'}"
-    with pytest.raises(RunError, match=f"let Parley start Ray, or call ray.init.runtime_env={hook}"), session_ray(None):
+    said = "let Parley start Ray, or call ray.init.runtime_env={'worker_process_setup_hook': 'parley.names.put_first'}"
+    with pytest.raises(RunError, match=said), session_ray(None, None):
         pass
 
 
