@@ -2,7 +2,7 @@
 
     runs/<name>-<time>/
       config.yaml        the resolved recipe        metrics.jsonl    one JSON object per update
-      versions.json      packages, host, commit     tensorboard/     the same as events
+      versions.json      packages, host, engine     tensorboard/     the same as events
       checkpoints/       see cluster.record.checkpoints    transcripts/     sample games, as text
       samples.jsonl      see cluster.report         parley.log       what happened
       summary.json       the result, at the end        now.json         what it is doing now
@@ -116,6 +116,10 @@ class RunFolder:
         text = to_yaml(config)
         write_whole(self.path / "config.yaml", f"{text}{DIGEST}{digest_of(text)}\n")
 
+    def write_engine(self, kind: str) -> None:
+        """The one that plays, where the config leaves that to the machine."""
+        write_whole(self.path / "versions.json", to_json(_versions_of(self.path) | {"engine": kind}))
+
     def write_summary(self, summary: dict) -> None:
         write_whole(self.path / "summary.json", to_json(summary))
 
@@ -197,10 +201,16 @@ def digest_of(text: str) -> str:
 
 def _is_signed(folder: Path) -> bool:
     """Runs of earlier versions have no digest under their config."""
+    return _versions_of(folder).get("config") == SIGNED
+
+
+def _versions_of(folder: Path) -> dict:
+    """As they were written; empty where they cannot be read."""
     try:
-        return json.loads((folder / "versions.json").read_text()).get("config") == SIGNED
-    except (OSError, ValueError, AttributeError):
-        return False
+        found = json.loads((folder / "versions.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _check_whole(config: Path) -> None:

@@ -128,7 +128,7 @@ def settings(run: Run) -> list[tuple[str, str]]:
         "learning rate": f"{learner.learning_rate:g}",
         "games an update": f"{config.batch_episodes:,}",
         "staleness": f"at most {config.max_staleness}",
-        "engine": f"{run.summary.get('engine', config.rollout.engine.kind)}, {config.rollout.workers_in_words}",
+        "engine": f"{_engine(run)}, {config.rollout.workers_in_words}",
         "learner": f"{learner.ranks} rank{'s' if learner.ranks > 1 else ''}, ZeRO {learner.zero}",
         "seed": str(config.seed),
     }
@@ -139,3 +139,8 @@ def settings(run: Run) -> list[tuple[str, str]]:
     if cores := run.versions.get("cpus"):
         shown["machine"] = ", ".join([f"{cores} CPUs, {run.versions.get('cpu')}", *(run.versions.get("gpus") or [])])
     return list(shown.items())
+
+
+def _engine(run: Run) -> str:
+    """The one that plays; of a run of an earlier version it is known at its end."""
+    return (run.versions | run.summary).get("engine", run.config.rollout.engine.kind)

@@ -85,6 +85,7 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
         machine = stack.enter_context(ray_cluster(show, word))
         plan = plan_run(config, machine)
         config = plan.config
+        folder.write_engine(config.rollout.engine.kind)
         show.line(escape("; ".join([plan_summary(plan), *plan.notes])))
         with named_failures():
             model = policy_folder(config, folder, show)

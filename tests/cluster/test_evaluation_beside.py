@@ -8,6 +8,7 @@ import pytest
 
 from cluster.record import checkpoints
 from cluster.record.run_folder import RunFolder
+from cluster.report.reading import read_run
 from cluster.run.collecting import Collector
 from cluster.run.evaluate import HeldOut, beside_training
 from tests.support.runs import assert_whole, config_for, run
@@ -85,6 +86,7 @@ def test_a_stop_during_an_evaluation_costs_that_evaluation_only(ray_cluster, par
     (folder,) = (each for each in tmp_path.iterdir() if each.is_dir())
     state = json.loads((folder / "checkpoints" / "update-000002" / "state.json").read_text())
     assert [e["version"] for e in state["evaluations"]] == [0, 1] and state["waiting_line"]["update"] == 2
+    assert read_run(folder).versions["engine"] == "transformers", "a run that has not ended says what plays"
     again = go_on(folder, [])
     assert [e["version"] for e in again.summary["evaluations"]] == [0, 1, 2, 3]
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]

@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.commands import cli
-from cluster.record.run_folder import RunFolder
+from cluster.record.run_folder import RunFolder, read_config
 from cluster.record.samples import Samples
 from cluster.record.statistics import mean_interval
 from cluster.report.comparing import compared
-from cluster.report.figures import MOST_UPDATES, pooling, thinned
+from cluster.report.figures import MOST_UPDATES, pooling, settings, thinned
 from cluster.report.games import games
 from cluster.report.intentions import Meanings, intention_map, layout, share_of_play, worth_of_turns
 from cluster.report.page import page, write_report
@@ -251,6 +251,23 @@ def test_the_policy_of_the_page_knows_its_script_and_style_by_hash(html):
 def test_a_title_cannot_leave_its_element(html):
     data = data_of(html) | {"title": HOSTILE}
     assert page(data).count("</script") == 2
+
+
+def test_the_engine_is_the_one_that_plays_also_before_the_end(plain_runs, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(plain_runs[0], folder)
+
+    def shown() -> str:
+        return dict(settings(read_run(folder)))["engine"].partition(",")[0]
+
+    assert shown() == "auto" and read_run(folder).summary == {}, "nobody has said"
+    with RunFolder.open(folder) as opened:
+        opened.write_engine("transformers")
+        assert shown() == "transformers"
+        assert read_run(folder).versions["packages"] == read_run(plain_runs[0]).versions["packages"]
+        assert read_config(folder) == read_config(plain_runs[0]), "its digest is still asked for"
+        opened.write_summary({"engine": "vllm"})
+        assert shown() == "vllm"
 
 
 def test_a_run_without_intentions_says_what_would_add_them(plain_runs):
