@@ -17,7 +17,7 @@ from transformers.pytorch_utils import Conv1D
 
 from learners.batch.decisions import decided
 from learners.batch.packing import Pack
-from learners.model import attention
+from learners.model import attention, by_hand
 from learners.model.logits import BESIDE, target_logprobs
 from learners.model.output_head import in_slices, read_at_head
 from learners.optimiser import deepspeed_config, half_precision
@@ -62,6 +62,8 @@ def load_model(
     except (OSError, ValueError, ImportError) as error:
         raise ValueError(f"model {path!r} cannot be loaded: {str(error).strip().splitlines()[0]}") from error
     model.config.use_cache = False
+    if compute_dtype(settings) == torch.float32:
+        by_hand.take_over(model)
     if settings.gradient_checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     if settings.lora.rank:
