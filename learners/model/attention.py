@@ -39,10 +39,11 @@ class Rows:
 
 @dataclass(slots=True)
 class Layout:
-    """Where the tokens of a pack go: `restore` finds each of them among the queries of all rows,
-    laid end to end."""
+    """Where the tokens of a pack go. The queries of all rows, laid end to end, are the tokens of `places`,
+    and `restore` finds each token among them."""
 
     rows: list[Rows]
+    places: torch.Tensor
     restore: torch.Tensor
 
 
@@ -60,7 +61,8 @@ def layout(
         restore[queries[own]] = filled + np.flatnonzero(own)
         filled += queries.size
     rows = [Rows(*(torch.from_numpy(array).to(device) for array in (queries, *seen))) for queries, _, *seen in made]
-    return Layout(rows, torch.from_numpy(restore).to(device))
+    places = torch.cat([each.queries.reshape(-1) for each in rows])
+    return Layout(rows, places, torch.from_numpy(restore).to(device))
 
 
 def _alike(lengths: np.ndarray) -> Iterator[np.ndarray]:
@@ -134,10 +136,12 @@ def packed_attention(
         reason = f"uses {unknown[0]}" if unknown else "does not hand its arguments on to its attention"
         raise ValueError(f"{type(module).__name__} {reason}: it would mix what is packed together")
     query, key, value = (tensor[0].transpose(0, 1) for tensor in (query, key, value))  # [tokens, heads, width]
-    parts = []
-    for rows in packed.rows:
-        q = _taken(query, rows.queries)
-        k, v = _taken(key, rows.keys), _taken(value, rows.keys)
+    parts, queries = [], _in_rows(query, packed)
+    if any(rows.mask is not None for rows in packed.rows):  # branches share what is before them
+        keys, values = ([_taken(tokens, rows.keys) for rows in packed.rows] for tokens in (key, value))
+    else:
+        keys, values = _in_rows(key, packed), _in_rows(value, packed)
+    for rows, q, k, v in zip(packed.rows, queries, keys, values, strict=True):
         mask, longest = rows.mask, rows.keys.shape[1]
         if sliding_window is not None and longest > sliding_window:
             if mask is not None:
@@ -154,7 +158,7 @@ def packed_attention(
                 q, k, v, mask, dropout, is_causal=mask is None, scale=scaling, enable_gqa=q.shape[1] != k.shape[1]
             )
         parts.append(out.transpose(1, 2).flatten(0, 1))
-    return torch.cat(parts)[packed.restore][None], None
+    return OutOfRows.apply(torch.cat(parts), packed.restore)[None], None
 
 
 def heads_may_share(device: str, dtype: torch.dtype, masked: bool) -> bool:
@@ -215,6 +219,45 @@ def _by_the_formula(
         mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
     shares = scores.masked_fill(~mask, -torch.inf).softmax(-1, dtype=torch.float32).to(query.dtype)
     return F.dropout(shares, dropout) @ value
+
+
+class IntoRows(torch.autograd.Function):
+    """[tokens, ...] -> [places, ...]. A place that fills up a row repeats a token and has no gradient, so that of
+    each token is found at one place."""
+
+    @staticmethod
+    def forward(ctx, tokens, places, restore):
+        ctx.save_for_backward(restore)
+        return tokens.index_select(0, places)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (restore,) = ctx.saved_tensors
+        return gradient.index_select(0, restore), None, None
+
+
+class OutOfRows(torch.autograd.Function):
+    """[places, ...] -> [tokens, ...]"""
+
+    @staticmethod
+    def forward(ctx, rows, restore):
+        ctx.save_for_backward(restore)
+        ctx.places = len(rows)
+        return rows.index_select(0, restore)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (restore,) = ctx.saved_tensors
+        nothing = gradient.new_zeros(ctx.places, *gradient.shape[1:])
+        return nothing.index_copy_(0, restore, gradient), None
+
+
+def _in_rows(tokens: torch.Tensor, packed: Layout) -> list[torch.Tensor]:
+    """[tokens, heads, width] -> for each call of a kernel [rows, heads, longest, width]"""
+    parts = IntoRows.apply(tokens, packed.places, packed.restore).split([rows.queries.numel() for rows in packed.rows])
+    return [
+        part.unflatten(0, rows.queries.shape).transpose(1, 2) for part, rows in zip(parts, packed.rows, strict=True)
+    ]
 
 
 def _taken(tokens: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
