@@ -170,6 +170,11 @@ def causal_model(model: torch.nn.Module) -> torch.nn.Module:
     return model.get_base_model() if hasattr(model, "peft_config") else model
 
 
+def drops_out(model: torch.nn.Module) -> bool:
+    """Whether it leaves out some of what it computes, at random, while it is trained."""
+    return any("drop" in name and bool(value) for name, value in causal_model(model).config.to_dict().items())
+
+
 def _read(
     model: torch.nn.Module, pack: Pack, temperature: float, device: torch.device, beside: str | None
 ) -> tuple[torch.Tensor, torch.Tensor | None]:

@@ -127,14 +127,14 @@ class Learning:
                 "bad_updates": float(self.bad_updates),
                 "tokens": float(tokens),
                 "tokens_per_second": tokens / max(sum(taken.seconds), 1e-9),
-                "prepare_seconds": prepare,
+                "prepare_seconds": prepare + taken.read_seconds,
             }
         )
 
     def batch(self, credited: CreditedBatch, version: int | None) -> Batch:
         trajectories = credited.trajectories
         batch = Batch(trajectories, by_trajectory(credited.credit.advantages, trajectories), version)
-        if self.settings.minibatches > 1:  # else the first step finds its own, exactly
+        if self.settings.minibatches > 1 and "logprobs" in credited.readings:  # else the steps find them
             batch.old_logprobs = dict(enumerate(by_trajectory(credited.readings["logprobs"], trajectories)))
         if self.settings.loss.kl or self.settings.credit.penalty:
             batch.reference = by_trajectory(credited.readings["reference"], trajectories)

@@ -20,12 +20,13 @@ step that went too far is shortened until it did not, and the rest of the update
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed as dist
 
 from learners.batch.minibatches import batch_scale, plan_share
 from learners.batch.packing import Pack, by_trajectory, pack_trajectories
@@ -48,8 +49,8 @@ LEAST = 0.01  # of a step; with less it is taken back
 
 @dataclass
 class Batch:
-    """What all steps of an update train on, by trajectory. `old_logprobs` have been read before the update,
-    or are what its first step finds, if that trains the whole batch."""
+    """What all steps of an update train on, by trajectory. `old_logprobs` have been read for the credit, or are what
+    the first step finds of its own trajectories and a pass before it of the others'."""
 
     trajectories: Sequence[Trajectory]
     advantages: list[np.ndarray]
@@ -72,6 +73,13 @@ class Batch:
         chosen = [self.trajectories[index] for index in indices]
         self.old_logprobs |= zip(indices, by_trajectory(old_logprobs.cpu().numpy(), chosen), strict=True)
 
+    def exchange(self, ranks: int) -> None:
+        """What each rank has kept, to all of them: another step may give them others' trajectories."""
+        found: list[dict[int, np.ndarray]] = [{}] * ranks
+        dist.all_gather_object(found, self.old_logprobs)
+        for each in found:
+            self.old_logprobs |= each
+
 
 @dataclass
 class StepResults:
@@ -84,6 +92,7 @@ class StepResults:
     step_left: float = 1.0
     distances: list[float] = field(default_factory=list)  # from the update's start, each time it was measured
     micro_batches: int = 0
+    read_seconds: float = 0.0
     seconds: list[float] = field(default_factory=lambda: [0.0, 0.0])  # forward and backward; step
     norms: list[float] = field(default_factory=list)  # of the gradients of steps that were applied
     progress: list[dict[str, float]] = field(default_factory=list)  # of each step
@@ -173,6 +182,12 @@ class PolicySteps:
                     tokens = tokens_of(batch.pack(indices), self.device)
                     consistency.add(tokens.old_logprobs, tokens, self.settings)
             self._check(consistency, taken)
+        elif others := sorted(set().union(*steps[1:]).difference(steps[0])):
+            began = device_time(self.device)
+            for indices, pack, logprobs in self._read(batch, others):
+                consistency.add(logprobs, tokens_of(pack, self.device), self.settings)
+                batch.keep(indices, logprobs)
+            taken.read_seconds = device_time(self.device) - began
         self.engine.train(not still)
         for number, share in enumerate(steps[:1] if still else steps):
             began = device_time(self.device)
@@ -181,6 +196,8 @@ class PolicySteps:
             stepped = device_time(self.device)
             if not taken.consistency:
                 self._check(consistency, taken)
+                if self.settings.ranks > 1 and self.settings.minibatches > 1:
+                    batch.exchange(self.settings.ranks)
             taken.progress.append(found)
             taken.micro_batches += found.pop("micro_batches")
             if not still:
@@ -241,18 +258,9 @@ class PolicySteps:
     def _distance(self, batch: Batch, share: list[int]) -> float:
         """From the update's start, on the tokens of the share: a forward pass over it."""
         sums = Sums(self.device, "tokens", "kl")
-        self.engine.eval()
-        with torch.no_grad():
-            for indices in self._mine(batch, share):
-                pack = batch.pack(indices or share[:1])
-                with replaying(self.replay, pack):
-                    logprobs = pack_logprobs(self.engine, pack, self.temperature, self.device)
-                if indices:
-                    old = torch.from_numpy(pack.old_logprobs).to(self.device)
-                    sums.add(
-                        torch.tensor(float(len(old))),
-                        kl_estimates(old.double(), logprobs.double(), "k3").sum(),
-                    )
+        for _, pack, logprobs in self._read(batch, share):
+            old = torch.from_numpy(pack.old_logprobs).to(self.device)
+            sums.add(torch.tensor(float(len(old))), kl_estimates(old.double(), logprobs.double(), "k3").sum())
         found = sums.over_ranks()
         return found["kl"] / max(found["tokens"], 1.0)
 
@@ -285,6 +293,17 @@ class PolicySteps:
                 "a step of the policy went so far that the model computes no numbers any more, and could not be taken "
                 "back: lower learner.learning_rate, and go on from the last checkpoint with parley resume"
             )
+
+    def _read(self, batch: Batch, share: list[int]) -> Iterator[tuple[list[int], Pack, torch.Tensor]]:
+        """A forward pass over the share without a gradient: of each of this rank's micro-batches the trajectories,
+        the pack and the log-probs."""
+        self.engine.eval()
+        for indices in self._mine(batch, share):
+            pack = batch.pack(indices or share[:1])
+            with torch.no_grad(), replaying(self.replay, pack):
+                logprobs = pack_logprobs(self.engine, pack, self.temperature, self.device)
+            if indices:
+                yield indices, pack, logprobs
 
     def _mine(self, batch: Batch, share: Sequence[int]) -> list[list[int]]:
         return plan_share(batch.trajectories, share, self.settings)[self.rank]

@@ -3,6 +3,9 @@
     the policy    log-probs at the start of the update, also of the best token; the critic's states
     the base      log-probs of the reference; the critic's states, if they are to be its
 
+Log-probs that credit does not ask for are the steps' own business, unless they come with the critic's states or
+the model drops out what a step's own pass would miss.
+
 Each is one forward pass over the batch without a gradient, made only if something reads it:
 each rank reads its own share, and all ranks exchange what they read, so that each of them
 can compute the credit of the whole batch and train any share of it. Critics of whole turns
@@ -23,7 +26,7 @@ from learners.batch.trajectories import Trajectory
 from learners.critic.tokens import States, head_inputs
 from learners.critic.transitions import UtteranceBatch, utterance_batch
 from learners.critic.turns import AnyCritic, TurnCritics
-from learners.model.load import pack_logprobs, pack_logprobs_and_best
+from learners.model.load import drops_out, pack_logprobs, pack_logprobs_and_best
 from learners.model.reference import Reference, reads_reference
 from learners.model.router_replay import RouterReplay, replaying
 from learners.settings import LearnerSettings
@@ -45,9 +48,11 @@ class BatchReader:
         self.engine, self.settings, self.temperature, self.device = engine, settings, temperature, device
         self.critic, self.reference, self.replay = critic, reference, replay
         wanted = settings.credit.readings
-        # with one minibatch the first step finds the log-probs of the start by itself
+        self.values_of = None if critic is None else settings.credit.critic_settings.states
         wants_best = "best_logprobs" in wanted
-        self.wants_old_logprobs = wants_best or "logprobs" in wanted or settings.minibatches > 1
+        # else the steps find the log-probs of the start, and the first one those of its share by itself
+        once = self.values_of == "policy" or drops_out(engine)
+        self.wants_old_logprobs = wants_best or "logprobs" in wanted or (settings.minibatches > 1 and once)
         self.wants_reference = reads_reference(settings)
         self.of_policy = ("logprobs",) if self.wants_old_logprobs else ()
         self.of_policy += ("best_logprobs",) if wants_best else ()
@@ -60,16 +65,15 @@ class BatchReader:
         from: its states of this rank's share, or of the whole batch's turns."""
         share: Share = {index: {} for indices in mine for index in indices}
         states: list[States] = []
-        values_of = None if self.critic is None else self.settings.credit.critic_settings.states
         self.engine.eval()
         with torch.no_grad():
-            if self.wants_old_logprobs or values_of == "policy":
+            if self.wants_old_logprobs or self.values_of == "policy":
                 asked = self.engine, self.replay, trajectories, mine, share
-                states = self._ask(*asked, self.of_policy, values_of == "policy")
-            if self.wants_reference or values_of == "base":
+                states = self._ask(*asked, self.of_policy, self.values_of == "policy")
+            if self.wants_reference or self.values_of == "base":
                 names = ("reference",) if self.wants_reference else ()
                 with self.reference.model() as model:
-                    found = self._ask(model, None, trajectories, mine, share, names, values_of == "base")
+                    found = self._ask(model, None, trajectories, mine, share, names, self.values_of == "base")
                 states = states or found
         whole = self._gathered(share)
         if not self.by_turn:

@@ -57,7 +57,7 @@ def test_a_reference_is_cut_up_and_says_the_same(learners):
     trajectories = collect(*BATCH)
     read, held = {}, {}
     for zero in (2, 3):
-        learners.become(zero=zero, loss={"kl": 0.1}, minibatches=2)
+        learners.become(zero=zero, credit={"kl_penalty": 0.1}, minibatches=2)
         held[zero] = learners.frozen_elements()
         assert learners.call("update", *BATCH)["applied"] == 1
         read[zero] = [found["reference"] for found in learners.readings(trajectories)]

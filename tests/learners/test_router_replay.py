@@ -341,10 +341,12 @@ def test_two_ranks_replay_in_every_pass_of_the_policy(learners, folder_of, lora)
     assert np.abs(own - replayed).max() > 0.1
     same = {"model": path, "minibatches": 2, "gradient_checkpointing": True, "loss": {"kl": 0.1, "kl_guard": 1.0}}
     for zero, replay in ((2, True), (3, True), (2, False)):
-        learners.become(**same, zero=zero, router_replay=replay, lora={"rank": lora}, learning_rate=1e-3)
+        made = same | {"zero": zero, "router_replay": replay, "lora": {"rank": lora}, "learning_rate": 1e-3}
+        learners.become(**made, credit={"kl_penalty": 0.1})  # which reads the log-probs of all games
         for found in learners.readings(trajectories):
             assert np.abs(found["logprobs"] - (replayed if replay else own)).max() < 1e-5
             assert np.abs(found["reference"] - own).max() < 1e-5
+        learners.become(**made)
         before = learners.call("parameters")
         figures = learners.call("update", episodes, rewards)
         assert figures["steps"] == 2

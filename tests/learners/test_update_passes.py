@@ -1,0 +1,88 @@
+"""How often an update goes through its games, and which log-probs it compares with."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.lab.trainee import Driver, alone
+from learners.batch.minibatches import shares
+from learners.batch.trajectories import collect
+from learners.model.load import drops_out, load_model
+from learners.optimiser import make_optimiser
+from learners.settings import LearnerSettings
+from learners.update.learning import Learning, make_critic
+from tests.support.learner_batches import MADE_UP, make_batch
+
+CPU, GAMES = torch.device("cpu"), 10
+SHARES = {"epochs": 2, "minibatches": 2}
+DECOUPLED = {"loss": {"kind": "decoupled"}}
+
+
+class Counted(Driver):
+    """Knows how many tokens went through its model with a gradient, and how many without."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.tokens = {True: 0, False: 0}
+
+    def __call__(self, *arguments, **named):
+        self.tokens[torch.is_grad_enabled()] += named["input_ids"].numel()
+        return super().__call__(*arguments, **named)
+
+
+def learned(tiny_model, changes: dict, dropout: float = 0.0) -> tuple[Learning, Counted, dict[str, float], list]:
+    alone()
+    settings = LearnerSettings(zero=0, **MADE_UP, **changes)
+    model = load_model(str(tiny_model), settings, 0)
+    model.config.attention_dropout = dropout
+    optimiser = make_optimiser(list(model.parameters()), settings)
+    driver = Counted(model, optimiser)
+    critic = make_critic(settings, model.get_output_embeddings().in_features, CPU, 0)
+    learning = Learning(driver, optimiser, settings, 1.0, CPU, seed=0, rank=0, critic=critic)
+    trajectories = collect(*make_batch(GAMES, seed=11))
+    return learning, driver, learning.update(trajectories, version=7), trajectories
+
+
+def tokens_of(trajectories: list, places: list[int]) -> int:
+    return sum(len(trajectories[place]) for place in places)
+
+
+def test_the_start_is_read_only_of_games_that_the_first_step_does_not_train(tiny_model):
+    learning, driver, _, trajectories = learned(tiny_model, SHARES | DECOUPLED)
+    first, second, *_ = shares(GAMES, learning.settings, 0, 0)
+    whole = tokens_of(trajectories, range(GAMES))
+    assert driver.tokens == {True: 2 * whole, False: tokens_of(trajectories, second)}
+    assert sorted(first + second) == list(range(GAMES))
+
+
+@pytest.mark.parametrize(
+    "changes, dropout, read",
+    [
+        ({"epochs": 2}, 0.0, 0),
+        (SHARES, 0.1, 1),  # a step's own pass would be another function than that of the start
+        (SHARES | {"credit": {"method": "gae"}}, 0.0, 1),  # they come with the critic's states
+    ],
+)
+def test_or_of_none_or_of_all(tiny_model, changes, dropout, read):
+    _, driver, _, trajectories = learned(tiny_model, changes | DECOUPLED, dropout)
+    assert driver.tokens[False] == read * tokens_of(trajectories, range(GAMES))
+
+
+def test_what_is_measured_at_the_start_does_not_depend_on_who_reads_it(tiny_model, monkeypatch):
+    """Each token counts once, and the steps are the same."""
+    own, _, by_steps, _ = learned(tiny_model, SHARES | DECOUPLED)
+    monkeypatch.setattr("learners.update.reading.drops_out", lambda model: True)
+    other, _, before, _ = learned(tiny_model, SHARES | DECOUPLED)
+    for name in ("entropy", "logprob_gap_mean", "stale_share", "importance_mean", "loss", "grad_norm", "update_kl"):
+        assert by_steps[name] == pytest.approx(before[name], rel=1e-3, abs=1e-6), name
+    pairs = zip(own.reader.engine.module.parameters(), other.reader.engine.module.parameters(), strict=True)
+    assert np.mean([float((one - two).detach().abs().mean()) for one, two in pairs]) < 1e-6
+
+
+def test_whether_a_model_drops_out(tiny_model):
+    model = load_model(str(tiny_model), LearnerSettings(), 0)
+    assert not drops_out(model)
+    model.config.attention_dropout = 0.1
+    assert drops_out(model)
