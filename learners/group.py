@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 MESSAGE = 300  # characters of a cause
 LOOK_SECONDS = 1.0  # from one look at the ranks to the next
 GONE_SECONDS = 10.0  # for a sign of life of each rank, after one of them failed
-# What a rank on CPUs does with memory: each pass frees all that it took, and without this glibc gives it back and gets
-# it again page by page. Tensors of more than `mmap_threshold` bytes go back at once as ever.
-KEPT = {"hugetlb": 1, "mmap_threshold": 2**25, "trim_threshold": 2**28}
+# Each pass of a rank on CPUs frees all that it took, and glibc would give it back and get it again page by page. Tensors
+# of more than 32 MiB go back at once as ever.
+KEPT = ":".join(f"glibc.malloc.{name}" for name in ("hugetlb=1", f"mmap_threshold={2**25}", f"trim_threshold={2**28}"))
 GRACE_SECONDS = 15.0  # a rank reports its own time limit before the group reports the rank's
 
 
@@ -330,5 +330,5 @@ def environment(settings: LearnerSettings) -> dict[str, str]:
         "DS_ACCELERATOR": "cpu",
         "OMP_NUM_THREADS": threads,
         "CUDA_VISIBLE_DEVICES": "",
-        "GLIBC_TUNABLES": ":".join(f"glibc.malloc.{name}={value}" for name, value in KEPT.items()),
+        "GLIBC_TUNABLES": os.environ.get("GLIBC_TUNABLES", KEPT),
     }
