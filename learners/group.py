@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 MESSAGE = 300  # characters of a cause
 LOOK_SECONDS = 1.0  # from one look at the ranks to the next
 GONE_SECONDS = 10.0  # for a sign of life of each rank, after one of them failed
-# Each pass of a rank on CPUs frees all that it took, and glibc would give it back and get it again page by page. Tensors
-# of more than 32 MiB go back at once as ever.
+# Each pass of a rank on CPUs frees all that it took, and glibc would give it back and get it again page by page.
+# Tensors of more than 32 MiB go back at once as ever.
 KEPT = ":".join(f"glibc.malloc.{name}" for name in ("hugetlb=1", f"mmap_threshold={2**25}", f"trim_threshold={2**28}"))
 GRACE_SECONDS = 15.0  # a rank reports its own time limit before the group reports the rank's
 
