@@ -26,7 +26,7 @@ STARTS_RAY = {
     "test_growing",
     *("test_intention_run", "test_job", "test_offline_run", "test_oni", "test_oni_endpoint"),
     *("test_places", "test_reward_http", "test_reward_model_run", "test_securing", "test_sleep", "test_sync"),
-    *("test_ray_watch", "test_trials", "test_twosome_play"),
+    *("test_ray_watch", "test_signals", "test_trials", "test_twosome_play"),
 }
 OWN_NODES = {"test_growing", "test_places", "test_securing"}
 

@@ -72,6 +72,7 @@ def api_key(config: RunConfig, none_wanted: bool) -> str | None:
 def serve(config: RunConfig, key: str | None) -> None:
     import ray
 
+    from cluster.run.signals import own_sigterm
     from reward_service.service.http.deployment import DeployedService
 
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
@@ -82,7 +83,8 @@ def serve(config: RunConfig, key: str | None) -> None:
     try:
         if started_here:
             address = os.environ.get("RAY_ADDRESS") or "local"
-            ray.init(address=address, log_to_driver=False, logging_level="ERROR", **ray_options())
+            with own_sigterm():
+                ray.init(address=address, log_to_driver=False, logging_level="ERROR", **ray_options())
         service = DeployedService(config.reward, config.game, key)
         service.start()
     except (RuntimeError, ValueError, OSError, ray.exceptions.RayError) as error:

@@ -23,7 +23,7 @@ from cluster.recipe.config import RunConfig
 from cluster.record.job_status import JobMessage
 from cluster.record.run_folder import RunFolder
 from cluster.record.terminal import display_path, page
-from cluster.run.session import interruptible
+from cluster.run.signals import interruptible
 
 
 def run(config: RunConfig, folder: RunFolder, until: str = "", terminal: Terminal | None = None) -> dict:

@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -36,6 +34,7 @@ from cluster.record.terminal import Show
 from cluster.run.last_word import LastWord, last_word
 from cluster.run.policy import check_model, model_to_measure, policy_folder
 from cluster.run.ray_watch import disconnecting, ray_watch
+from cluster.run.signals import interruptible, own_sigterm
 from envs.registry import make_game
 from envs.settings import GameSettings
 from learners.loss.loss import LOSS
@@ -331,45 +330,6 @@ def named_failures() -> Iterator[None]:
         raise LostError(f"{type(error).__name__}: {error}") from error
     except (RuntimeError, ValueError, OSError) as error:
         raise RunError(f"{type(error).__name__}: {error}") from error
-
-
-@contextmanager
-def own_sigterm() -> Iterator[None]:
-    """`ray.init` sets a handler of its own, which ends the process in the middle of what closes it."""
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """The first SIGTERM (a job being stopped) or Ctrl-C unwinds, so that everything is closed. The second one is
-    answered with a line, the third ends the process as it is; Ray then ends what it had started. In a thread that is
-    not the main one, to which Python gives no signals, it does nothing."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    received = 0
-
-    def interrupt(signum, frame):
-        nonlocal received
-        received += 1
-        if received == 1:
-            raise KeyboardInterrupt
-        if received == 2:
-            os.write(2, b"\nparley: everything is being closed; once more ends it at once\n")
-        else:
-            os._exit(130)
-
-    before = {each: signal.signal(each, interrupt) for each in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
 
 
 def _update_of(checkpoint: Path | None) -> int:

@@ -1,0 +1,51 @@
+"""Ctrl-C and SIGTERM: both unwind what is under way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def own_sigterm() -> Iterator[None]:
+    """`ray.init` sets handlers of its own, which end the process in the middle of what closes it: while it starts Ray,
+    and for good."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    except SystemExit as end:  # Ray's answer, as nothing else here ends the process
+        raise KeyboardInterrupt from end
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """The first SIGTERM (a job being stopped) or Ctrl-C unwinds, so that everything is closed. The second one is
+    answered with a line, the third ends the process as it is; Ray then ends what it had started. In a thread that is
+    not the main one, to which Python gives no signals, it does nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    received = 0
+
+    def interrupt(signum, frame):
+        nonlocal received
+        received += 1
+        if received == 1:
+            raise KeyboardInterrupt
+        if received == 2:
+            os.write(2, b"\nparley: everything is being closed; once more ends it at once\n")
+        else:
+            os._exit(130)
+
+    before = {each: signal.signal(each, interrupt) for each in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
