@@ -3,7 +3,8 @@
     with last_word(then) as word: ...    ended in order, or by an exception: nothing is said here
                                          killed, or ended by Ray (which ends its driver's process at once where its
                                          raylet or its GCS is gone): one line that tells how to go on: `then`
-    word.end(why)                        the same from inside, where the process can do no more than end
+    word.end(why)                        the same from inside, where the process can do no more than end; a run that
+                                         was asked to stop has stopped, whatever else went with it
 
 A small process waits for the end of a pipe that nobody but the run's process holds. With --keep-going it is not
 needed: there the process that waits for the run says what happened.
@@ -17,16 +18,19 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from threading import Event
 
 IN_ORDER = b"in order"
 SPOKEN_FOR = "PARLEY_SPOKEN_FOR"  # in the environment of a run whose end somebody else tells
 WAIT_SECONDS = 10.0
 LOST_CODE = 75  # of cluster.errors.LostError; this file imports nothing of Parley, for it is also run by itself
+STOPPED_CODE = 130
 
 
 class LastWord:
-    def __init__(self, then: str):
-        self.then = then
+    def __init__(self, then: str, asked: Event | None = None):
+        """`asked`: set when the run is asked to stop."""
+        self.then, self.asked = then, asked or Event()
         self.listener: subprocess.Popen | None = None
 
     def listen(self) -> None:
@@ -47,16 +51,17 @@ class LastWord:
         """End this process, from any of its threads; nothing is unwound. `then_kill`: processes that end after it: Ray
         would end this one with a code of its own when it sees them gone."""
         self.in_order()
-        os.write(2, f"parley: {why}; {self.then}\n".encode())
+        stopped = self.asked.is_set()
+        os.write(2, f"parley: {'stopped' if stopped else why}; {self.then}\n".encode())
         if then_kill:
             killing = ["/bin/sh", "-c", 'sleep 1; kill -9 "$@"', "sh", *map(str, then_kill)]
             subprocess.Popen(killing, stderr=subprocess.DEVNULL, start_new_session=True)
-        os._exit(LOST_CODE)
+        os._exit(STOPPED_CODE if stopped else LOST_CODE)
 
 
 @contextmanager
-def last_word(then: str) -> Iterator[LastWord]:
-    word = LastWord(then)
+def last_word(then: str, asked: Event | None = None) -> Iterator[LastWord]:
+    word = LastWord(then, asked)
     if not os.environ.get(SPOKEN_FOR):
         word.listen()
     try:

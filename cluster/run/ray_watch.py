@@ -4,7 +4,9 @@
                                  silent for too long, or the node is given up: the process ends, with one line
 
 What Ray does itself where its GCS or raylet is *gone* (it ends its driver) is done here where they are frozen. Nothing
-could be unwound: closing an actor or a place asks the GCS. Processes of a Ray that was started here are ended first.
+could be unwound: closing an actor or a place asks the GCS. Of a Ray that was started here it is known at once that a
+process of it has ended, as where a signal goes to all that the command started (`timeout`, systemd); the others are
+ended first.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ ASK_SECONDS = 5.0  # from one answer to the next question
 ANSWER_SECONDS = 5.0  # for an answer
 CLOSE_SECONDS = 60.0
 SILENCE_SECONDS = 60.0  # as long as Ray waits for a GCS that is gone, unless it is told to wait longer by
+NEEDED = ("gcs_server", "raylet")
 RAYS_PATIENCE = "RAY_gcs_rpc_server_reconnect_timeout_s"
 
 
@@ -44,11 +47,17 @@ class Patience:
 
 
 def watch(
-    alive: Callable[[], bool], patience: Patience, over: threading.Event, clock: Callable[[], float] = time.monotonic
+    alive: Callable[[], bool],
+    patience: Patience,
+    over: threading.Event,
+    clock: Callable[[], float] = time.monotonic,
+    ended: Callable[[], str | None] = lambda: None,
 ) -> str | None:
     """Ask until it is `over`; why Ray is given up. `alive`: whether this node is there; raises TimeoutError where
-    nobody answers."""
+    nobody answers. `ended`: a process without which there is no Ray."""
     while not over.wait(ASK_SECONDS):
+        if gone := ended():
+            return f"Ray's {gone} has ended"
         try:
             here = alive()
         except TimeoutError:
@@ -68,7 +77,8 @@ def ray_watch(word: LastWord, started_here: bool) -> Iterator[None]:
     longest = max(SILENCE_SECONDS, float(os.environ.get(RAYS_PATIENCE) or 0.0))
 
     def work() -> None:
-        if why := watch(_alive, Patience(longest, time.monotonic()), over):
+        ended = _ended if started_here else lambda: None
+        if why := watch(_alive, Patience(longest, time.monotonic()), over, ended=ended):
             _end(word, why, started_here)
 
     thread = threading.Thread(target=work, name="ray watch", daemon=True)
@@ -83,7 +93,8 @@ def ray_watch(word: LastWord, started_here: bool) -> Iterator[None]:
 @contextmanager
 def disconnecting(word: LastWord) -> Iterator[None]:
     """While a Ray that was started here is shut down, which asks its GCS too."""
-    late = threading.Timer(CLOSE_SECONDS, _end, (word, f"Ray did not close within {CLOSE_SECONDS:.0f} s", True))
+    seconds = ASK_SECONDS if _ended() else CLOSE_SECONDS
+    late = threading.Timer(seconds, _end, (word, f"Ray did not close within {seconds:.0f} s", True))
     late.daemon = True
     late.start()
     try:
@@ -103,6 +114,17 @@ def _rays_processes() -> list[int]:
 
     node = ray._private.worker._global_node
     return [each.process.pid for kind in node.all_processes.values() for each in kind] if node is not None else []
+
+
+def _ended() -> str | None:
+    """Which of those has."""
+    import ray
+
+    node = ray._private.worker._global_node
+    every = node.all_processes.items() if node is not None else ()
+    return next(
+        (kind for kind, made in every for each in made if kind in NEEDED and each.process.poll() is not None), None
+    )
 
 
 def _alive() -> bool:

@@ -76,11 +76,11 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
     check_online(config)
     players = with_policy(seats_and_players(config), "trained")
     with ExitStack() as stack:
-        stack.enter_context(interruptible())
+        asked = stack.enter_context(interruptible())
         show = stack.enter_context(Show(config, folder))
         if "working_dir_files" in str(folder.path):  # Ray's copy of a submitted job's working directory
             show.line(f"warning: {folder.path} goes when the job's node does; give output=/a/shared/folder")
-        word = stack.enter_context(last_word(f"go on with: parley resume {folder.path}"))
+        word = stack.enter_context(last_word(f"go on with: parley resume {folder.path}", asked))
         machine = stack.enter_context(ray_cluster(show, word))
         plan = plan_run(config, machine)
         config = plan.config
@@ -174,9 +174,9 @@ def evaluate_trials(config: RunConfig, model: str, folder: RunFolder, trials: di
 def _evaluating(config: RunConfig, model: str, folder: RunFolder, games: dict[str, GameSettings]) -> Iterator[Playing]:
     """Workers that play `games` with the weights in the model's folder, and nothing else."""
     with ExitStack() as stack:
-        stack.enter_context(interruptible())
+        asked = stack.enter_context(interruptible())
         show = stack.enter_context(Show(config, folder))
-        machine = stack.enter_context(ray_cluster(show, stack.enter_context(last_word("evaluate again"))))
+        machine = stack.enter_context(ray_cluster(show, stack.enter_context(last_word("evaluate again", asked))))
         with named_failures():
             path = model_to_measure(config, model, folder, show)
             check_model(path, config)

@@ -24,18 +24,19 @@ def own_sigterm() -> Iterator[None]:
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
-    """The first SIGTERM (a job being stopped) or Ctrl-C unwinds, so that everything is closed. The second one is
-    answered with a line, the third ends the process as it is; Ray then ends what it had started. In a thread that is
-    not the main one, to which Python gives no signals, it does nothing."""
+def interruptible() -> Iterator[threading.Event]:
+    """The first SIGTERM (a job being stopped) or Ctrl-C unwinds, so that everything is closed, and sets what this
+    yields. The second one is answered with a line, the third ends the process as it is; Ray then ends what it had
+    started. In a thread that is not the main one, to which Python gives no signals, it does nothing."""
+    asked, received = threading.Event(), 0
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield asked
         return
-    received = 0
 
     def interrupt(signum, frame):
         nonlocal received
         received += 1
+        asked.set()
         if received == 1:
             raise KeyboardInterrupt
         if received == 2:
@@ -45,7 +46,7 @@ def interruptible() -> Iterator[None]:
 
     before = {each: signal.signal(each, interrupt) for each in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield
+        yield asked
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)

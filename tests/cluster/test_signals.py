@@ -1,9 +1,12 @@
-"""A SIGTERM while Ray starts, whose own handlers would end the process with a code of theirs."""
+"""A SIGTERM while Ray starts, whose own handlers would end the process otherwise; and one that Ray gets too."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -39,3 +42,26 @@ def test_while_ray_starts_sigterm_is_ctrl_c(tmp_path, command):
     assert made.returncode == 130, made.stdout + made.stderr
     assert made.stderr.strip().splitlines()[-1].startswith("parley: stopped"), made.stderr
     assert "Traceback" not in made.stderr
+
+
+@pytest.mark.timeout(200)
+def test_a_signal_to_all_that_a_run_started_stops_it_in_time(tmp_path):
+    """As `timeout`, systemd and Slurm send it: Ray's GCS and raylet go with it, and nothing can ask them any more."""
+    command = [sys.executable, "-m", "parley", "train", "recipes/games/parrot.yaml", "model.path=embedded"]
+    command += ["updates=1000", "rollout.engine.kind=transformers", f"output={tmp_path}"]
+    run = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    try:
+        for line in run.stdout:
+            if line.startswith("update    3/"):
+                break
+        began = time.monotonic()
+        os.killpg(run.pid, signal.SIGTERM)
+        rest, _ = run.communicate(timeout=90)
+    finally:
+        run.kill()
+    assert run.returncode == 130, rest
+    assert time.monotonic() - began < 20
+    (said,) = [line for line in rest.splitlines() if line.startswith("parley: ")]
+    assert said.startswith("parley: stopped") and "parley resume" in said and "Traceback" not in rest
