@@ -128,6 +128,7 @@ def go_on(run: str | Path, overrides: Sequence[str]) -> Run:
         from cluster.run import session
 
         if newest is None:
+            print(f"{folder.path} has no checkpoint yet: it begins again", flush=True)
             folder.begin_again()
             session.train(config, folder)
         else:

@@ -44,11 +44,11 @@ def run(asked: argparse.Namespace) -> int | None:
     from cluster.run import session
 
     session.check_online(config)
-    if asked.machine and not asked.dry_run:
+    if asked.machine is not None and not asked.dry_run:
         raise ConfigError("--machine is for --dry-run: a run takes the machine that it finds")
     if asked.dry_run:
         print(to_yaml(config), end="", flush=True)
-        plan = plan_run(config, described(asked.machine) if asked.machine else here())
+        plan = plan_run(config, described(asked.machine) if asked.machine is not None else here())
         print("\n".join(["", *(f"# {line}".rstrip() for line in lines(plan))]))
         return None
     if asked.keep_going:

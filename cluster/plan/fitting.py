@@ -63,6 +63,8 @@ def fit(
             "rollout.engine.sleep=true is for a vLLM engine that shares its card with a learner rank",
             {"rollout.engine.sleep": None},
         )
+    if plays and engine.kind == "vllm":
+        _refuse_uneven(engine.tensor_parallel, shape)
     limit = memory.usable(machine.smallest_card)
     settings: dict[str, Any] = {"rollout.engine.sleep": bool(engine.sleep and learns)}
     peak = 0.0
@@ -84,6 +86,18 @@ def fit(
         limit = memory.usable(min((node.gib or 0.0 for node in machine.nodes), default=0.0))
         peak = _of_node(config, machine, rank, worker)
     return Fit(rank, worker, beside, limit, peak, settings)
+
+
+def _refuse_uneven(parallel: int, shape: ModelShape) -> None:
+    """Each part of an engine has as many heads; key heads may be the same for some parts."""
+
+    def even(parts: int) -> bool:
+        return shape.heads % parts == 0 and (shape.key_heads % parts == 0 or parts % shape.key_heads == 0)
+
+    if not even(parallel):
+        fewer = [{"rollout.engine.tensor_parallel": parts} for parts in range(parallel - 1, 0, -1) if even(parts)]
+        heads = f"{shape.heads} heads and {shape.key_heads} key heads"
+        raise Refusal(f"rollout.engine.tensor_parallel={parallel} does not divide the model's {heads} evenly", *fewer)
 
 
 def _slots(config: RunConfig, shape: ModelShape) -> float:

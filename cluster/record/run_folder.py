@@ -28,6 +28,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -266,7 +267,8 @@ def write_whole(path: Path, content: str | bytes) -> None:
     except OSError as error:
         raise RunFolderError(f"cannot write {path}: {error.strerror}") from error
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):  # a disk that cannot be written may refuse this, too
+            beside.unlink(missing_ok=True)
 
 
 def to_json(value: Any, indent: int | None = 2) -> str:

@@ -26,7 +26,7 @@ from cluster.plan.lines import summary as plan_summary
 from cluster.plan.machine import Machine, of_ray
 from cluster.plan.of_run import plan_run
 from cluster.recipe.config import RunConfig
-from cluster.record.checkpoints import CheckpointStore
+from cluster.record.checkpoints import CheckpointStore, all_checkpoints
 from cluster.record.metrics import Metrics
 from cluster.record.picture import draw_curve
 from cluster.record.run_folder import RunFolder
@@ -80,6 +80,8 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
         show = stack.enter_context(Show(config, folder))
         if "working_dir_files" in str(folder.path):  # Ray's copy of a submitted job's working directory
             show.line(f"warning: {folder.path} goes when the job's node does; give output=/a/shared/folder")
+        if checkpoint is not None:
+            show.line(_from_where(folder, checkpoint))
         word = stack.enter_context(last_word(f"go on with: parley resume {folder.path}", asked))
         machine = stack.enter_context(ray_cluster(show, word))
         plan = plan_run(config, machine)
@@ -330,6 +332,12 @@ def named_failures() -> Iterator[None]:
         raise LostError(f"{type(error).__name__}: {error}") from error
     except (RuntimeError, ValueError, OSError) as error:
         raise RunError(f"{type(error).__name__}: {error}") from error
+
+
+def _from_where(folder: RunFolder, checkpoint: Path) -> str:
+    every = all_checkpoints(folder.checkpoints)
+    newer = " and ".join(each.name for each in every[every.index(checkpoint) + 1 :])
+    return f"going on from {checkpoint.name}" + (f", for {newer} cannot be read" if newer else "")
 
 
 def _update_of(checkpoint: Path | None) -> int:

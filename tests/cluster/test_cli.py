@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -18,6 +19,7 @@ from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
 from cluster.record.checkpoints import CheckpointStore
 from cluster.record.run_folder import RunFolder
+from cluster.run import session
 
 ROOT = Path(__file__).parents[2]
 DEMO = str(ROOT / "recipes" / "demo.yaml")
@@ -229,3 +231,18 @@ def test_the_summary_on_the_terminal_holds_the_figures_of_summary_json(finished_
     assert f"parley resume {finished_run} updates=8" in printed
     assert sparkline([0.0, 0.5, 1.0]) == "▁▅█" and sparkline([1.0, 1.0]) == "▁▁"
     assert len(sparkline([float(i) for i in range(1000)])) == 48
+
+
+@pytest.mark.parametrize("machine", ["0x8x80", "", "8x"])
+def test_a_machine_in_no_such_words_is_refused(machine, capsys):
+    assert cli.main(["train", DEMO, "--dry-run", "--machine", machine]) == 2
+    assert f"--machine {machine!r} is not cpu, CARDSxGIB" in capsys.readouterr().err
+
+
+def test_a_resumed_run_says_from_where_it_goes_on(tmp_path):
+    for update in (8, 50, 60):
+        (tmp_path / f"update-{update:06d}").mkdir()
+    folder = SimpleNamespace(checkpoints=tmp_path)
+    assert session._from_where(folder, tmp_path / "update-000060") == "going on from update-000060"
+    line = "going on from update-000008, for update-000050 and update-000060 cannot be read"
+    assert session._from_where(folder, tmp_path / "update-000008") == line

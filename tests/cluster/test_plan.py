@@ -241,6 +241,10 @@ def test_the_demo_needs_nothing_said_on_one_card():
          "rollout.engine.tensor_parallel=2 need 3 cards, but there are 2: rollout.engine.tensor_parallel=1"),
         ("4x1x80", ("rollout.engine.tensor_parallel=2",), "learner.ranks=1 and rollout.workers=1 and "
          "rollout.engine.tensor_parallel=2 need 3 cards, but there are 4: rollout.engine.tensor_parallel=1"),
+        ("8x80", ("rollout.engine.tensor_parallel=3",), "rollout.engine.tensor_parallel=3 does not divide the model's "
+         "4 heads and 4 key heads evenly: rollout.engine.tensor_parallel=2"),
+        ("8x80", ("rollout.engine.tensor_parallel=8",), "learner.ranks=1 and rollout.workers=1 and "
+         "rollout.engine.tensor_parallel=8 need 9 cards, but there are 8: rollout.engine.tensor_parallel=4"),
         ("2x80", ("rollout.engine.sleep=true",), "rollout.engine.sleep=true is for a vLLM engine that shares its card "
          "with a learner rank: rollout.engine.sleep=null"),
         ("2x1x80", ("learner.sync.transport=shared_memory",), "learner.sync.transport=shared_memory, which ends at the "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -146,6 +147,16 @@ def test_a_run_that_begins_again_leaves_nothing_of_its_first_try(config):
         folder.begin_again()
         assert not folder.metrics.exists() and not folder.samples.exists() and not any(folder.transcripts.iterdir())
         assert (folder.path / "initial_policy").is_dir() and read_config(folder.path) == config
+
+
+def test_a_disk_that_cannot_be_written_is_named_once(tmp_path, monkeypatch):
+    def refused(*_, **__):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "replace", refused)
+    monkeypatch.setattr(Path, "unlink", refused)
+    with pytest.raises(RunFolderError, match="cannot write .*summary.json: Read-only file system"):
+        write_whole(tmp_path / "summary.json", "text")
 
 
 def test_a_whole_file_or_the_one_before(tmp_path):
