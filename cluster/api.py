@@ -182,15 +182,15 @@ def _evaluated_run(run: Path, overrides: Sequence[str], recipe: str | None, chec
         raise ConfigError("--recipe is for evaluating a model; a run is evaluated with its own config.yaml")
     config = read_config(existing(run), overrides)
     config.name, config.output = f"{run.resolve().name}-evaluation", str(run.resolve().parent)
-    folder = run / "checkpoints"
+    folder, update_of = run / "checkpoints", checkpoints.CheckpointStore.update_of
+    every = checkpoints.all_checkpoints(folder)
     if checkpoint in ("latest", "best"):
         chosen = getattr(checkpoints, checkpoint)(folder)
     else:
-        chosen = {
-            str(checkpoints.CheckpointStore.update_of(path)): path for path in checkpoints.all_checkpoints(folder)
-        }.get(checkpoint)
+        digits = checkpoint.removeprefix("update-")
+        chosen = next((path for path in every if digits.isdigit() and update_of(path) == int(digits)), None)
     if chosen is None:
-        there = ", ".join(path.name for path in checkpoints.all_checkpoints(folder)) or "none"
+        there = ", ".join(path.name for path in every if checkpoints.damage_of(path) is None) or "none"
         raise CheckpointError(f"{run} holds no complete checkpoint {checkpoint!r}; it has: {there}")
     if damage := checkpoints.damage_of(chosen):
         raise CheckpointError(f"checkpoint {chosen} is damaged: {damage}")

@@ -15,7 +15,7 @@ from cluster.recipe.reading import load_recipe, to_yaml
 EXAMPLES = """\
 examples:
   parley train recipes/demo.yaml
-  parley train recipes/demo.yaml rollout.workers=2 learner.ranks=2 learner.zero=3
+  parley train recipes/demo.yaml rollout.workers=2 rollout.cpus_per_worker=0.5
   parley train recipes/games/virtualhome.yaml recipes/credit/poad.yaml recipes/gpu/1x80.yaml
   parley train recipes/demo.yaml model.path=Qwen/Qwen3-0.6B learner.lora.rank=8
   parley train recipes/demo.yaml 'learner.betas=[0.9, 0.95]' --dry-run

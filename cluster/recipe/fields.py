@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Sequence
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel
@@ -31,7 +31,7 @@ def dotted_fields(
         elif is_section(field.annotation):
             yield from dotted_fields(field.annotation, f"{key}.", every_kind)
         else:
-            yield key, _default(field), field.description or ""
+            yield key, _default(field), _meaning(field)
 
 
 def parts_of_kinds(model: type[BaseModel] = RunConfig, prefix: str = "") -> dict[str, Kinds]:
@@ -61,6 +61,20 @@ def _sections(key: str) -> list[str]:
 
 def kinds_of(field: FieldInfo) -> Kinds | None:
     return next((each for each in field.metadata if isinstance(each, Kinds)), None)
+
+
+def _meaning(field: FieldInfo) -> str:
+    """With the words that a setting takes, where its description does not say them all."""
+    said, words = field.description or "", [str(word) for word in _words(field.annotation)]
+    return said if all(word in said for word in words) else f"{said} ({', '.join(words)})"
+
+
+def _words(annotation: Any) -> Iterator[Any]:
+    if get_origin(annotation) is Literal:
+        yield from get_args(annotation)
+    else:
+        for part in get_args(annotation):
+            yield from _words(part)
 
 
 def _default(field: FieldInfo) -> str:

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from cluster.api import evaluated
 from cluster.commands import cli
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
@@ -246,3 +247,9 @@ def test_a_resumed_run_says_from_where_it_goes_on(tmp_path):
     assert session._from_where(folder, tmp_path / "update-000060") == "going on from update-000060"
     line = "going on from update-000008, for update-000050 and update-000060 cannot be read"
     assert session._from_where(folder, tmp_path / "update-000008") == line
+
+
+@pytest.mark.parametrize("checkpoint", ["4", "000004", "update-000004", "latest"])
+def test_a_checkpoint_has_the_name_of_its_folder_or_its_number(finished_run, checkpoint):
+    _, policy = evaluated(str(finished_run), [], None, checkpoint)
+    assert policy.endswith("update-000004/policy")

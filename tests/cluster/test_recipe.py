@@ -257,3 +257,9 @@ def test_a_range_of_workers_is_read_written_and_replaced(tmp_path):
     recipe.write_text(to_yaml(load_recipe(None, ["rollout.workers=3"])))
     assert load_recipe(recipe, ["rollout.workers.most=5"]).rollout.workers_in_words == "1 to 5 workers"
     assert few.what_is_computed() == load_recipe(None).what_is_computed()
+
+
+def test_a_setting_says_which_words_it_takes():
+    meaning = {key: text for key, _, text in dotted_fields()}
+    assert meaning["learner.schedule"].endswith("(constant, linear, cosine)")
+    assert meaning["learner.credit.baseline"].endswith("(none, batch, turn, leave_one_out, running)")
