@@ -62,6 +62,6 @@ def test_a_signal_to_all_that_a_run_started_stops_it_in_time(tmp_path):
     finally:
         run.kill()
     assert run.returncode == 130, rest
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 30
     (said,) = [line for line in rest.splitlines() if line.startswith("parley: ")]
     assert said.startswith("parley: stopped") and "parley resume" in said and "Traceback" not in rest
