@@ -4,7 +4,8 @@
 
 A folder named update-N therefore has all its files; `latest` still checks them against the
 manifest, because disks and people damage what was once complete. A save that fails or is
-killed leaves the earlier checkpoints as they were; its leftovers go at the next start.
+killed leaves the earlier checkpoints as they were; its leftovers go when the learners have
+ended, or at the next start.
 
 Inside: learner/ (DeepSpeed), policy/ (Hugging Face or PEFT format), state.json (ledger,
 counters, shaper), manifest.json.
@@ -41,10 +42,13 @@ class CheckpointStore:
     def __init__(self, folder: Path, keep: int):
         self.folder, self.keep = Path(folder), keep
         self.folder.mkdir(parents=True, exist_ok=True)
-        for leftover in self.folder.glob(".saving-*"):
-            shutil.rmtree(leftover)
-        for leftover in self.folder.glob(".dropping-*"):
-            shutil.rmtree(leftover)
+        self.tidy()
+
+    def tidy(self) -> None:
+        """Removes what a save left that was killed or interrupted. It is for when nothing writes: learners that are
+        still at work would go on filling a folder that is being removed."""
+        for leftover in [*self.folder.glob(".saving-*"), *self.folder.glob(".dropping-*")]:
+            shutil.rmtree(leftover, ignore_errors=True)
 
     @staticmethod
     def update_of(checkpoint: Path) -> int:

@@ -92,6 +92,8 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
             model = policy_folder(config, folder, show)
             check_model(model, config, trained=True)
         metrics = stack.enter_context(Metrics(folder, config, show, resume_at=_update_of(checkpoint)))
+        checkpoints = CheckpointStore(folder.checkpoints, config.checkpoint.keep)
+        stack.callback(checkpoints.tidy)  # after the learners have ended
         show.stage("starting learners and rollout workers")
         with named_failures():
             places = stack.enter_context(shared_cards(config))
@@ -130,7 +132,6 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
             sequences=texts.sequences,
             half=plan.dtype != "float32",
         )
-        checkpoints = CheckpointStore(folder.checkpoints, config.checkpoint.keep)
         loop = TrainingLoop(config, folder, fleet, lasting, ledger, rewards, sync, metrics, checkpoints, texts)
         loop.playing.on_poll = show.playing
         with named_failures():

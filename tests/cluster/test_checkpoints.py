@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -195,4 +197,28 @@ def test_ctrl_c_in_a_save_leaves_nothing_half_written(store):
     store.save(1, write)
     with pytest.raises(KeyboardInterrupt):
         store.save(2, interrupted)
+    assert names(store) == ["update-000001"]
+
+
+def test_what_learners_wrote_after_an_interrupt_is_removed_once_they_have_ended(store):
+    """They are other processes: a Ctrl-C in the run's does not stop them at once."""
+    removed = threading.Event()
+
+    def goes_on(folder: Path) -> None:
+        while folder.exists():
+            time.sleep(0.01)
+        (folder / "learner").mkdir(parents=True)
+        (folder / "learner" / "weights").write_text("late")
+        removed.set()
+
+    def interrupted(folder: Path) -> None:
+        threading.Thread(target=goes_on, args=[folder], daemon=True).start()
+        raise KeyboardInterrupt
+
+    store.save(1, write)
+    with pytest.raises(KeyboardInterrupt):
+        store.save(2, interrupted)
+    assert removed.wait(10)
+    assert names(store) == [".saving-000002", "update-000001"]
+    store.tidy()
     assert names(store) == ["update-000001"]
