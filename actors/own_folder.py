@@ -4,7 +4,8 @@
     own.close()                                   also at exit, if nobody calls it
 
 A process that is killed removes nothing; but the lock of its folder goes with it, and whoever makes a folder of the
-same kind there removes those that nobody holds.
+same kind there removes those that nobody holds. Files elsewhere that a library has made for the process can be listed
+(`goes_with`); they go with the folder.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ import shutil
 import tempfile
 import time
 import weakref
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
 
 SETTLED_SECONDS = 60.0
+ELSEWHERE = "elsewhere"  # in such a folder: one path a line
 
 
 class OwnFolder:
@@ -28,7 +31,10 @@ class OwnFolder:
         sweep(parent, prefix)
         self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         self.lock = held(self.path)
-        self.close = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+        self.close = weakref.finalize(self, _remove, self.path)
+
+    def goes_with(self, files: Iterable[Path]) -> None:
+        (self.path / ELSEWHERE).write_text("\n".join(map(str, files)))
 
 
 def shared_memory() -> Path | None:
@@ -52,8 +58,17 @@ def sweep(parent: Path, prefix: str) -> None:
     may not have its lock yet, so only older ones are looked at."""
     for folder in parent.glob(prefix + "*"):
         try:
-            if time.time() - folder.stat().st_mtime > SETTLED_SECONDS and (lock := held(folder)):
-                shutil.rmtree(folder, ignore_errors=True)
+            found = folder.stat()
+            mine = found.st_uid == os.getuid()  # another user's list may name any file
+            if mine and time.time() - found.st_mtime > SETTLED_SECONDS and (lock := held(folder)):
+                _remove(folder)
                 lock.close()
-        except OSError:  # another user's, or gone meanwhile
+        except OSError:  # gone meanwhile
             continue
+
+
+def _remove(folder: Path) -> None:
+    listed = folder / ELSEWHERE
+    for file in listed.read_text().splitlines() if listed.is_file() else []:
+        Path(file).unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)

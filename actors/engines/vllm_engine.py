@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from actors.engines import vllm_platform
 from actors.engines.contract import Completion, Part, Request, Scored, refuse_while_resting, refuse_without_weights
-from actors.engines.vllm_platform import card_memory, check_platform, node_memory, prepare_environment
 from actors.own_folder import OwnFolder
 from actors.settings import EngineSettings
 from actors.transport.adapter import AdapterReceiver, scale_of
@@ -70,7 +70,7 @@ class VllmEngine:
     ):
         eager = not on_gpu if settings.enforce_eager is None else settings.enforce_eager
         self.sockets = OwnFolder(SOCKETS) if settings.tensor_parallel > 1 else None  # of its processes
-        prepare_environment(compiles=on_gpu or not eager, sockets=self.sockets and self.sockets.path)
+        vllm_platform.prepare_environment(compiles=on_gpu or not eager, sockets=self.sockets and self.sockets.path)
         from vllm import EngineArgs
         from vllm.config import WeightTransferConfig
         from vllm.lora.request import LoRARequest
@@ -78,7 +78,7 @@ class VllmEngine:
 
         import actors.transport.vllm_receiver  # noqa: F401  (registers the transports)
 
-        check_platform(on_gpu)
+        vllm_platform.check_platform(on_gpu)
         if settings.tensor_parallel > 1 and transport == "object_store":
             raise ValueError(
                 f"rollout.engine.tensor_parallel={settings.tensor_parallel} cannot sync over the object store: "
@@ -99,9 +99,9 @@ class VllmEngine:
         if settings.sleep and not on_gpu:
             raise ValueError("rollout.engine.sleep=true needs a GPU, or rollout.engine.kind=transformers")
         if on_gpu:
-            arguments |= card_memory(settings) | {"enable_sleep_mode": bool(settings.sleep)}
+            arguments |= vllm_platform.card_memory(settings) | {"enable_sleep_mode": bool(settings.sleep)}
         else:
-            arguments |= node_memory(settings)
+            arguments |= vllm_platform.node_memory(settings)
         # On CPU a seeded request cannot be sampled after a part of its prompt (vLLM would rewind
         # the generator, which a CPU one cannot): there a prompt is computed whole or waits.
         whole_prompts = not on_gpu
@@ -140,6 +140,9 @@ class VllmEngine:
             ),
             stat_loggers=stat_loggers,
         )
+        if self.sockets:
+            executor = self.engine.engine_core.engine_core.model_executor
+            self.sockets.goes_with(vllm_platform.files_in_shared_memory(executor))
         self.parallel = settings.tensor_parallel > 1  # its computing is done by processes of their own
         self.version = version
         self.engine.set_weight_version(str(version))

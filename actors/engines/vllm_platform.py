@@ -9,6 +9,7 @@ from typing import Any
 from actors.settings import EngineSettings
 
 CPU_BLOCK = 32  # tokens; the smallest its kernels like: prefixes are cached by whole blocks, and games are short
+MADE_BY_VLLM = ("psm_", "vllm_", "sem.loky-")
 WHOLE_CARD_SHARE = 0.85  # of a card that nobody else uses
 
 
@@ -53,3 +54,13 @@ def card_memory(settings: EngineSettings) -> dict[str, Any]:
 def node_memory(settings: EngineSettings) -> dict[str, Any]:
     """On CPU."""
     return {"kv_cache_memory_bytes": int(settings.cpu_cache_gib * 2**30), "block_size": CPU_BLOCK}
+
+
+def files_in_shared_memory(executor: Any) -> list[Path]:
+    """What vLLM has made there for an engine of several processes. Nobody removes it if they are killed together."""
+    found = set()
+    for process in [os.getpid(), *(worker.proc.pid for worker in executor.workers)]:
+        found.update(Path("/dev/shm").glob(f"sem.loky-{process}-*"))
+        mapped = (line.split(maxsplit=5) for line in Path(f"/proc/{process}/maps").read_text().splitlines())
+        found.update(Path(parts[5]) for parts in mapped if len(parts) == 6)
+    return [path for path in sorted(found) if path.match("/dev/shm/*") and path.name.startswith(MADE_BY_VLLM)]

@@ -156,6 +156,25 @@ def test_an_adapter_update_is_what_peft_computes(kind, tiny_model, ray_cluster):
     assert not folder.exists()
 
 
+def test_what_a_library_made_for_a_process_goes_with_its_folder_but_never_by_another_user_s_word(tmp_path, monkeypatch):
+    closed, killed, foreign = (tmp_path / name for name in ("closed", "killed", "foreign"))
+    for file in (closed, killed, foreign):
+        file.touch()
+    own = own_folder.OwnFolder("parley-test-", tmp_path)
+    own.goes_with([closed, tmp_path / "removed already"])
+    own.close()
+    assert not closed.exists() and not own.path.exists()
+
+    left = tmp_path / "parley-test-left"
+    left.mkdir()
+    for owner, file in ((os.getuid() + 1, foreign), (os.getuid(), killed)):
+        (left / own_folder.ELSEWHERE).write_text(str(file))
+        os.utime(left, (0, 0))
+        monkeypatch.setattr(own_folder.os, "getuid", lambda owner=owner: owner)
+        own_folder.sweep(tmp_path, "parley-test-")
+    assert foreign.exists() and not killed.exists() and not left.exists()
+
+
 def test_a_killed_engine_s_folder_is_swept_and_a_living_one_s_is_not(tmp_path):
     killed, living, fresh = (tmp_path / f"{adapter.PREFIX}{name}" for name in ("killed", "living", "fresh"))
     for folder in (killed, living, fresh):

@@ -16,6 +16,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from actors.engines.vllm_engine import SOCKETS
+from actors.engines.vllm_platform import MADE_BY_VLLM
+from actors.own_folder import held, sweep
 from actors.settings import RolloutSettings
 from actors.transport.broadcast import BroadcastReceiver
 from actors.wire.circle import CircleBroken
@@ -51,6 +54,9 @@ class Worker(RolloutWorker):
 
     def process(self) -> int:
         return os.getpid()
+
+    def folder_of_sockets(self) -> str:
+        return str(self.engine.sockets.path)
 
     def engine_processes(self) -> list[int]:
         return [handle.proc.pid for handle in self.engine.engine.engine_core.engine_core.model_executor.workers]
@@ -241,6 +247,7 @@ def test_ranks_that_share_memory_with_the_workers_stay_in_step(ray_cluster, mode
 
 @pytest.mark.long
 def test_a_tensor_parallel_engine_takes_part_with_all_its_processes(ray_cluster, model, recruit):
+    before = set(os.listdir("/dev/shm"))
     engine = engine_settings("vllm").model_copy(update={"tensor_parallel": 2})
     (worker,) = recruit(1, settings=RolloutSettings(engine=engine))
     group = learners(model, "test-parallel", ranks=1, per_worker=2)
@@ -265,6 +272,17 @@ def test_a_tensor_parallel_engine_takes_part_with_all_its_processes(ray_cluster,
         assert time.monotonic() - started < 20
     finally:
         group.close()
+    folder = Path(ray_cluster.get(worker.folder_of_sockets.remote(), timeout=30))
+    ray_cluster.kill(worker)
+    for _ in range(300):
+        if lock := held(folder):
+            break
+        time.sleep(0.1)
+    lock.close()
+    os.utime(folder, (0, 0))
+    sweep(folder.parent, SOCKETS)
+    made = set(os.listdir("/dev/shm")) - before
+    assert not [name for name in made if name.startswith(MADE_BY_VLLM)], "left by an engine that was killed"
 
 
 @pytest.mark.long
