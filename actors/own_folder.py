@@ -14,13 +14,11 @@ import fcntl
 import os
 import shutil
 import tempfile
-import time
 import weakref
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
 
-SETTLED_SECONDS = 60.0
 ELSEWHERE = "elsewhere"  # in such a folder: one path a line
 
 
@@ -29,8 +27,9 @@ class OwnFolder:
         """`parent`: None for the folder of temporary files."""
         parent = parent or Path(tempfile.gettempdir())
         sweep(parent, prefix)
-        self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-        self.lock = held(self.path)
+        made = Path(tempfile.mkdtemp(prefix=f".{prefix}", dir=parent))
+        self.lock = held(made)
+        self.path = made.rename(parent / made.name.removeprefix("."))  # with its lock, or others would remove it
         self.close = weakref.finalize(self, _remove, self.path)
 
     def goes_with(self, files: Iterable[Path]) -> None:
@@ -54,13 +53,11 @@ def held(folder: Path) -> TextIO | None:
 
 
 def sweep(parent: Path, prefix: str) -> None:
-    """Remove what processes that were killed have left behind. One that was made this moment
-    may not have its lock yet, so only older ones are looked at."""
+    """Remove what processes that were killed have left behind."""
     for folder in parent.glob(prefix + "*"):
         try:
-            found = folder.stat()
-            mine = found.st_uid == os.getuid()  # another user's list may name any file
-            if mine and time.time() - found.st_mtime > SETTLED_SECONDS and (lock := held(folder)):
+            mine = folder.stat().st_uid == os.getuid()  # another user's list may name any file
+            if mine and (lock := held(folder)):
                 _remove(folder)
                 lock.close()
         except OSError:  # gone meanwhile

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from multiprocessing import shared_memory
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -169,29 +170,24 @@ def test_what_a_library_made_for_a_process_goes_with_its_folder_but_never_by_ano
     left.mkdir()
     for owner, file in ((os.getuid() + 1, foreign), (os.getuid(), killed)):
         (left / own_folder.ELSEWHERE).write_text(str(file))
-        os.utime(left, (0, 0))
         monkeypatch.setattr(own_folder.os, "getuid", lambda owner=owner: owner)
         own_folder.sweep(tmp_path, "parley-test-")
     assert foreign.exists() and not killed.exists() and not left.exists()
 
 
 def test_a_killed_engine_s_folder_is_swept_and_a_living_one_s_is_not(tmp_path):
-    killed, living, fresh = (tmp_path / f"{adapter.PREFIX}{name}" for name in ("killed", "living", "fresh"))
-    for folder in (killed, living, fresh):
-        folder.mkdir()
-    hold = "import sys, time; from pathlib import Path; from actors.own_folder import held; "
-    hold += "lock = held(Path(sys.argv[1])); print('held', flush=True); time.sleep(600)"
-    engines = [subprocess.Popen([sys.executable, "-c", hold, str(f)], stdout=subprocess.PIPE) for f in (killed, living)]
+    hold = "import sys, time; from pathlib import Path; from actors.own_folder import OwnFolder; "
+    hold += "own = OwnFolder(sys.argv[1], Path(sys.argv[2])); print(own.path, flush=True); time.sleep(600)"
+    command = [sys.executable, "-c", hold, adapter.PREFIX, str(tmp_path)]
+    engines = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
     try:
-        for engine in engines:
-            assert engine.stdout.readline() == b"held\n"
+        killed, living = (Path(engine.stdout.readline().decode().strip()) for engine in engines)
+        assert killed.is_dir() and living.is_dir()
         engines[0].kill()
         engines[0].wait(30)
-        for folder in (killed, living):
-            os.utime(folder, (0, 0))
         own_folder.sweep(tmp_path, adapter.PREFIX)
         assert not killed.exists()
-        assert living.is_dir() and fresh.is_dir(), "in use, and too new to tell"
+        assert living.is_dir(), "in use"
     finally:
         for engine in engines:
             engine.kill()
