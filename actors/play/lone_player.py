@@ -6,6 +6,7 @@ starts in seconds; games in bulk belong to rollout workers.
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 from transformers import AutoTokenizer
@@ -30,6 +31,13 @@ class LonePlayer:
         self.policy = Policy(TransformersEngine(settings, path, on_gpu=on_gpu), dialogue, trained=False)
         self.max_context, self.max_utterance_tokens = max_context, max_utterance_tokens
         self.briefing = ""
+
+    def __deepcopy__(self, memo: dict) -> LonePlayer:
+        """Its seat at the table again, with the same model: for going back to an earlier turn."""
+        memo[id(self.policy)] = self.policy
+        twin = copy.copy(self)
+        twin.seat = copy.deepcopy(self.seat, memo)
+        return twin
 
     def reset(self, seed: int) -> None:
         self.seat, self.seed, self.turn = PolicySeat(self.policy, "seat", self.briefing), seed, 0

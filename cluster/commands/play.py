@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import argparse
 import random
+from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cluster.commands.command import Command
 from cluster.commands.games import known
-from cluster.errors import ConfigError
+from cluster.errors import ConfigError, ParleyError, RunError
 from cluster.recipe.reading import merge, parse_override
 from cluster.record import checkpoints
-from envs.game import Player
+from envs.game import Game, Player
 from envs.registry import make_game, make_player
+from envs.text.chat import EndpointError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 EXAMPLES = """\
 examples:
@@ -21,6 +27,8 @@ examples:
   parley play bargaining --seat bob --against equilibrium rounds=6
   parley play twenty_questions --watch expert --seed 7
   parley play bargaining --against policy:runs/bargaining-20260101-120000
+
+while you play: help, rules, history, undo, quit
 """
 
 
@@ -40,17 +48,21 @@ def run(asked: argparse.Namespace) -> None:
 
     from cluster.commands.terminal_game import Terminal
 
+    console = Console()
     known(asked.game)
     options = reduce(merge, map(parse_override, asked.overrides), {})
-    try:
-        game = make_game(asked.game, options)
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
+    with sign_of_life(console, f"making the game {asked.game}"):
+        game = made(asked.game, options)
     person = None if asked.watch else asked.seat or game.seats[0]
     if person is not None and person not in game.seats:
         raise ConfigError(f"{asked.game} has no seat {person!r}; it has: {', '.join(game.seats)}")
     others = {seat: asked.watch or asked.against for seat in game.seats if seat != person}
-    players = {seat: opponent(asked.game, player, options) for seat, player in others.items()}
+    players = {}
+    for seat, player in others.items():
+        if player.startswith("policy:") and not console.is_terminal:
+            print(f"loading {player} for {seat}", flush=True)
+        with sign_of_life(console, f"loading {player} for {seat}"):
+            players[seat] = opponent(asked.game, player, options)
     if others and person is not None:
         print(f"against {', '.join(f'{seat}: {player}' for seat, player in others.items())}")
     if person is not None:
@@ -58,8 +70,28 @@ def run(asked: argparse.Namespace) -> None:
 
         # its import alone gives the prompt editing and a history
     seed = random.SystemRandom().randrange(1_000_000) if asked.seed is None else asked.seed
-    Terminal(game, Console()).play(players, seed, person)
+    try:
+        Terminal(game, console, another=lambda: made(asked.game, options)).play(players, seed, person)
+    except EndpointError as error:
+        raise RunError(str(error)) from error
+    except (ParleyError, KeyboardInterrupt, BrokenPipeError):
+        raise
+    except Exception as error:  # of a game or a player that somebody else wrote
+        reason = f"{type(error).__name__}: {error}"
+        raise RunError(f"game {asked.game!r} failed: {reason} (PARLEY_DEBUG=1 shows where)") from error
     print(f"the same game again: seed {seed}")
+
+
+def made(name: str, options: dict) -> Game:
+    try:
+        return make_game(name, options)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+
+
+def sign_of_life(console: Console, what: str) -> AbstractContextManager:
+    """A moving line on a terminal while something takes its time."""
+    return console.status(what) if console.is_terminal else nullcontext()
 
 
 def opponent(game: str, player: str, options: dict) -> Player:

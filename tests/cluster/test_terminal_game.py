@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 import io
+import socket
 import subprocess
 import sys
 
 import pytest
 from rich.console import Console
 
+from actors.play.lone_player import LonePlayer
 from cluster.commands.cli import main
 from cluster.commands.play import opponent
-from cluster.commands.terminal_game import Terminal
+from cluster.commands.terminal_game import Terminal, _new_in, _without_list
+from envs.game import Game, Step
 from envs.registry import GAMES, make_game, make_player
 
 
-def sit_down(game: str, typed: list[str], person: str | None, against: str = "mediocre", seed: int = 3, **options):
+def sit_down(
+    game: str | Game, typed: list[str], person: str | None, against: str = "mediocre", seed: int = 3, **options
+):
     """What the terminal showed, and the outcome."""
     console = Console(file=io.StringIO(), width=100)
     answers = iter(typed)
@@ -26,9 +32,42 @@ def sit_down(game: str, typed: list[str], person: str | None, against: str = "me
         except StopIteration:
             raise EOFError from None
 
+    if isinstance(game, Game):
+        return console.file, Terminal(game, console, ask).play({}, seed, person)
     made = make_game(game, options)
     players = {seat: make_player(game, against, options) for seat in made.seats if seat != person}
-    return console.file, Terminal(made, console, ask).play(players, seed, person)
+    another = lambda: make_game(game, options)  # noqa: E731
+    return console.file, Terminal(made, console, ask, another).play(players, seed, person)
+
+
+class Corridor(Game):
+    """Three rooms; whoever walks east from the last one is out. The walls stop everybody else."""
+
+    seats = ("walker",)
+    seat = None
+    horizon = 9
+
+    def reset(self, seed):
+        self.seat, self.room = "walker", 0
+
+    def observe(self):
+        return f"room {self.room}\nYou can: {', '.join(self.actions())}"
+
+    def actions(self):
+        return ("east", "west", *(("open the chest",) if self.room == 1 else ()))
+
+    def step(self, utterance):
+        if utterance not in self.actions():
+            return Step(executable=False, caption="the walker waits")
+        self.room = max(0, self.room + {"east": 1, "west": -1}.get(utterance, 0))
+        self.seat = None if self.room == 3 else "walker"
+        return Step(terminated=self.seat is None, caption=f"the walker walks to room {self.room}")
+
+    def save(self):
+        return {"room": self.room}
+
+    def restore(self, saved):
+        self.seat, self.room = "walker", saved["room"]
 
 
 def test_a_listed_action_is_chosen_by_its_number_or_its_words():
@@ -49,6 +88,86 @@ def test_a_person_sees_their_own_seat_only():
     assert f"say {game._words['parrot0']}" in before_the_end and f"say {game._words['parrot1']}" not in before_the_end
 
 
+def test_commands_cost_no_turn_and_what_they_show_is_what_the_seat_may_know():
+    typed = ["help", "rules", "", "is it alive?", ":history", "quit"]
+    shown, outcome = sit_down("twenty_questions", typed, "guesser")
+    text = shown.getvalue()
+    assert outcome is None and "invalid" not in text and "not understood" not in text
+    assert text.count("We play a guessing game") == 2 and "take back your last turn" in text
+    assert text.count("guesser> is it alive?") == 1, "the history has what was said; the terminal echoes what is typed"
+    assert "listed action" not in text, "no numbers where no action is listed"
+    assert "the listed action with that number" in sit_down("parrot", ["help"], "parrot0")[0].getvalue()
+
+
+def test_a_word_that_is_a_command_can_be_said_to_the_game():
+    heard = []
+
+    class Listening(Corridor):
+        def actions(self):
+            return ("undo", "east")
+
+        def step(self, utterance):
+            heard.append(utterance)
+            return super().step(utterance)
+
+    sit_down(Listening(), ["undo", "> help", ":undo", "quit"], "walker")
+    assert heard == ["undo", "help"], "a listed action is itself; > says anything; : is always a command"
+
+
+def test_undo_goes_on_as_if_the_turn_had_never_been():
+    """The rival forgets it too: the game is that of one who never said it."""
+    offers = ["i offer you 1 %", "i reject", "i offer you 2 %", "i reject", "i offer you 3 %", "quit"]
+    plain = sit_down("bargaining", offers, "alice", seed=5)[0].getvalue()
+    again = [*offers[:2], "i offer you 3 %", "undo", *offers[2:4], "nonsense", "undo", *offers[4:]]
+    shown = sit_down("bargaining", again, "alice", seed=5)[0].getvalue()
+    assert shown.count("is taken back") == 2
+    assert "round 6" in plain and plain.splitlines()[-3:] == shown.splitlines()[-3:]
+
+
+def test_undo_says_why_not():
+    class Forgetful(Corridor):
+        def restore(self, saved):
+            raise ValueError("the world went another way")
+
+    class Closed(Corridor):
+        def save(self):
+            raise NotImplementedError
+
+    text = sit_down(Corridor(), ["undo", "quit"], "walker")[0].getvalue()
+    assert "you have not said anything that could be taken back" in text
+    for game, reason in ((Forgetful(), "the world went another way"), (Closed(), "NotImplementedError")):
+        text = sit_down(game, ["east", "undo", "east", "quit"], "walker")[0].getvalue()
+        assert f"this game cannot go back: {reason}" in text and "room 2" in text, "the episode goes on"
+
+
+def test_nothing_happened_is_apart_from_not_understood():
+    typed = ["west", "dance", "east", "open the chest", "west", "OPEN THE CHEST", "east", "east", "east"]
+    shown, outcome = sit_down(Corridor(), typed, "walker")
+    lines = [line.strip() for line in shown.getvalue().splitlines()]
+    said = [line for line in lines if line.startswith(("nothing happened", "the walker"))]
+    assert said == [
+        "nothing happened",  # west of the first room is a wall
+        "the walker waits; not understood",
+        "nothing happened",  # in an empty chest
+        "the walker waits; nothing happened: not possible now",  # the chest is in another room
+    ]
+    assert outcome == {"walker": 0.0}
+
+
+def test_nothing_is_told_twice():
+    shown = sit_down("twenty_questions", ["is it alive?", "quit"], "guesser")[0].getvalue()
+    assert "  yes" in shown or "  no" in shown
+    assert "asks about alive" not in shown, "what was said and answered stands there already"
+    shown = sit_down(Corridor(), ["east", "quit"], "walker")[0].getvalue()
+    assert "You can:" not in shown and "3 open the chest" in shown and "walks to" not in shown
+    assert _without_list(
+        "a long way east of the west wall there is more to read than a list of actions", ("east", "west")
+    )
+    assert _new_in("player 0 moves: [4] is taken. Try again.", "[4]", "[4] is taken. Board:") == [
+        "player 0 moves: Try again."
+    ]
+
+
 @pytest.mark.parametrize("typed", [["quit"], [], ["apple", "exit"]])
 def test_leaving_is_no_outcome(typed):
     assert sit_down("parrot", typed, "parrot0")[1] is None
@@ -58,8 +177,10 @@ def test_leaving_is_no_outcome(typed):
 def test_every_game_can_be_watched_and_sat_down_to(game):
     shown, outcome = sit_down(game, [], None, seed=1)
     assert outcome is not None and "the end" in shown.getvalue()
-    shown, outcome = sit_down(game, ["hello [bold]there[/bold]", "1", "quit"], make_game(game).seats[-1], seed=1)
+    typed = ["hello [bold]there[/bold]", "undo", "1", "quit"]
+    shown, outcome = sit_down(game, typed, make_game(game).seats[-1], seed=1)
     assert "you left" in shown.getvalue() or outcome is not None
+    assert "your last turn is taken back" in shown.getvalue()
 
 
 def test_a_trained_policy_sits_down(tiny_model):
@@ -71,6 +192,24 @@ def test_a_trained_policy_sits_down(tiny_model):
     player.reset(5)
     assert player.reply("what is it?", ()) == first
     player.close()
+
+
+def test_a_trained_policy_goes_back_with_the_game(tiny_model):
+    player = LonePlayer(tiny_model, max_utterance_tokens=6)
+    player.reset(5)
+    player.reply("what is it?", ())
+    twin = copy.deepcopy(player)
+    assert twin.policy is player.policy, "the model is there once"
+    first = player.reply("yes", ())
+    assert twin.seat.prompt != player.seat.prompt and twin.reply("yes", ()) == first
+    player.close()
+
+
+def test_something_is_said_while_a_model_loads(tiny_model, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("quit\n"))
+    assert main(["play", "bargaining", "--against", f"policy:{tiny_model}", "--seed", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"loading policy:{tiny_model} for bob\n")
 
 
 def test_the_command_plays_at_a_pipe():
@@ -96,6 +235,31 @@ def test_what_cannot_be_is_one_line(words, says, capsys):
     assert main(words) == 2
     error = capsys.readouterr().err
     assert says in error and error.count("\n") == 1
+
+
+def test_a_server_that_is_not_there_is_one_line(capsys):
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    for more in ([], ["action=message", "retries=0"]):
+        assert main(["play", "openenv", f"url={url}", *more]) == 1
+        error = capsys.readouterr().err
+        assert error.startswith(f"parley: environment at {url}: ") and error.count("\n") == 1
+        assert "start the server there, or name another with url=" in error
+
+
+class Broken(Corridor):
+    def step(self, utterance):
+        raise ZeroDivisionError("division by zero")
+
+
+def test_a_game_that_fails_is_one_line(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("east\n"))
+    assert main(["play", f"{__name__}:Broken"]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and error.endswith(
+        "failed: ZeroDivisionError: division by zero (PARLEY_DEBUG=1 shows where)\n"
+    )
 
 
 def test_games_are_listed_and_described(capsys):

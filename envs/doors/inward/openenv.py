@@ -41,6 +41,7 @@ from envs.text.chat import EndpointError
 SEAT = "agent"
 RETRY_SECONDS = 0.5  # pause before connecting again; doubles each time
 LARGEST = 2**24  # bytes of one message
+START = "; start the server there, or name another with url="
 REFUSALS = ("VALIDATION_ERROR", "EXECUTION_ERROR")  # of an action, by a server that is well
 
 
@@ -115,7 +116,8 @@ class OpenEnvGame(ImportedGame):
             fields = [name for name in required if schema["properties"][name].get("type") == "string"]
         except (httpx.HTTPError, AttributeError, KeyError, TypeError, ValueError) as error:
             reason = f"{type(error).__name__}: {error}"
-            raise EndpointError(f"environment at {self.url}: its schema cannot be read: {reason}") from None
+            hint = START if isinstance(error, httpx.ConnectError) else ""
+            raise EndpointError(f"environment at {self.url}: its schema cannot be read: {reason}{hint}") from None
         if len(fields) != 1:
             found = ", ".join(fields) or "none"
             raise ValueError(f"game option action='' needs one text field in the action of {self.url}; it has: {found}")
@@ -193,7 +195,7 @@ class Session:
         except TimeoutError:
             failure = f"no answer to a {kind} within {self.seconds:g} s"
         except self.broken as error:
-            failure = f"{type(error).__name__}: {error}"
+            failure = f"{type(error).__name__}: {error}{START if isinstance(error, OSError) else ''}"
         except EndpointError as error:
             failure = str(error)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
