@@ -32,6 +32,7 @@ GAMES = {
 DOORS = {
     "gymnasium": "envs.doors.inward.gymnasium:GymnasiumGame",
     "openenv": "envs.doors.inward.openenv:OpenEnvGame",
+    "pettingzoo": "envs.doors.inward.pettingzoo:PettingZooGame",
     "textarena": "envs.doors.inward.textarena:TextArenaGame",
     "textworld": "envs.doors.inward.textworld:TextWorldGame",
 }

@@ -34,6 +34,7 @@ COMMANDS = {
     "undo": "take back your last turn, and what the others did after it",
     "quit": "leave the game",
 }
+MOST_LISTED = 60  # actions that are shown with their numbers
 QUIT = {"quit", "exit", "q"}
 HOW_TO_SAY = ":undo is a command, too; > undo says that word to the game"
 
@@ -198,8 +199,11 @@ class Terminal:
     def _show_turn(self, seen: str, listed: tuple[str, ...]) -> None:
         self._show(_without_list(seen, listed))
         if listed:
-            entries = [f"[dim]{number}[/dim] {escape(action)}" for number, action in enumerate(listed, 1)]
+            shown = listed[:MOST_LISTED]
+            entries = [f"[dim]{number}[/dim] {escape(action)}" for number, action in enumerate(shown, 1)]
             self.console.print(Columns(entries, padding=(0, 3), column_first=True))
+            if len(listed) > len(shown):
+                self.console.print(f"[dim]and {len(listed) - len(shown)} more[/dim]")
 
     def _help(self, listed: tuple[str, ...]) -> None:
         rows = [f"  [bold]{name:<10}[/bold]{about}" for name, about in COMMANDS.items()]

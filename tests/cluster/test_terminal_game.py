@@ -124,6 +124,12 @@ def test_undo_goes_on_as_if_the_turn_had_never_been():
     assert "round 6" in plain and plain.splitlines()[-3:] == shown.splitlines()[-3:]
 
 
+def test_undo_goes_back_turn_by_turn():
+    shown = sit_down(Corridor(), ["east", "east", "undo", "undo", "quit"], "walker")[0].getvalue()
+    rooms = [line.strip() for line in shown.splitlines() if line.strip().startswith("room")]
+    assert rooms == ["room 0", "room 1", "room 2", "room 1", "room 0"]
+
+
 def test_undo_says_why_not():
     class Forgetful(Corridor):
         def restore(self, saved):

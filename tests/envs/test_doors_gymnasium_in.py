@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import warnings
+from enum import IntEnum
 
 import gymnasium
+import numpy as np
 import pytest
 
 from envs.doors.inward.gymnasium import GymnasiumGame
+from envs.doors.inward.imported import WorldError
+from envs.doors.inward.told import TooLarge, told
 from tests.support.imported_games import mean_outcome
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the other libraries, about themselves
@@ -78,6 +84,147 @@ def test_texts_in_and_out():
         del gymnasium.registry["tests/Echo-v0"]
 
 
+def test_minigrid_is_told_in_words_and_solved_by_hand():
+    game = GymnasiumGame(id="MiniGrid-Empty-5x5-v0")
+    assert game.action_names == ("left", "right", "forward", "pickup", "drop", "toggle", "done")
+    game.reset(0)
+    assert game.observe().splitlines() == [
+        "mission: get to the green goal square",
+        "direction: east",
+        "image: green goal 2 ahead 2 right; wall 3 ahead; wall 1 left; wall 3 right",
+    ]
+    for said in ("forward", "forward", "right", "forward"):
+        assert not game.step(said).terminated
+    assert "direction: south\nimage: green goal 1 ahead; wall 2 ahead" in game.observe()
+    assert game.step("forward").terminated and game.outcome()["player"] > 0.9
+
+
+def test_a_key_is_picked_up_and_a_door_is_opened():
+    game = GymnasiumGame(id="MiniGrid-DoorKey-5x5-v0")
+    seen = set()
+    for seed in range(8):
+        game.reset(seed)
+        for said in ("forward", "pickup", "left", "pickup", "toggle", "right", "forward", "pickup", "toggle", "toggle"):
+            if game.seat is not None:
+                game.step(said)
+                seen.add(game.observe())
+    assert any("in your hands a yellow key" in each for each in seen)
+    assert any("locked yellow door" in each for each in seen)
+
+
+class Talker(gymnasium.Env):
+    """A world of somebody's own: a Dict with texts, and whatever `fault` says when "2" is done."""
+
+    class actions(IntEnum):
+        wait = 0
+        ask = 1
+        fail = 2
+
+    def __init__(self, fault="", picture=2):
+        self.action_space = gymnasium.spaces.Discrete(3)
+        self.observation_space = gymnasium.spaces.Dict(
+            {
+                "note": gymnasium.spaces.Text(20),
+                "heard": gymnasium.spaces.Dict({"by": gymnasium.spaces.Text(9), "times": gymnasium.spaces.Discrete(9)}),
+                "picture": gymnasium.spaces.Box(0, 1, (picture, picture)),
+            }
+        )
+        self.fault, self.size = fault, picture
+
+    def seen(self):
+        return {
+            "note": b"caf\xc3\xa9 \xff", "heard": {"times": 3, "by": "ann"}, "picture": np.eye(self.size),
+        }  # fmt: skip
+
+    def reset(self, *, seed=None, options=None):
+        return self.seen(), {}
+
+    def step(self, action):
+        print("a world that talks")
+        if action < 2:
+            return self.seen(), float(action), False, False, {}
+        match self.fault:
+            case "nan":
+                return self.seen(), float("nan"), False, False, {}
+            case "nothing":
+                return None
+            case "exit":
+                sys.exit(1)
+        raise RuntimeError("first line\nsecond line")
+
+
+@pytest.fixture
+def talker():
+    gymnasium.register("tests/Talker-v0", Talker, disable_env_checker=True)
+    yield "tests/Talker-v0"
+    del gymnasium.registry["tests/Talker-v0"]
+
+
+def test_a_dict_is_told_part_by_part(talker):
+    game = GymnasiumGame(id=talker)
+    game.reset(0)
+    assert game.actions() == ("wait", "ask", "fail")
+    assert game.observe() == "note: caf\u00e9 \ufffd\nheard.by: ann\nheard.times: 3\npicture: 1 0 0 1"
+    assert game.step("ask").rewards == {"player": 1.0}
+    assert GymnasiumGame(id=talker, keys=["note"], settings={"picture": 20}).seats == ("player",)
+
+
+def test_parts_are_chosen_where_one_is_too_large(talker):
+    large = {"picture": 9}
+    with pytest.raises(ValueError, match="part 'picture' has 81 numbers.* at most 64; choose parts with keys=, of: "):
+        GymnasiumGame(id=talker, settings=large)
+    game = GymnasiumGame(id=talker, settings=large, keys=["heard"])
+    game.reset(0)
+    assert game.observe() == "heard.by: ann\nheard.times: 3"
+    assert json.loads(json.dumps(game._options()))["keys"] == ["heard"]
+    with pytest.raises(ValueError, match="keys: no part 'smell'; it has: "):
+        GymnasiumGame(id=talker, keys=["smell"])
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("nan", "environment tests/Talker-v0 paid nan, and a reward has to be a finite number"),
+        ("nothing", "environment tests/Talker-v0: step failed: TypeError"),
+        ("exit", "environment tests/Talker-v0: step failed: SystemExit: 1"),
+        ("crash", "environment tests/Talker-v0: step failed: RuntimeError: first line second line"),
+    ],
+)
+def test_a_world_that_fails_is_named_in_one_line_and_others_play_on(talker, fault, message):
+    bad, good = (GymnasiumGame(id=talker, settings={"fault": fault}) for _ in range(2))
+    for game in (bad, good):
+        game.reset(0)
+    with pytest.raises(WorldError, match=message) as failed:
+        bad.step("fail")
+    assert "\n" not in str(failed.value)
+    assert good.step("ask").rewards == {"player": 1.0}
+    bad.reset(1)
+    assert bad.step("ask").executable, "its next episode is as good as any"
+
+
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [
+        (None, "nothing"),
+        (b"", "nothing"),
+        ("", "nothing"),
+        (np.float32("nan"), "nan"),
+        ((1, 2.5, np.array([3, 4])), "1; 2.5; 3 4"),
+        (("go", {"a": 1}), "go; a: 1"),
+        ([1, 2], "1 2"),
+        (np.array(["x", "y"]), "['x' 'y']"),
+    ],
+)
+def test_anything_is_told(seen, words):
+    assert told(seen) == words
+
+
+def test_what_is_too_large_is_never_told_in_part():
+    with pytest.raises(TooLarge, match="it has 65 numbers"):
+        told(np.zeros(65))
+    assert told(np.zeros(64)).count("0") == 64
+
+
 def test_players_of_the_frozen_lake_have_their_stated_strength():
     game = GymnasiumGame()
     assert 0.66 < mean_outcome(game, "practised", 600) < 0.82
@@ -95,6 +242,9 @@ def test_players_of_the_frozen_lake_have_their_stated_strength():
         ({"action_names": ["go"]}, "must be 4 different names"),
         ({"returns": [1, 1]}, "the worst and the best"),
         ({"show": "film"}, "show='film'"),
+        ({"keys": "mission"}, "keys='mission' must be a list of names"),
+        ({"id": "MiniGrid-Nowhere-v0"}, "id='MiniGrid-Nowhere-v0' cannot be made"),
+        ({"id": "no_such_package:World-v0"}, "cannot be made: No module named 'no_such_package'"),
         ({"turns": 0}, "turns=0"),
     ],
 )

@@ -11,6 +11,7 @@ from itertools import islice
 import pytest
 
 from envs.doors.inward.gymnasium import GymnasiumGame
+from envs.doors.inward.pettingzoo import PettingZooGame
 from envs.doors.inward.textarena import TextArenaGame
 from envs.doors.inward.textworld import TextWorldGame
 from envs.game import Game
@@ -26,6 +27,9 @@ MADE = {
     "frozen lake": lambda: GymnasiumGame(),
     "taxi with a mask": lambda: GymnasiumGame(id="Taxi-v3", returns=[-200, 15], turns=30),
     "lake as a picture": lambda: GymnasiumGame(settings={"is_slippery": False}, show="picture"),
+    "key and door": lambda: GymnasiumGame(id="MiniGrid-DoorKey-5x5-v0", turns=25),
+    "crosses and noughts": lambda: PettingZooGame(),
+    "leduc": lambda: PettingZooGame(id="leduc_holdem_v4"),
     "coins": lambda: TextWorldGame(worlds=3, settings={"level": 4}),
     "noughts and crosses": lambda: TextArenaGame(),
     "kuhn poker": lambda: TextArenaGame(id="KuhnPoker-v0"),
@@ -145,7 +149,7 @@ def test_a_small_policy_knows_the_words(make):
             assert {word for word in f"{seen} {said}".lower().split()} <= known
 
 
-@pytest.mark.parametrize("game", [GymnasiumGame, TextWorldGame, TextArenaGame])
+@pytest.mark.parametrize("game", [GymnasiumGame, PettingZooGame, TextWorldGame, TextArenaGame])
 def test_a_missing_package_is_named_with_the_way_to_get_it(game, monkeypatch):
     package = game.name
     for module in [name for name in sys.modules if name.partition(".")[0] == package]:
@@ -158,8 +162,9 @@ def test_a_missing_package_is_named_with_the_way_to_get_it(game, monkeypatch):
 def test_importing_the_doors_imports_none_of_the_libraries():
     code = (
         "import sys, envs.doors.inward.gymnasium, envs.doors.inward.textworld\n"
-        "import envs.doors.inward.textarena, envs.doors.inward.openenv\n"
-        "print(sorted({'textworld', 'textarena', 'gymnasium', 'websockets', 'torch', 'ray'} & set(sys.modules)))"
+        "import envs.doors.inward.textarena, envs.doors.inward.openenv, envs.doors.inward.pettingzoo\n"
+        "theirs = {'textworld', 'textarena', 'pettingzoo', 'minigrid', 'gymnasium', 'websockets', 'torch', 'ray'}\n"
+        "print(sorted(theirs & set(sys.modules)))"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert result.returncode == 0, result.stderr

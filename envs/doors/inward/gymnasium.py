@@ -1,8 +1,8 @@
 """Environments of Gymnasium: `gymnasium` with `id=FrozenLake-v1` and so on.
 
     utterance     the name of an action; of a Text space, the text itself
-    observation   the environment's text, or its numbers in words, or its own picture in letters
-                  (`show=picture`, where it can render as "ansi")
+    observation   the environment's text, or its numbers in words, or both where it is a Dict, of which `keys`
+                  chooses the parts; or its own picture in letters (`show=picture`, where it can render as "ansi")
     outcome       the sum of rewards, put from `returns` = [worst, best] to [0, 1]
 
 What is no action is not handed on: it costs a turn and nothing else happens. An action that the
@@ -15,18 +15,17 @@ import json
 import random
 import re
 from collections.abc import Iterator
+from enum import IntEnum
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
-from envs.doors.inward.imported import ImportedGame, library, returns_of, settings_of, share_of
+from envs.doors.inward.imported import ImportedGame, library, paid_by, returns_of, settings_of, share_of, world
 from envs.doors.inward.players import Curious, Random, TextReader
 from envs.doors.inward.practice import best_actions
+from envs.doors.inward.told import TooLarge, told
 from envs.game import Player, Step, Trial
 
 SEAT = "player"
-MOST_NUMBERS = 64  # of one observation
 DEFAULT_TURNS = 100  # where the environment sets no limit itself
 COLOURS = re.compile(r"\x1b\[([0-9;]*)m([^\x1b]*)")
 NAMES = {
@@ -37,6 +36,7 @@ NAMES = {
     "Blackjack": ("stick", "hit"),
 }
 
+OF_MINIGRID = ("MiniGrid-", "BabyAI-")  # which registers them when it is imported
 TOYS = {"FrozenLake-v1": (0, 1), "CliffWalking-v1": (-100, -13), "Taxi-v3": (-200, 15), "Blackjack-v1": (-1, 1)}
 
 
@@ -51,25 +51,36 @@ class GymnasiumGame(ImportedGame):
         action_names: list[str] | None = None,
         returns: list[float] | tuple[float, float] = (0.0, 1.0),
         show: str = "state",
+        keys: list[str] | None = None,
         turns: int | None = None,
     ):
         self.id, self.settings, self.show = id, settings_of("settings", settings), show
         self.returns = returns_of(returns)
         if show not in ("state", "picture"):
             raise ValueError(f"game option show={show!r} must be state or picture")
+        self.keys = _keys_of(keys)
         self._environment = self._made()
         limit = self._environment.spec.max_episode_steps if self._environment.spec else None
         super().__init__((limit or DEFAULT_TURNS) if turns is None else turns)
         self.action_names = self._action_names(action_names)
-        self._text(self._environment.observation_space.sample())
+        with world(f"environment {self.id}: its observation space"):
+            sample = self._environment.observation_space.sample()
+        try:
+            if self.show == "state":
+                self._text(sample)
+        except TooLarge as error:
+            hint = f"choose parts with keys=, of: {', '.join(sample)}" if isinstance(sample, dict) else "wrap it"
+            raise ValueError(f"game option id={self.id!r}: its observation cannot be told: {error}; {hint}") from None
 
     def _made(self) -> Any:
         gymnasium = library("gymnasium", self.name)
+        if self.id.startswith(OF_MINIGRID):
+            library("minigrid", self.name)
         picture = {"render_mode": "ansi"} if self.show == "picture" else {}
         try:
             made = gymnasium.make(self.id, **self.settings, **picture)
-        except (gymnasium.error.Error, AssertionError, TypeError, ImportError) as error:
-            reason = " ".join(str(error).split())
+        except Exception as error:  # of whoever wrote the environment
+            reason = " ".join(str(error).split()) or type(error).__name__
             raise ValueError(f"game option id={self.id!r} cannot be made: {reason[:200]}") from None
         modes = made.metadata.get("render_modes", ())
         if picture and "ansi" not in modes:
@@ -89,18 +100,25 @@ class GymnasiumGame(ImportedGame):
         if not isinstance(space, Discrete):
             raise ValueError(f"game option id={self.id!r}: actions {space} are neither Discrete nor Text")
         if names is None:
-            known = NAMES.get(self.id.rpartition("/")[2].rpartition("-v")[0], ())
-            names = list(known) or [f"action {number}" for number in range(space.n)]
+            known = NAMES.get(re.split("[/:]", self.id)[-1].rpartition("-v")[0], ())
+            names = list(known) or self._enumerated(space.n) or [f"action {number}" for number in range(space.n)]
         words = tuple(" ".join(str(each).lower().split()) for each in names)
         if len(words) != space.n or len(set(words)) != len(words) or "" in words:
             raise ValueError(f"game option action_names={names!r} must be {space.n} different names")
         return words
 
+    def _enumerated(self, count: int) -> list[str]:
+        """Many environments, those of MiniGrid too, name their actions in an enumeration."""
+        named = getattr(self._environment.unwrapped, "actions", None)
+        members = list(named) if isinstance(named, type) and issubclass(named, IntEnum) else []
+        return [each.name for each in members] if [int(each) for each in members] == list(range(count)) else []
+
     def _begin(self, seed: int) -> None:
         number = random.Random(f"gymnasium {seed}").getrandbits(31)
-        seen, info = self._environment.reset(seed=number)
         self._return, self._ended, self._cut = 0.0, False, False
-        self._look(seen, info)
+        with world(f"environment {self.id}: reset"):
+            seen, info = self._environment.reset(seed=number)
+            self._look(seen, info)
 
     def _look(self, seen: Any, info: dict[str, Any]) -> None:
         mask = info.get("action_mask")
@@ -112,19 +130,16 @@ class GymnasiumGame(ImportedGame):
         self._shown = _plain(self._environment.render()) if self.show == "picture" else self._text(seen)
 
     def _text(self, seen: Any) -> str:
-        from gymnasium.spaces import Discrete, Text
+        from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 
         space = self._environment.observation_space
-        if isinstance(space, Text):
-            return seen or "nothing"
-        if isinstance(space, Discrete):
-            return f"state {int(seen)}"
-        numbers = _numbers(seen)
-        if len(numbers) > MOST_NUMBERS and self.show == "state":
-            raise ValueError(
-                f"game option id={self.id!r}: its observations are {len(numbers)} numbers; text can tell {MOST_NUMBERS}"
-            )
-        return f"state {' '.join(f'{number:g}' for number in numbers)}"
+        if isinstance(seen, dict) and self.keys is not None:
+            unknown = [key for key in self.keys if key not in seen]
+            if unknown:
+                raise ValueError(f"game option keys: no part {unknown[0]!r}; it has: {', '.join(map(str, seen))}")
+            seen = {key: seen[key] for key in self.keys}
+        numbers = isinstance(space, Box | Discrete | MultiBinary | MultiDiscrete)
+        return f"state {told(seen)}" if numbers else told(seen)
 
     def _acting(self) -> str | None:
         return None if self._ended or self._cut else SEAT
@@ -135,11 +150,14 @@ class GymnasiumGame(ImportedGame):
             return Step(executable=False, caption=f"the player says something that is no action at {self._shown}")
         before = self._shown
         action = self.action_names.index(said) + self._environment.action_space.start if self.action_names else said
-        seen, reward, self._ended, self._cut, info = self._environment.step(action)
-        self._return += float(reward)
-        self._look(seen, info)
+        with world(f"environment {self.id}: step"):
+            seen, paid, ended, cut, info = self._environment.step(action)
+            self._ended, self._cut = bool(ended), bool(cut)
+            reward = paid_by(f"environment {self.id}", paid)
+            self._return += reward
+            self._look(seen, info)
         return Step(
-            rewards={SEAT: float(reward)} if reward else {},
+            rewards={SEAT: reward} if reward else {},
             terminated=self._ended,
             truncated=self._cut and not self._ended,
             caption=f"the player says {said} at {before}",
@@ -184,6 +202,7 @@ class GymnasiumGame(ImportedGame):
             "action_names": list(self.action_names) or None,
             "returns": list(self.returns),
             "show": self.show,
+            "keys": self.keys,
             "turns": self.horizon,
         }
 
@@ -225,12 +244,10 @@ class PractisedMediocre(Practised):
         return super().choose(observation, listed, speech)
 
 
-def _numbers(seen: Any) -> list[float]:
-    if isinstance(seen, dict):
-        return [number for key in sorted(seen) for number in _numbers(seen[key])]
-    if isinstance(seen, tuple | list):
-        return [number for each in seen for number in _numbers(each)]
-    return np.asarray(seen, dtype=float).ravel().tolist()
+def _keys_of(keys: Any) -> list[str] | None:
+    if keys is not None and (not isinstance(keys, list | tuple) or not all(isinstance(key, str) for key in keys)):
+        raise ValueError(f"game option keys={keys!r} must be a list of names, the parts of a Dict that are shown")
+    return None if keys is None else list(keys)
 
 
 def _plain(picture: str) -> str:

@@ -14,9 +14,11 @@ has `reset` and `step` of its own, which are coroutines made of the same parts.
 
 from __future__ import annotations
 
+import math
 import zlib
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
 from typing import Any, ClassVar
@@ -36,6 +38,33 @@ def library(module: str, game: str) -> ModuleType:
         raise ValueError(
             f"game {game!r} needs the package {missing.name!r}, which is not installed: pip install 'parley[doors]'"
         ) from None
+
+
+class WorldError(RuntimeError):
+    """A world of another library failed in an episode, which is over; no other episode knows of it."""
+
+
+@contextmanager
+def world(what: str) -> Iterator[None]:
+    """Whatever a world raises is one line that names it."""
+    try:
+        yield
+    except (WorldError, KeyboardInterrupt):
+        raise
+    except (Exception, SystemExit) as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise WorldError(f"{what} failed: {reason}") from error
+
+
+def paid_by(what: str, reward: Any) -> float:
+    """A reward as a finite number."""
+    try:
+        number = float(reward)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise WorldError(f"{what} paid {reward!r}, and a reward has to be a finite number: mend the world, or wrap it")
+    return number
 
 
 def settings_of(option: str, value: Any) -> dict[str, Any]:

@@ -21,11 +21,16 @@ from __future__ import annotations
 
 import inspect
 import json
+import platform
 import random
+import re
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from importlib.util import find_spec, module_from_spec
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,6 +44,7 @@ CAPTION = 300  # characters
 REFUSED = "The game could not take that move. Please make another one."
 YOUR_TURN = "It is your turn."
 FOR_TWO = ("TicTacToe-v0", "ConnectFour-v0", "KuhnPoker-v0", "PigDice-v0", "IteratedPrisonersDilemma-v0")
+KEY = re.compile(r'\["(\w+)"\]')
 WORD_LISTS = "words averaged_perceptron_tagger_eng"
 
 _generators = threading.RLock()  # the global generators belong to one episode at a time
@@ -227,7 +233,13 @@ def _opened(id: str, settings: dict[str, Any], count: int) -> Any:
         if "nltk" not in str(error).lower():
             raise
         raise ValueError(f"game option id={id!r} needs word lists: python -m nltk.downloader {WORD_LISTS}") from None
-    except (ValueError, OSError, ImportError, SyntaxError, TypeError) as error:
+    except SyntaxError as error:
+        where = f"{Path(error.filename or id).parent.name}/{Path(error.filename or id).name}, line {error.lineno}"
+        raise ValueError(
+            f"game option id={id!r} needs Python 3.12 or newer; this is {platform.python_version()}, which cannot read "
+            f"TextArena's {where}: set Parley up with PYTHON=python3.12, or choose another game"
+        ) from None
+    except (ValueError, OSError, ImportError, TypeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ValueError(f"game option id={id!r} cannot be made: {type(error).__name__}: {reason}") from None
     return environment
@@ -244,11 +256,28 @@ def _environment(id: str, settings: dict[str, Any]) -> Any:
         some = ", ".join(plain[:: len(plain) // 8])
         raise ValueError(f"it is none of TextArena's {len(plain)}, such as {some}")
     bare = id if id.endswith("-raw") else f"{id.removesuffix('-train')}-raw"
+    entry = known[id].entry_point
+    if isinstance(entry, str):
+        _import(entry.partition(":")[0])
     environment = textarena.make(bare if bare in known else id, **settings)
     for wrapper in known[id].default_wrappers or ():
         if inspect.isclass(wrapper) and issubclass(wrapper, textarena.ActionWrapper):
             environment = wrapper(environment)
     return environment
+
+
+def _import(name: str) -> None:
+    """Some of TextArena's files use an f-string's own quotes within it, which Python reads since 3.12:
+    f"{board["size"]}". An older one is given the same file with such keys in the other quotes."""
+    found = None if name in sys.modules else find_spec(name)
+    if found is None or not found.origin:
+        return
+    try:
+        compile(source := Path(found.origin).read_text(encoding="utf-8"), found.origin, "exec")
+    except SyntaxError:
+        code = compile(KEY.sub(r"['\1']", source), found.origin, "exec")
+        sys.modules[name] = module_from_spec(found)
+        exec(code, vars(sys.modules[name]))
 
 
 @lru_cache(maxsize=64)
