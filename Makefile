@@ -30,7 +30,7 @@ test: $(READY) ## run the tests, without the long ones
 	@$(PYTEST) -m "not long" $(ARGS)
 
 test-all: $(READY) ## run the long ones too: whole runs whose parts shorter tests show
-	@PARLEY_FUZZ=100000 $(PYTEST) $(ARGS)
+	@PARLEY_FUZZ=100000 PARLEY_OTHER_PYTHONS=1 $(PYTEST) $(ARGS)
 
 lint: $(READY) ## ruff, formatting, and the contract of the floors
 	@ruff check .

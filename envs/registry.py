@@ -35,6 +35,7 @@ DOORS = {
     "pettingzoo": "envs.doors.inward.pettingzoo:PettingZooGame",
     "textarena": "envs.doors.inward.textarena:TextArenaGame",
     "textworld": "envs.doors.inward.textworld:TextWorldGame",
+    "verifiers": "envs.doors.inward.verifiers:VerifiersGame",
 }
 
 

@@ -33,7 +33,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from envs.coroutines import finish, submit
-from envs.doors.inward.imported import ImportedGame, library, returns_of, settings_of, share_of
+from envs.doors.inward.imported import ImportedGame, library, paid_by, returns_of, settings_of, share_of
 from envs.game import Step
 from envs.options import whole_number
 from envs.text.chat import EndpointError
@@ -148,7 +148,7 @@ class OpenEnvGame(ImportedGame):
         if "refused" in data:
             self._shown = f"The environment refused that: {data['refused']}"
             return Step(executable=False, caption="the agent says something that the environment refuses")
-        reward = float(data["reward"] or 0.0)
+        reward = paid_by(f"environment at {self.url}", data["reward"] or 0.0)
         self._return += reward
         self._take(data)
         return Step(
