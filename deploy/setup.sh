@@ -93,7 +93,7 @@ echo "setup: $(grep -c == "$lock") pinned packages from $lock (about 2 minutes t
 # These come as source only; their builds need the others in place and nothing from outside. DeepSpeed's asks every
 # CUDA op whether it fits, which fails without the CUDA toolkit, though none of them is built; so it is not to ask.
 export DS_IGNORE_CUDA_DETECTION=1
-sources='^(chess|deepspeed|jericho)=='
+sources='^(chess|deepspeed|jericho|rlcard)=='
 grep -vE "$sources" "$lock" >.venv/wheels.txt
 pip_install --only-binary :all: -r .venv/wheels.txt || failed "cannot install $lock"
 grep -E "$sources" "$lock" | while read -r package; do
