@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -17,9 +19,10 @@ from envs.doors.outward.rllib import GameEnv
 from envs.registry import DOORS, GAMES, make_game, make_player
 from tests.envs.test_doors_openenv import serving
 
+ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the other libraries, about spaces of text
 FORMS = ("text", "arrays")
-NAMES = sorted(GAMES | DOORS.keys() - {"verifiers"})  # what comes in by one door goes out by another
+NAMES = sorted({*GAMES, *DOORS} - {"verifiers"})  # what comes in by one door goes out by another
 
 
 @pytest.fixture(scope="module")
@@ -183,6 +186,20 @@ def test_an_action_out_of_turn_is_refused():
     environment.reset(seed=0)
     with pytest.raises(ValueError, match="turn of 'parrot0'"):
         environment.step({"parrot1": "apple"})
+
+
+def test_the_page_s_configuration_is_one_that_rllib_trains(ray_cluster):
+    page = (ROOT / "docs" / "how-to" / "doors.md").read_text(encoding="utf-8")
+    (block,) = (each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "PPOConfig" in each)
+    names: dict = {}
+    exec(compile(block, "doors.md", "exec"), names)
+    small = names["config"].env_runners(num_env_runners=0, rollout_fragment_length=32)
+    small.training(train_batch_size_per_learner=64, minibatch_size=32, num_epochs=1)
+    algorithm = small.rl_module(model_config={"fcnet_hiddens": [8]}).build_algo()
+    try:
+        assert algorithm.train()["learners"]["talker"]["module_train_batch_size_mean"] > 0
+    finally:
+        algorithm.stop()
 
 
 def test_rllibs_ppo_learns_parrot(ray_cluster):

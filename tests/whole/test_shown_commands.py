@@ -28,7 +28,8 @@ OF_A_PAGE = {"recipe.yaml"}  # tests/envs/test_doors_third_party.py trains with 
 def shown(text: str) -> set[str]:
     """The commands of a page, in code blocks and in code between words."""
     text = re.sub(r" *\\\n\s*", " ", text)
-    blocks = re.findall(r"^```(?:bash|text)?\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    fenced = re.findall(r"^```([^\n]*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    blocks = [block for language, block in fenced if language in ("", "bash", "text")]
     prose = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
     lines = [line for block in blocks for line in block.splitlines()]
     lines += [line for line in prose.splitlines() if line.startswith("    ")]
@@ -44,7 +45,7 @@ COMMANDS = sorted({(str(page.relative_to(ROOT)), each) for page in PAGES for eac
 
 
 def test_commands_are_found_wherever_they_stand():
-    block = "```\nray job submit --x . -- \\\n    parley train a.yaml b=1   # c\n```\n"
+    block = "```yaml\na: 1\n```\n```\nray job submit --x . -- \\\n    parley train a.yaml b=1   # c\n```\n"
     page = f"see `make demo` and\n\n    python -m benchmarks.credit\n\n{block}"
     assert shown(page) == {"make demo", "python -m benchmarks.credit", "parley train a.yaml b=1"}
     assert len(COMMANDS) > 100
