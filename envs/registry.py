@@ -8,6 +8,8 @@ A game class takes its options as keyword arguments and has a class method
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import entry_points
 from inspect import signature
@@ -49,7 +51,8 @@ def game_class(name: str) -> type:
         return class_at(name)
     if name in known:
         module, _, attribute = known[name].partition(":")
-        return getattr(import_module(module), attribute)
+        with _packages_of(name):
+            return getattr(import_module(module), attribute)
     for point in entry_points(group="parley.games"):
         if point.name == name:
             return point.load()
@@ -64,8 +67,23 @@ def make_game(name: str, options: dict | None = None, blocking: bool = True) -> 
     unknown = [key for key in options if key not in names]
     if unknown and not any(each.kind is each.VAR_KEYWORD for each in known):
         raise ValueError(f"game {name!r} has no option {unknown[0]!r}; it has: {', '.join(names)}")
-    game = made_by(**options)
+    with _packages_of(name):
+        game = made_by(**options)
     return Blocking(game) if blocking and has_coroutines(game) else game
+
+
+@contextmanager
+def _packages_of(name: str) -> Iterator[None]:
+    """What a game needs and the installation lacks is one line, with the way to get it."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        if name not in GAMES | DOORS:
+            raise  # of somebody else's
+        extra = "doors" if name in DOORS else "cpu"
+        raise ValueError(
+            f"game {name!r} needs the package {missing.name!r}, which is not installed: pip install 'parley[{extra}]'"
+        ) from missing
 
 
 def make_player(name: str, player: str, options: dict | None = None) -> Player:

@@ -22,7 +22,6 @@ from envs.registry import game_class, make_game
 from learners.credit.method import CREDIT
 from learners.loss.loss import LOSS
 from reward_service.shaper import SHAPERS
-from reward_service.shapers.aria import Aria
 
 STAGES = {
     "collect": "play games with the policy and record them",
@@ -154,6 +153,8 @@ def checked(config: RunConfig) -> RunConfig:
             f"offline.context={offline.context} does not fit into learner.tokens_per_micro_batch="
             f"{config.learner.tokens_per_micro_batch}: a game is trained on in one piece"
         )
+    from reward_service.shapers.aria import Aria  # here: it needs scipy, which the base installation lacks
+
     if not isinstance(config.reward.shaper, Aria):
         raise ConfigError(
             f"reward.shaper={SHAPERS.name_of(config.reward.shaper)}: offline, turns are worth what their intentions "

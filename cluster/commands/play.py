@@ -14,10 +14,9 @@ from cluster.commands.games import known
 from cluster.errors import ConfigError, ParleyError, RunError
 from cluster.recipe.reading import merge, parse_override
 from cluster.record import checkpoints
-from envs.doors.inward.imported import WorldError
 from envs.game import Game, Player
+from envs.outside import OutsideError
 from envs.registry import make_game, make_player
-from envs.text.chat import EndpointError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -73,7 +72,7 @@ def run(asked: argparse.Namespace) -> None:
     seed = random.SystemRandom().randrange(1_000_000) if asked.seed is None else asked.seed
     try:
         Terminal(game, console, another=lambda: made(asked.game, options)).play(players, seed, person)
-    except (EndpointError, WorldError) as error:
+    except OutsideError as error:
         raise RunError(str(error)) from error
     except (ParleyError, KeyboardInterrupt, BrokenPipeError):
         raise

@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 
 from envs.coroutines import finish
+from envs.outside import OutsideError
 from envs.settings import EndpointSettings
 
 CLOSE_SECONDS = 10.0
@@ -24,7 +25,7 @@ WORTH_RETRYING = {408, 409, 429, 500, 502, 503, 504}
 COUNTED = ("requests", "answers", "failures", "retries", "prompt_tokens", "answer_tokens")
 
 
-class EndpointError(RuntimeError):
+class EndpointError(OutsideError):
     """A server did not answer a request, all tries used."""
 
 

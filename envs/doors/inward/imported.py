@@ -27,6 +27,7 @@ from envs.coroutines import finish
 from envs.doors.inward.players import Curious, Mediocre, Random
 from envs.game import OVER, Game, Player, Step
 from envs.options import whole_number
+from envs.outside import OutsideError
 from envs.text.practice import PRACTICE_GAMES
 
 
@@ -40,7 +41,7 @@ def library(module: str, game: str) -> ModuleType:
         ) from None
 
 
-class WorldError(RuntimeError):
+class WorldError(OutsideError):
     """A world of another library failed in an episode, which is over; no other episode knows of it."""
 
 
@@ -49,7 +50,7 @@ def world(what: str) -> Iterator[None]:
     """Whatever a world raises is one line that names it."""
     try:
         yield
-    except (WorldError, KeyboardInterrupt):
+    except (OutsideError, KeyboardInterrupt):
         raise
     except (Exception, SystemExit) as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
