@@ -41,12 +41,16 @@ DOORS = {
 }
 
 
+# Worlds of others, each from its own package: the extra `worlds`.
+WORLDS: dict[str, str] = {}
+
+
 def game_names() -> list[str]:
-    return sorted({*GAMES, *DOORS, *(point.name for point in entry_points(group="parley.games"))})
+    return sorted({*GAMES, *DOORS, *WORLDS, *(point.name for point in entry_points(group="parley.games"))})
 
 
 def game_class(name: str) -> type:
-    known = GAMES | DOORS
+    known = GAMES | DOORS | WORLDS
     if ":" in name:  # in a file of the user's
         return class_at(name)
     if name in known:

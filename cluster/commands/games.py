@@ -8,7 +8,8 @@ import textwrap
 
 from cluster.commands.command import Command
 from cluster.errors import ConfigError
-from envs.registry import game_class, game_names, make_game, trials_of
+from envs.game import hook
+from envs.registry import game_class, game_names, make_game
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,18 +51,47 @@ def about(game: type) -> str:
 
 def describe(name: str) -> None:
     made_by = known(name)
-    print(f"{name}\n{textwrap.indent(inspect.getdoc(inspect.getmodule(made_by)) or '', '  ')}\n")
+    print(f"{name}\n{textwrap.indent(rules_of(made_by), '  ')}\n")
     print("options")
-    for option in inspect.signature(made_by).parameters.values():
-        print(f"  {option.name} = {'(needed)' if option.default is option.empty else repr(option.default)}")
+    for option, default in options_of(made_by):
+        print(f"  {option} = {default}")
     print("players")
-    for player, played_by in sorted(made_by.players().items()):
-        print(f"  {player:<12} {' '.join((inspect.getdoc(played_by) or '').split())}")
+    for player, strength in players_of(made_by):
+        print(f"  {player:<12} {strength}")
     print("trials (parley evaluate ... --trials)")
-    for trial in trials_of(name):
-        who = "".join(f", {seat} is {player}" for seat, player in trial.players.items())
-        options = "".join(f", {option}={value}" for option, value in trial.options.items())
-        print(f"  {trial.name}: {trial.episodes} episodes{who}{options}")
+    for trial, episodes, settings in trial_rows(made_by):
+        print(f"  {', '.join([f'{trial}: {episodes} episodes', *settings])}")
+
+
+# what docs/reference/games.md tells of every game, too
+
+
+def rules_of(game: type) -> str:
+    return inspect.getdoc(inspect.getmodule(game)) or ""
+
+
+def options_of(game: type) -> list[tuple[str, str]]:
+    """(name, default)"""
+    options = inspect.signature(game).parameters.values()
+    return [(each.name, "(needed)" if each.default is each.empty else repr(each.default)) for each in options]
+
+
+def players_of(game: type) -> list[tuple[str, str]]:
+    """(name, strength)"""
+    return [(name, " ".join((inspect.getdoc(each) or "").split())) for name, each in sorted(game.players().items())]
+
+
+def trial_rows(game: type) -> list[tuple[str, int, list[str]]]:
+    """(name, episodes, who plays the other seats and options)"""
+    return [
+        (
+            trial.name,
+            trial.episodes,
+            [f"{seat} is {player}" for seat, player in trial.players.items()]
+            + [f"{option}={value}" for option, value in trial.options.items()],
+        )
+        for trial in hook(game, "trials")()
+    ]
 
 
 def known(name: str) -> type:

@@ -12,7 +12,8 @@ and costs the turn.
     executable   only what works now
     all          every action of the task
 
-Beside that a seed decides nothing but the order in which they are listed: the tasks themselves are fixed.
+Beside that a seed decides nothing but the order in which they are listed, and with `shuffle: false` not even that: the
+tasks themselves are fixed. `menu: true` names the listed actions in the text.
 """
 
 from __future__ import annotations
