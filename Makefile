@@ -1,5 +1,6 @@
 # Every target but gpu-check sets itself up: .venv is made from the lock when it is missing or older than it.
 #   PYTHON=...   interpreter that makes .venv      DEVICE=cpu|gpu   which lock
+#   WORLDS=1     make setup: the packages of worlds too, as many as can be had
 #   ARGS="..."   passed on to the command: make demo ARGS="seed=1", make test ARGS="-k ledger"
 
 SHELL := bash
@@ -17,8 +18,8 @@ PYTEST := python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
 
-setup: $(READY) ## make .venv: pinned packages and the `parley` command
-	@:
+setup: $(READY) ## make .venv: pinned packages and the `parley` command; WORLDS=1: those of worlds too
+	@$(if $(WORLDS),deploy/worlds.sh,:)
 
 $(READY): requirements/$(DEVICE).lock setup.cfg pyproject.toml deploy/setup.sh
 	@deploy/setup.sh $(DEVICE)
@@ -55,7 +56,7 @@ gpu-check: ## prove the GPU path on a card, in under 8 minutes; the report goes 
 lock: $(READY) ## write requirements/cpu.lock from what .venv holds
 	@[[ $(DEVICE) == cpu ]] || { echo "lock: .venv holds the gpu packages; requirements/gpu.lock is pip's own resolution"; exit 1; }
 	@{ sed -n '/^#/p' requirements/cpu.lock; python -m pip freeze --all --exclude-editable \
-		| grep -vE '^(pip|torchvision|torchaudio|torchcodec)==' | LC_ALL=C sort -f; } > .venv/cpu.lock
+		| grep -vE '^(pip|torchvision|torchaudio|torchcodec)==' | grep -vixFf requirements/worlds.lock | LC_ALL=C sort -f; } > .venv/cpu.lock
 	@mv .venv/cpu.lock requirements/cpu.lock
 
 clean: ## remove .venv and caches; runs/ stays

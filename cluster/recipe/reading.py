@@ -33,6 +33,7 @@ from cluster.recipe.renamed import GONE, WHOLE_ONCE, instead_of, renamed
 from envs.game import Game, hook
 from envs.kinds import Kinds
 from envs.registry import game_class, game_names, make_game
+from envs.worlds.package import MissingPackage
 
 COMMAND_LINE = "command line"
 
@@ -254,6 +255,8 @@ def _check_game(config: RunConfig) -> None:
             raise ConfigError(f"game.options.{option}: {name} has no such option; {hint}")
     try:
         game = make_game(name, options)
+    except MissingPackage as error:
+        raise ConfigError(f"game.name: {name}: {error}") from error
     except (TypeError, ValueError) as error:
         raise ConfigError(f"game.options: {name} refuses {options}: {error}") from error
     if config.rollout.choose_listed and not _lists_actions(game):

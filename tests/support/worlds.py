@@ -1,0 +1,19 @@
+"""Tests of worlds whose package may be missing: those left out say so aloud, with what would bring it."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import pytest
+
+from envs.worlds.package import WAYS
+
+MODULES = {"open_spiel": "pyspiel"}  # what a world's package is imported as, where that is another name
+
+
+def installed(world: str) -> bool:
+    return find_spec(MODULES.get(world, world)) is not None
+
+
+def needs(world: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(not installed(world), reason=f"NOT tested here: {world} is not installed: {WAYS}")
