@@ -42,7 +42,9 @@ DOORS = {
 
 
 # Worlds of others, each from its own package: the extra `worlds`.
-WORLDS: dict[str, str] = {}
+WORLDS = {
+    "open_spiel": "envs.worlds.open_spiel.game:OpenSpielGame",
+}
 
 
 def game_names() -> list[str]:

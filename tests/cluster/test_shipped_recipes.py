@@ -11,6 +11,7 @@ from cluster.errors import ConfigError
 from cluster.recipe.reading import load_recipe, read_recipe
 from cluster.recipe.renamed import GONE, WHOLE_ONCE
 from learners.credit.method import CREDIT
+from tests.support.worlds import needs
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "recipes"
@@ -23,6 +24,7 @@ MAY_SAY = {  # what the layers of a folder are about
     "gpu": ("updates", "batch_episodes", "model.path", "rollout.", "learner.", "evaluation.every"),
 }
 LAYERS = [path for path in EVERY if path.parent.name in MAY_SAY]
+WORLDS = {path: pytest.param(path, marks=needs(path.stem)) for path in EVERY if path.parent.name == "worlds"}
 LISTED = ("case_study", "overcooked", "virtualhome", "parrot")
 RULED = ("demo", "overcooked", "twenty_questions_full", "virtualhome")
 
@@ -43,10 +45,12 @@ def refused(path: Path, *overrides: str) -> str:
 
 
 def test_there_are_few():
-    assert 1 < len(EVERY) <= 30
+    assert 1 < len(EVERY) - len(WORLDS) <= 30
 
 
-@pytest.mark.parametrize("path", [path for path in EVERY if path not in LAYERS], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [WORLDS.get(path, path) for path in EVERY if path not in LAYERS], ids=lambda path: path.stem
+)
 def test_a_recipe_stands_alone_and_has_a_name_of_its_own(path):
     names = {"tiny_bargaining": "tiny-bargaining", "llama_8b": "llama-8b"}
     assert load_recipe(path).name == names.get(path.stem, path.stem)

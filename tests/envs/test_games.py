@@ -10,12 +10,13 @@ import tracemalloc
 import pytest
 
 from envs.game import Game, Step, hook, money_of
-from envs.registry import GAMES, game_class, make_game, make_player, trials_of
+from envs.registry import GAMES, WORLDS, game_class, make_game, make_player, trials_of
 from tests.support.fuzz import utterances
+from tests.support.worlds import needs
 
 FUZZED = int(os.environ.get("PARLEY_FUZZ", "30000"))
 EPISODE_BYTES = 50_000
-NAMES = sorted(GAMES)
+NAMES = [*sorted(GAMES), *(pytest.param(world, marks=needs(world)) for world in sorted(WORLDS))]
 
 
 def cast(name: str, player: str, seed: int) -> dict:

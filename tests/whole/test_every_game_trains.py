@@ -9,10 +9,12 @@ import pytest
 
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
-from envs.registry import GAMES
+from envs.registry import GAMES, WORLDS
 from tests.support.runs import ROOT, assert_whole, run
+from tests.support.worlds import needs
 
 UPDATES, BATCH = 2, 16
+PLAYED = [*sorted(GAMES), *(pytest.param(world, marks=needs(world)) for world in sorted(WORLDS))]
 HALF = "model.embedded.games_per_step=4"  # of what is cloned, where games are long
 # Whole games of these are long or run code: a test that learning works at all needs less.
 # Of the two games that end in a deal, what a deal is worth differs from game to game.
@@ -26,8 +28,9 @@ SHORTER = {
 
 
 def recipe_of(game: str, *changes: str) -> RunConfig:
+    folder = "worlds" if game in WORLDS else "games"
     config = load_recipe(
-        ROOT / "recipes" / ("demo.yaml" if game == "twenty_questions" else f"games/{game}.yaml"),
+        ROOT / "recipes" / ("demo.yaml" if game == "twenty_questions" else f"{folder}/{game}.yaml"),
         [
             f"updates={UPDATES}",
             f"batch_episodes={BATCH}",
@@ -44,7 +47,7 @@ def recipe_of(game: str, *changes: str) -> RunConfig:
     return config
 
 
-@pytest.mark.parametrize("game", sorted(GAMES))
+@pytest.mark.parametrize("game", PLAYED)
 def test_a_game_trains_in_one_process(game, tmp_path, monkeypatch):
     from benchmarks.lab.trainee import Trainee
     from learners.embedded.build import build_policy
@@ -65,7 +68,7 @@ def test_a_game_trains_in_one_process(game, tmp_path, monkeypatch):
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("game", sorted(GAMES))
+@pytest.mark.parametrize("game", PLAYED)
 def test_a_game_trains_by_its_recipe(game, ray_cluster, tmp_path, monkeypatch):
     monkeypatch.setenv("PARLEY_CACHE", str(tmp_path / "cache"))
     config = recipe_of(game, "rollout.cpus_per_worker=0.5", "learner.cpus_per_rank=0.5", f"output={tmp_path}/runs")
