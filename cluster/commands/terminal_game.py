@@ -1,7 +1,9 @@
 """A game at the terminal: a person in one seat, or everybody watched.
 
 The person sees what their seat sees and nothing else; what rivals say reaches them through the game, as it would
-reach any player. What they type is said to the game, but for the words of `COMMANDS`, which cost no turn.
+reach any player. What they type is said to the game, but for the words of `COMMANDS`, which cost no turn. An answer is
+one line. A line ``` begins an answer of several lines, which is taken as it is, and another ``` ends it, as the input's
+end does.
 
 Nothing is told twice. A caption says what an utterance did, for those who watch; the seat itself learns that from its
 next observation, so a person is shown only what that leaves out.
@@ -15,7 +17,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -36,7 +38,9 @@ COMMANDS = {
 }
 MOST_LISTED = 60  # actions that are shown with their numbers
 QUIT = {"quit", "exit", "q"}
+FENCE = "```"
 HOW_TO_SAY = ":undo is a command, too; > undo says that word to the game"
+SEVERAL_LINES = f"a line {FENCE} begins an answer of several lines, another {FENCE} ends it"
 
 
 class Sign(Enum):
@@ -124,7 +128,7 @@ class Terminal:
         title = f"{game.name}, at most {game.horizon} turns" + (f", you are {person}" if person else "")
         self._rules(title)
         if person:
-            self.console.print("[dim]type what you want to say; 'help' tells what else you can type[/dim]")
+            self.console.print(f"[dim]type what you want to say; {SEVERAL_LINES}; 'help' tells what else you can type[/dim]")
 
     def _rules(self, title: str) -> None:
         briefing = self.game.briefing(self.person or self.game.seats[0]).strip()
@@ -181,7 +185,8 @@ class Terminal:
                 continue
             word = typed.lower().removeprefix(":")
             if (word not in COMMANDS and word not in QUIT) or typed.lower() in listed:
-                said = _meant(typed, listed)
+                several = re.fullmatch(rf"{FENCE}\w*", typed)
+                said = self._several_lines() if several else _meant(typed, listed)
                 self.history.append(f"[bold]{escape(seat)}>[/bold] {escape(said)}")
                 return said
             if word in QUIT:
@@ -195,6 +200,13 @@ class Terminal:
             elif word == "history":
                 for line in self.history:
                     self.console.print(line, highlight=False)
+
+    def _several_lines(self) -> str:
+        lines: list[str] = []
+        with suppress(EOFError):
+            while (line := self.ask("... ")).strip() != FENCE:
+                lines.append(line.rstrip("\r"))
+        return "\n".join(lines)
 
     def _show_turn(self, seen: str, listed: tuple[str, ...]) -> None:
         self._show(_without_list(seen, listed))

@@ -179,6 +179,40 @@ def test_leaving_is_no_outcome(typed):
     assert sit_down("parrot", typed, "parrot0")[1] is None
 
 
+PROGRAM = """\
+def build_model(x_train, y_train):
+    # quit
+
+    from sklearn.naive_bayes import GaussianNB
+    return GaussianNB().fit(x_train, y_train)
+"""
+
+
+@pytest.mark.parametrize("opening", ["```", "```python", " ``` "])
+def test_an_answer_of_several_lines_is_taken_as_it_is(opening, monkeypatch):
+    said, step = [], type(make_game("parrot")).step
+    monkeypatch.setattr("envs.parrot.Parrot.step", lambda game, text: said.append(text) or step(game, text))
+    shown, outcome = sit_down("parrot", [opening, *PROGRAM.splitlines(), "```", "quit"], "parrot0")
+    assert said == [PROGRAM.rstrip("\n")] and outcome is None
+    assert "a line ``` begins an answer of several lines, another ``` ends it" in " ".join(shown.getvalue().split())
+    said.clear()
+    sit_down("parrot", ["```", "a", "  b"], "parrot0")
+    assert said == ["a\n  b"], "the end of the input ends an answer, too"
+    said.clear()
+    sit_down("parrot", ["```x = 1```", "quit"], "parrot0")
+    assert said == ["```x = 1```"], "one line is one line"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_program_is_played_at_a_pipe(end):
+    result = subprocess.run(
+        [sys.executable, "-m", "cluster", "play", "data_science", "dataset=iris", "--seed", "3"],
+        input=f"```\n{PROGRAM}```\n".replace("\n", end).encode(), capture_output=True, timeout=120,
+    )  # fmt: skip
+    told = result.stdout.decode()
+    assert result.returncode == 0 and "over after 1 turns" in told and "result: success. 0.99" in told, result
+
+
 @pytest.mark.parametrize("game", sorted(GAMES))
 def test_every_game_can_be_watched_and_sat_down_to(game):
     shown, outcome = sit_down(game, [], None, seed=1)
