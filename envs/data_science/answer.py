@@ -11,7 +11,6 @@ import re
 import threading
 
 LONGEST = 4000  # characters; 128 tokens of code are about 500
-LONGEST_ERROR = 200
 
 _FENCED = re.compile(r"```[ \t]*(?:python|py)?[ \t]*\r?\n(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
 _ENTRY = "build_model"
@@ -34,7 +33,7 @@ def code_of(utterance: str) -> str:
         with _PARSING:
             tree = ast.parse(code)
     except SyntaxError as error:
-        raise NoCode(f"{type(error).__name__}: {tidy(error.msg)} (line {error.lineno or 1})") from None
+        raise NoCode(_said(error)) from None
     except (ValueError, MemoryError, RecursionError):  # null bytes, lone surrogates; nested too deeply
         raise NoCode("SyntaxError: this cannot be read as Python") from None
     if not any(isinstance(node, ast.FunctionDef) and node.name == _ENTRY for node in tree.body):
@@ -42,10 +41,7 @@ def code_of(utterance: str) -> str:
     return code
 
 
-def tidy(text: str) -> str:
-    """Error text as it is fed back: one short printable line, without this machine's paths and addresses."""
-    text = re.sub(r" \((?:/[^()]*|unknown location)\)", "", text)
-    text = re.sub(r"(?:/[^\s/'\"(),:]+)+/", "", text)
-    text = re.sub(r"0x[0-9a-fA-F]{6,}", "0x", text)
-    text = " ".join("".join(each if each.isprintable() else " " for each in text).split())
-    return text if len(text) <= LONGEST_ERROR else text[: LONGEST_ERROR - 3] + "..."
+def _said(error: SyntaxError) -> str:
+    """What the parser says, unless it quotes a word or an odd character of the program."""
+    message = error.msg if error.msg.isascii() and not re.search(r"'[^']*\w[^']*'", error.msg) else ""
+    return f"{type(error).__name__}{': ' if message else ''}{message} (line {error.lineno or 1})"

@@ -2,9 +2,13 @@
 
 One seat, the coder. It is told what a data set looks like and replies with Python that
 defines `build_model(x_train, y_train)`, which returns a fitted scikit-learn classifier. An
-attempt that fails costs 1 and the error is fed back; the first that works is paid its mean
-ROC AUC over five random halves of the data (see `scoring`) and ends the game. Running out of
-attempts is how the game itself ends, and known from the start: terminated with outcome 0.
+attempt that fails costs 1. If it fails in its rehearsal, on made-up classes, the kind of error
+is fed back; the first that does not is run on five random halves of the data (see `scoring`),
+is paid by its mean ROC AUC and ends the game. Running out of attempts is how the game itself
+ends, and known from the start: terminated with outcome 0.
+
+`reward` says what a ROC AUC is worth: `above_chance`, 2 AUC - 1, so that a model which knows
+nothing is paid nothing, or the published `auc` itself.
 
 The code is run by `sandbox`, and never without one. `dataset` names the data (`tables`),
 `isolation` demands a kind of sandbox, `seconds` and `megabytes` limit an attempt, and there
@@ -25,9 +29,14 @@ from envs.data_science.sandbox.pool import Limits
 from envs.data_science.scoring import SPLITS, Result, evaluate
 from envs.data_science.tables import FILES, file_of, table_of
 from envs.game import OVER, Game, Player, Step, Trial
+from envs.text.listed import one_of
 
 SEAT = "coder"
 FOLDER = "datasets"
+REWARDS = {  # by name: what a ROC AUC is worth, and how the coder is told so
+    "above_chance": (lambda auc: 2 * auc - 1, "twice that score less 1: 1 for a perfect model, 0 for a guess"),
+    "auc": (lambda auc: auc, "that score"),
+}
 
 
 class DataScience(Game):
@@ -44,6 +53,7 @@ class DataScience(Game):
         megabytes: int = 2048,
         isolation: str = "auto",
         deals: int = 4,
+        reward: str = "above_chance",
     ):
         for option, value, least, most in (
             ("attempts", attempts, 1, 100),
@@ -59,6 +69,7 @@ class DataScience(Game):
         self.table = table_of(dataset, folder)
         self.limits = Limits(choose(isolation), seconds, megabytes)
         self.horizon, self.deals = attempts, deals
+        self.worth, self._paid = REWARDS[one_of("reward", reward, tuple(REWARDS))]
         self._deal: int | None = None
 
     def reset(self, seed: int) -> None:
@@ -79,10 +90,12 @@ class DataScience(Game):
             "build_model(x_train, y_train) at its top level and imports what it uses. x_train is a numpy array "
             "of numbers without gaps, a row for each case; y_train holds the class of each row as a whole number "
             "from 0. Return a fitted classifier that has predict_proba.\n\n"
-            f"Your code is run on {SPLITS} random halves of the data and scored by the mean ROC AUC on the other "
-            "halves (for more than two classes, the mean over classes of one against the rest). You are paid that "
-            "score for the first attempt that works, and then the task is over. An attempt that fails costs 1 point, "
-            f"and you are told the error. You have {self.horizon} attempts in all; each may take "
+            "Your code first runs in a rehearsal, on classes that are made up. If it fails there, that costs 1 point, "
+            "and you are told the kind of error, the line, and nothing that the code says. Your first attempt that "
+            f"does not fail there is run on {SPLITS} random halves of the data and scored by the mean ROC AUC on the "
+            "other halves (for more than two classes, the mean over classes of one against the rest), which are given "
+            f"to your classifier when build_model has ended. You are paid {self._paid}. Then the task is over, even if "
+            f"that run fails, which costs 1 point. You have {self.horizon} attempts in all; each may take "
             f"{self.limits.seconds} seconds of one processor and {self.limits.megabytes} megabytes. The code can "
             "neither write files nor use a network, threads or other processes.\n\n"
             f"Reply with the code alone, plain or in one ```python block, and at most {LONGEST} characters. Example:\n"
@@ -116,14 +129,14 @@ class DataScience(Game):
         if result.auc is not None:
             self._seen = f"success. {result.auc:.2f}"
             caption = f"the coder's classifier for {self.table.name} has a ROC AUC of {result.auc:.4f}"
-            return Step(rewards={SEAT: result.auc}, terminated=True, caption=caption)
-        self._failed += 1
+            return Step(rewards={SEAT: self.worth(result.auc)}, terminated=True, caption=caption)
+        self._failed = self.horizon if result.last else self._failed + 1
         self._seen = self._failure(result.error, self.horizon - self._failed)
         caption = f"the coder's code for {self.table.name} fails: {result.error}"
         return Step(rewards={SEAT: -1.0}, executable=False, terminated=self.seat is None, caption=caption)
 
     def outcome(self) -> dict[str, float]:
-        return {SEAT: self._auc if self._deal is not None and self._auc is not None else 0.0}
+        return {SEAT: max(0.0, self.worth(self._auc)) if self._deal is not None and self._auc is not None else 0.0}
 
     def closing(self) -> dict[str, str]:
         return {SEAT: self._seen} if self._deal is not None and self.seat is None else {}

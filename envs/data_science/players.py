@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+from envs.data_science.claims import NO_MODEL
+
 HEAD = "def build_model(x_train, y_train):"
 FIT, LOST, UNFITTED = "return model.fit(x_train, y_train)", "model.fit(x_train, y_train)", "return model"
 
@@ -89,18 +91,9 @@ def words_players_say() -> Iterator[str]:
 def words_players_cause() -> Iterator[str]:
     """The error texts of their mistakes, as they are fed back."""
     yield "SyntaxError: '(' was never closed (line 1)"
-    yield "TypeError: build_model must return a fitted classifier with predict_proba, not NoneType"
-    for recipe in RECIPES:
-        yield f"NameError: name '{recipe.name}' is not defined (line 1)"
-        yield (
-            f"NotFittedError: This {recipe.name} instance is not fitted yet. "
-            "Call 'fit' with appropriate arguments before using this estimator."
-        )
-        for argument in (*ARGUMENTS, UNKNOWN_ARGUMENT):
-            keyword = argument.partition("=")[0]
-            yield f"TypeError: {recipe.name}.__init__() got an unexpected keyword argument '{keyword}' (line 1)"
-        for module in MODULES:
-            yield f"ImportError: cannot import name '{recipe.name}' from 'sklearn.{module}' (line 1)"
+    yield NO_MODEL
+    yield "NotFittedError"
+    yield from (f"{error} (line 1)" for error in ("ImportError", "NameError", "TypeError"))
 
 
 class Coder:
@@ -123,7 +116,7 @@ class Coder:
 
 
 class Expert(Coder):
-    """Near-optimal: mean outcome 0.994 on breast_cancer and 0.966 on balance_scale, in one attempt each."""
+    """Near-optimal: mean outcome 0.988 on breast_cancer and 0.931 on balance_scale, in one attempt each."""
 
     def write(self) -> str:
         return BEST.get(self.data_set, BOOSTED)
@@ -131,7 +124,7 @@ class Expert(Coder):
 
 class Mediocre(Coder):
     """Knows what a program looks like, and gets one in twelve right, with any model: about a third
-    of its episodes end with a score. Mean outcome 0.31 on breast_cancer, 0.26 on balance_scale."""
+    of its episodes end with a score. Mean outcome 0.28 on breast_cancer, 0.18 on balance_scale."""
 
     habits: ClassVar[dict[str, int]] = {
         "right": 8, "module": 22, "argument": 20, "unimported": 15, "unfitted": 15, "lost": 10, "unclosed": 10
@@ -158,7 +151,7 @@ class Mediocre(Coder):
 
 
 class Random(Coder):
-    """One episode in twenty ends with a score. Mean outcome 0.06 on breast_cancer, 0.04 on balance_scale."""
+    """One episode in twenty ends with a score. Mean outcome 0.05 on breast_cancer, 0.03 on balance_scale."""
 
     def write(self) -> str:
         pick = self.random.choice

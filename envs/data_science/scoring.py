@@ -1,8 +1,16 @@
-"""What an attempt is worth: mean ROC AUC over five random halves of a data set.
+"""What an attempt is worth: mean ROC AUC over five random halves of a data set, after a rehearsal.
 
-Each half is fitted in a process of its own, which sees the labels of one half of the rows
-and predicts the other half. The labels of the other half stay here, and so does the metric.
-Rows are split class by class, so that every class is in both halves.
+    rehearsal, made-up classes --- fails ---> the error is told, and another attempt may follow
+              | goes well
+    five random halves ----------- fails ---> no more is told than that; no attempt follows
+              | go well
+            score, and no attempt follows
+
+So whatever the coder is told before its last attempt was found without the real classes: it
+carries no bit about them, whatever the program says, and however many attempts there are.
+
+Each half is fitted in a process of its own, which sees no row of the other half; another
+process predicts those, and sees no class. Their classes stay here, and so does the metric.
 
 Results are remembered in the process: the same code on the same splits under the same limits
 is run once, and scores the same the next time, even if it draws on chance.
@@ -10,55 +18,32 @@ is run once, and scores the same the next time, even if it draws on chance.
 
 from __future__ import annotations
 
-import os
+import math
 import random
-import re
 import threading
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
-from signal import Signals, strsignal
+from dataclasses import dataclass, replace
 
 import numpy
 
-from envs.data_science.answer import tidy
-from envs.data_science.sandbox.pool import Fit, Limits, Sandbox, SandboxFailed, pool
+from envs.data_science.claims import TOO_LARGE, TOO_LATE, TOO_LONG, Faulty, model_of, probabilities_of
+from envs.data_science.sandbox.pool import Fit, Limits, Prediction, Sandbox, SandboxFailed, pool
+from envs.data_science.splits import halves, rehearsal
 from envs.data_science.tables import Table
 
 SPLITS = 5
 REMEMBERED = 4096
-SLACK = 1e-6  # a probability may miss [0, 1] by a rounding error
+UNTOLD = "the rehearsal went well, the scored run did not."
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Exactly one of the two is set."""
+    """Exactly one of `auc` and `error` is set."""
 
     auc: float | None = None
     error: str = ""
-
-
-class Faulty(Exception):
-    """A fit went wrong, and it is the code's own fault; the message is what the coder is told."""
-
-
-def halves(table: Table, deal: int, split: int) -> tuple[numpy.ndarray, numpy.ndarray]:
-    """Row numbers to train on and to predict. A class with an odd number of rows gives its last
-    one to either half. The order within a half is drawn without a look at the classes: who
-    knows how it is drawn learns nothing from it."""
-    rng = random.Random(f"halves {table.name} {deal} {split}")
-    train: list[int] = []
-    test: list[int] = []
-    for number in range(len(table.classes)):
-        rows = [int(row) for row in numpy.flatnonzero(table.y == number)]
-        rng.shuffle(rows)
-        middle = (len(rows) + rng.randrange(2)) // 2
-        train += rows[:middle]
-        test += rows[middle:]
-    for half in (train, test):
-        half.sort()
-        rng.shuffle(half)
-    return numpy.array(train), numpy.array(test)
+    last: bool = False  # it was run with the real classes: no attempt may follow
 
 
 def auc(labels: numpy.ndarray, probabilities: numpy.ndarray) -> float:
@@ -103,42 +88,37 @@ def _evaluate(code: str, table: Table, deal: int, limits: Limits) -> Result:
 
 
 def _attempt(code: str, table: Table, deal: int, limits: Limits) -> Result:
+    """First the rehearsal, with the processor time of one of the scored fits; what goes wrong in it is told."""
+    share = replace(limits, seconds=math.ceil(limits.seconds / SPLITS))
     with pool.sandbox(limits.walls) as sandbox:
         deadline = time.monotonic() + limits.seconds
         try:
-            scores = [_score(sandbox, code, table, deal, split, limits, deadline) for split in range(SPLITS)]
+            _score(sandbox, code, rehearsal(table, deal), deal, SPLITS, share, deadline)
         except Faulty as fault:
             return Result(error=str(fault))
-    return Result(auc=float(numpy.mean(scores)))
+        deadline = time.monotonic() + limits.seconds
+        try:
+            scores = [_score(sandbox, code, table, deal, split, limits, deadline) for split in range(SPLITS)]
+        except Faulty:
+            return Result(error=UNTOLD, last=True)
+    return Result(auc=float(numpy.mean(scores)), last=True)
 
 
 def _score(sandbox: Sandbox, code: str, table: Table, deal: int, split: int, limits: Limits, deadline: float) -> float:
+    """ROC AUC of one split. The rows to be predicted leave this process when the process of the fit has ended."""
     train, test = halves(table, deal, split)
-    seed = random.Random(f"chance {deal} {split}").randrange(2**31)
-    fit = Fit(code, table.x[train], table.y[train], table.x[test], len(table.classes), seed, limits)
+    seed, lines = random.Random(f"chance {deal} {split}").randrange(2**31), code.count("\n") + 1
+    fit = Fit(code, table.x[train], table.y[train], seed, limits)
+    model = model_of(*_run(sandbox, fit, deadline), lines)
+    prediction = Prediction(model, table.x[test], len(table.classes), seed, limits)
+    sent = _run(sandbox, prediction, deadline)
+    return auc(table.y[test], probabilities_of(*sent, lines, len(test), len(table.classes)))
+
+
+def _run(sandbox: Sandbox, request: Fit | Prediction, deadline: float) -> tuple[int, bytes]:
     try:
-        status, sent = sandbox.run(fit, deadline)
+        return sandbox.run(request, deadline)
     except TimeoutError:
-        raise Faulty(f"TimeoutError: no result after {limits.seconds} seconds") from None
+        raise Faulty(TOO_LATE) from None
     except OverflowError:
-        raise Faulty("the process sent more than predictions") from None
-    return auc(table.y[test], _checked(status, sent, len(test), len(table.classes)))
-
-
-def _checked(status: int, sent: bytes, rows: int, classes: int) -> numpy.ndarray:
-    """What a fit sent, as probabilities - if that is what it is."""
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        name = Signals(number).name if number in Signals._value2member_map_ else str(number)
-        raise Faulty(f"the process was killed by {name} ({strsignal(number) or 'unknown'})")
-    if sent[:1] == b"E":
-        line, _, text = sent[1:].decode("utf-8", "replace").partition("\n")
-        raise Faulty(tidy(text) + (f" (line {line})" if re.fullmatch("[1-9][0-9]{0,3}", line) else ""))
-    if sent[:1] != b"P" or len(sent) != 1 + 8 * rows * classes:
-        raise Faulty("the process ended without predictions")
-    probabilities = numpy.frombuffer(sent, dtype="<f8", offset=1).reshape(rows, classes)
-    if not numpy.isfinite(probabilities).all():
-        raise Faulty("ValueError: predict_proba gave NaN or infinity")
-    if probabilities.min() < -SLACK or probabilities.max() > 1 + SLACK:
-        raise Faulty("ValueError: predict_proba gave numbers outside [0, 1]")
-    return probabilities
+        raise Faulty(TOO_LARGE if isinstance(request, Fit) else TOO_LONG) from None

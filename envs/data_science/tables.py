@@ -141,8 +141,8 @@ def _read(name: str, path: Path, _modified: int) -> Table:
     rows = [rows[chosen] for chosen in _sampled(name, len(rows), wanted.rows)]
     classes = sorted({row[place].strip() for row in rows})
     y = [classes.index(row[place].strip()) for row in rows]
-    if len(classes) < 2 or len(classes) > 20 or min(map(y.count, range(len(classes)))) < 2:
-        raise TableError(f"{path}: the target {wanted.target!r} must have 2 to 20 classes of at least 2 rows each")
+    if len(classes) < 2 or len(classes) > 20 or min(map(y.count, range(len(classes)))) < 4:
+        raise TableError(f"{path}: the target {wanted.target!r} must have 2 to 20 classes of at least 4 rows each")
     columns = [_numbered([row[each].strip() for row in rows]) for each in range(len(header)) if each != place]
     names = tuple("_".join(title.split()) for title in header if title != wanted.target)
     return Table(name, names, tuple(classes), numpy.array(columns).T, numpy.array(y))

@@ -40,23 +40,22 @@ def test_a_whole_game_by_hand():
 
     step = game.step(TREE.replace("x_train, y_train)", "x_train)", 1))
     assert (step.rewards, step.executable, step.terminated) == ({SEAT: -1.0}, False, False)
-    error = "TypeError: build_model() takes 1 positional argument but 2 were given"
-    assert game.observe() == f"the attempt failed. {error} attempts left: 4"
-    assert step.caption == f"the coder's code for iris fails: {error}"
+    assert game.observe() == "the attempt failed. TypeError attempts left: 4"
+    assert step.caption == "the coder's code for iris fails: TypeError"
 
     step = game.step("def build_model(x_train, y_train):\n    return Tree().fit(x_train, y_train)")
     assert step.rewards == {SEAT: -1.0}
-    assert game.observe() == "the attempt failed. NameError: name 'Tree' is not defined (line 2) attempts left: 3"
+    assert game.observe() == "the attempt failed. NameError (line 2) attempts left: 3"
 
     step = game.step(f"Here you are:\n```python\n{TREE}\n```")
     expected = direct(
         table_of("iris", ""), 0, lambda x, y: DecisionTreeClassifier(max_depth=2, random_state=0).fit(x, y)
     )
-    auc = step.rewards[SEAT]
+    auc = (step.rewards[SEAT] + 1) / 2
     assert 0.9 < auc <= 1 and abs(auc - expected) < 0.02, "a tree breaks ties by chance"
     assert step.executable and step.terminated and not step.truncated
     assert step.caption == f"the coder's classifier for iris has a ROC AUC of {auc:.4f}"
-    assert game.seat is None and game.outcome() == {SEAT: auc}
+    assert game.seat is None and game.outcome() == step.rewards
     assert game.closing() == {SEAT: f"success. {auc:.2f}"} and game.facts() == {"result": f"success. {auc:.2f}"}
     with pytest.raises(RuntimeError, match="over"):
         game.step(TREE)
@@ -75,8 +74,10 @@ def test_attempts_run_out():
 
 def test_the_briefing_says_all_that_a_coder_has_to_know():
     text = make_game("data_science", {"attempts": 3, "seconds": 7, "megabytes": 1500}).briefing(SEAT)
-    for fact in ("build_model(x_train, y_train)", "3 attempts", "7 seconds", "1500 megabytes", "ROC AUC", "costs 1"):
+    for fact in ("build_model(x_train, y_train)", "3 attempts", "7 seconds", "1500 megabytes", "ROC AUC", "costs 1",
+                 "made up", "twice that score less 1"):  # fmt: skip
         assert fact in text
+    assert "You are paid that score." in make_game("data_science", {"reward": "auc"}).briefing(SEAT)
     assert code_of(text[text.index("Example:\n") + 9 :])
 
 
@@ -91,6 +92,7 @@ def test_the_briefing_says_all_that_a_coder_has_to_know():
         ({"seconds": 0.5}, "seconds=0.5"),
         ({"megabytes": 10}, "megabytes=10 must be a whole number from 1024"),
         ({"deals": 0}, "deals=0"),
+        ({"reward": "gini"}, "reward='gini' must be one of: above_chance, auc"),
         ({"isolation": "none"}, "isolation='none' must be one of: auto, bubblewrap, namespaces, process"),
     ],
 )
@@ -181,7 +183,7 @@ def test_the_players_have_their_stated_strength(player, least, most):
 
 
 @pytest.mark.parametrize(
-    ("name", "least"), [("breast_cancer", 0.993), ("balance_scale", 0.95), ("wine", 0.995), ("iris", 0.995)]
+    ("name", "least"), [("breast_cancer", 0.986), ("balance_scale", 0.9), ("wine", 0.99), ("iris", 0.99)]
 )
 def test_the_expert_needs_one_attempt(name, least):
     for seed in range(8):

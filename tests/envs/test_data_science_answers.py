@@ -11,8 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from envs.data_science import answer
-from envs.data_science.answer import LONGEST, NoCode, code_of, tidy
+from envs.data_science.answer import LONGEST, NoCode, code_of
 from envs.data_science.sandbox.pool import pool
 from envs.registry import make_game
 from tests.support.data_science_games import TREE
@@ -47,6 +46,10 @@ def test_code_is_found(text):
         ("build_model = lambda x, y: None", "the reply does not define build_model(x_train, y_train)"),
         ("def build_model(x, y):\nreturn", "IndentationError: expected an indented block after function definition "
          "on line 1 (line 2)"),
+        ("def build_model(x, y):\n  if x:\n  return", "IndentationError (line 3)"),  # its text quotes the word 'if'
+        ("x = 1\ndef build_model(x, y): 𝟙𝟚", "SyntaxError (line 2)"),  # and here the character
+        ("def build_model(x, y): return x \u2013 y", "SyntaxError (line 1)"),
+        ("print 'success.'", "SyntaxError (line 1)"),
         ("def build_model(x, y): f(", "SyntaxError: '(' was never closed (line 1)"),
         ("def build_model(x, y): pass\0", "SyntaxError: "),
         ("# \ud800\ndef build_model(x, y): pass", "SyntaxError: this cannot be read as Python"),
@@ -103,20 +106,3 @@ def test_what_is_no_code_never_starts_a_sandbox():
     for text in ("", "hello", "import os", "os.system('x')", "def f(): pass", "\0", "```", "9" * 5000):
         assert not game.step(text).executable
     assert pool.idle == []
-
-
-@pytest.mark.parametrize(
-    ("text", "tidied"),
-    [
-        ("cannot import name 'A' from 'sklearn.svm' (/root/x/site-packages/sklearn/svm/__init__.py) (line 1)",
-         "cannot import name 'A' from 'sklearn.svm' (line 1)"),
-        ("cannot import name 'A' from 'b' (unknown location)", "cannot import name 'A' from 'b'"),
-        ("No such file: '/home/me/data.csv'", "No such file: 'data.csv'"),
-        ("<A object at 0x7f00deadbeef>", "<A object at 0x>"),
-        ("a\n\n  b\x1b[31m\u202e c", "a b [31m c"),
-        ("1/2 and a/b", "1/2 and a/b"),
-        ("x" * 300, "x" * 197 + "..."),
-    ],
-)  # fmt: skip
-def test_error_text_is_one_short_line_without_places_of_this_machine(text, tidied):
-    assert tidy(text) == tidied and len(tidied) <= answer.LONGEST_ERROR

@@ -1,6 +1,6 @@
 """Model-written code cannot get out: every escape is tried behind every kind of wall this machine has.
 
-A payload is the body of a real `build_model`. It raises "escaped: ..." if it gets through; the same
+A payload is the body of a real `build_model`. It raises an Exception if it gets through; the same
 bodies run without a sandbox do get through, so that a payload which tries nothing is noticed.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from envs.data_science.sandbox import isolation
-from tests.support.sandbox_payloads import WALLS, code, error_of
+from tests.support.sandbox_payloads import WALLS, code, error_of, heard
 from tests.support.sandbox_payloads import closed_in_the_end as closed_in_the_end
 from tests.support.sandbox_payloads import each_of_the_walls as each_of_the_walls
 from tests.support.sandbox_payloads import nothing_remembered as nothing_remembered
@@ -61,19 +61,19 @@ ESCAPES = {
     "kill its group": ("import os; os.killpg(0, 0)", True),
     "limits of the parent": ("import os, resource; resource.prlimit(os.getppid(), resource.RLIMIT_CPU)", True),
     "raise its limits": (
-        "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (65, 65))", True, "ValueError: not allowed"
+        "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (65, 65))", True, "ValueError"
     ),
     "fork": ("import os; os.fork() or os._exit(0)", True),
     "spawn": ("import subprocess; subprocess.check_output('id')", True),
     "shell": ("import os; assert os.system('true') == 0", True, "AssertionError"),
     "exec": ("import os; os.execv('/bin/sh', ['sh', '-c', 'echo escaped >&2'])", True),
-    "thread": ("import threading; threading.Thread(target=int).start()", True, "RuntimeError: can't start new thread"),
+    "thread": ("import threading; threading.Thread(target=int).start()", True, "RuntimeError"),
     "new session": ("import os, time; time.sleep(0.1); os.setsid()", True),
     "become somebody": ("import os; os.setuid(os.getuid())", True),
     "internet socket": ("import socket; socket.socket()", True),
     "unix socket": ("import socket; socket.socket(socket.AF_UNIX)", True),
     "pair of sockets": ("import socket; socket.socketpair()", True),
-    "library": ("import ctypes; ctypes.CDLL('libanl.so.1')", True, "OSError: libanl.so.1"),
+    "library": ("import ctypes; ctypes.CDLL('libanl.so.1')", True, "OSError"),
     "memory file": ("import os; os.memfd_create('x')", True),
     "pipe": ("import os; os.pipe()", True),
     "state of shared descriptors": (
@@ -127,7 +127,7 @@ def test_the_same_escape_succeeds_without_a_sandbox(name, around):
 
 
 def test_joblib_works_in_one_process(walls):
-    assert error_of(JOBLIB, walls) == "ValueError: no process but this one (line 5)"
+    assert error_of(JOBLIB, walls) == "ValueError (line 5)"
 
 
 def test_a_call_that_is_not_on_the_list_does_not_exist(walls):
@@ -139,9 +139,9 @@ def test_a_call_that_is_not_on_the_list_does_not_exist(walls):
         for name, number in {CALLS!r}.items():
             if libc.syscall(number, 0, 0, 0, 0, 0, 0) != -1 or ctypes.get_errno() != 13:
                 open_ones.append(name)
-        raise ValueError(f"open: {{open_ones}}")
+        text = f"open: {{open_ones}}"
     """
-    assert error_of(body, walls) == "ValueError: open: [] (line 7)"
+    assert heard(body, walls) == "open: []"
     foreign = "import ctypes; ctypes.CDLL(None).syscall(0x40000000 + 39)"  # getpid by the x32 interface
     assert error_of(foreign, walls) == "the process was killed by SIGSYS (Bad system call)"
 

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from envs.data_science import scoring
-from envs.data_science.sandbox.pool import AT_ONCE, Limits, Pool, Sandbox, SandboxFailed, pool
+from envs.data_science.sandbox.pool import AT_ONCE, Limits, Pool, Prediction, Sandbox, SandboxFailed, pool
 from tests.support.sandbox_payloads import GOOD, GOOD_BODY, TABLE, WALLS, WRITE_RESULTS, fit, gone, in_session
 from tests.support.sandbox_payloads import closed_in_the_end as closed_in_the_end
 from tests.support.sandbox_payloads import each_of_the_walls as each_of_the_walls
@@ -27,11 +27,14 @@ def test_a_sandbox_is_used_again_until_it_had_to_be_killed():
     with own.sandbox(WALLS[0]) as second:
         assert second is first
         with pytest.raises(OverflowError):
-            second.run(fit(WRITE_RESULTS.format(text="b'x' * 10**6")), time.monotonic() + 20)
+            second.run(fit(WRITE_RESULTS.format(text="b'x' * 10**8")), time.monotonic() + 20)
     assert own.idle == [] and gone(first.process.pid)
     with own.sandbox(WALLS[0]) as third:
         assert third is not first
         status, sent = third.run(fit(GOOD_BODY), time.monotonic() + 20)
+        assert status == 0 and sent[:1] == b"M"
+        asked = Prediction(sent[1:], TABLE.x, 3, 0, Limits(WALLS[0], 30, 2048))
+        status, sent = third.run(asked, time.monotonic() + 20)
         assert status == 0 and len(sent) == 1 + 8 * 3 * 150
     own.close()
     assert gone(third.process.pid)
@@ -57,7 +60,7 @@ sys.path.insert(0, {os.getcwd()!r})
 from envs.data_science.sandbox.pool import Fit, Limits, Sandbox
 from envs.data_science.tables import table_of
 t, box = table_of("iris", ""), Sandbox({walls!r})
-spin = Fit("def build_model(x, y):\\n  while True: pass", t.x, t.y, t.x, 3, 0, Limits({walls!r}, 60, 2048))
+spin = Fit("def build_model(x, y):\\n  while True: pass", t.x, t.y, 0, Limits({walls!r}, 60, 2048))
 threading.Thread(target=box.run, args=(spin, time.monotonic() + 60), daemon=True).start()
 time.sleep(0.5)
 print(box.process.pid, flush=True)

@@ -13,7 +13,7 @@ import pytest
 
 from envs.data_science.sandbox import isolation
 from envs.data_science.sandbox.inside import syscalls
-from envs.data_science.sandbox.pool import Fit, Limits, pool
+from envs.data_science.sandbox.pool import Fit, Limits, Prediction, pool
 from envs.data_science.tables import table_of
 from tests.support.sandbox_payloads import WALLS, code
 from tests.support.sandbox_payloads import closed_in_the_end as closed_in_the_end
@@ -132,8 +132,10 @@ def test_every_classifier_with_its_defaults_works_inside():
             continue  # needs an estimator to wrap, or gives no probabilities
         body = f"from {made_by.__module__} import {name}; return {name}().fit(x, y)"
         with pool.sandbox("process") as sandbox:
-            told = Fit(code(body), x, y, x, 2, 0, Limits("process", 60, 2048))
-            status, sent = sandbox.run(told, time.monotonic() + 60)
+            limits = Limits("process", 60, 2048)
+            status, sent = sandbox.run(Fit(code(body), x, y, 0, limits), time.monotonic() + 60)
+            assert (status, sent[:1]) == (0, b"M"), (name, sent[:200])
+            status, sent = sandbox.run(Prediction(sent[1:], x, 2, 0, limits), time.monotonic() + 60)
         assert (status, sent[:1]) == (0, b"P"), (name, sent[:200])
         assert numpy.isfinite(numpy.frombuffer(sent, "<f8", offset=1)).all()
         worked += 1

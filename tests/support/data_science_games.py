@@ -9,9 +9,9 @@ import numpy
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from envs.data_science import scoring
 from envs.data_science.sandbox.pool import Limits, pool
-from envs.data_science.tables import FILES
+from envs.data_science.splits import halves
+from envs.data_science.tables import FILES, Table
 from envs.registry import make_game, make_player
 
 LIMITS = Limits("process", 30, 2048)
@@ -40,11 +40,27 @@ def play(player: str, seed: int, **options):
     return game, said
 
 
+def noise(seed: int = 0, rows: int = 120) -> Table:
+    """Columns that tell nothing about the classes: what is paid for it above 0 was not learned. Tables of
+    different seeds differ in the classes alone."""
+    x = numpy.random.default_rng(0).normal(size=(rows, 4))
+    y = numpy.random.default_rng(100 + seed).permutation(rows) % 2
+    return Table("noise", tuple("abcd"), ("no", "yes"), x, y)
+
+
+def game_on(table: Table, **options):
+    """A game of this table, already begun."""
+    game = make_game("data_science", {"dataset": "iris", "deals": 1, "isolation": "process", **options})
+    game.table = table
+    game.reset(0)
+    return game
+
+
 def direct(table, deal: int, fit) -> float:
     """The score as scikit-learn itself gives it, in this process."""
     scores = []
     for split in range(5):
-        train, test = scoring.halves(table, deal, split)
+        train, test = halves(table, deal, split)
         given = fit(table.x[train], table.y[train]).predict_proba(table.x[test])
         if len(table.classes) == 2:
             scores.append(roc_auc_score(table.y[test], given[:, 1]))

@@ -46,7 +46,15 @@ def code(body: str) -> str:
 
 
 def fit(body: str) -> Fit:
-    return Fit(code(body), TABLE.x, TABLE.y, TABLE.x, 3, 0, Limits(WALLS[0], 30, 2048))
+    return Fit(code(body), TABLE.x, TABLE.y, 0, Limits(WALLS[0], 30, 2048))
+
+
+def heard(body: str, walls: str) -> str:
+    """The `text` that a body leaves, out of a real fit: it is told as if it were a model."""
+    with pool.sandbox(walls) as sandbox:
+        told = f"{textwrap.dedent(body).strip()}\n{WRITE_RESULTS.format(text='text.encode()')}os._exit(0)"
+        asked = Fit(code(told), TABLE.x, TABLE.y, 0, Limits(walls, 30, 2048))
+        return sandbox.run(asked, time.monotonic() + 60)[1].decode()
 
 
 def error_of(body: str, walls: str, seconds: int = 30, megabytes: int = 2048) -> str:

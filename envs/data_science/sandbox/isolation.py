@@ -30,7 +30,7 @@ log = logging.getLogger("parley.data_science")
 
 INSIDE = Path(__file__).parent / "inside"
 WALLS = ("bubblewrap", "namespaces", "process")
-NEEDED = ("numpy", "scipy", "sklearn", "joblib", "threadpoolctl")
+NEEDED = ("cloudpickle", "numpy", "scipy", "sklearn", "joblib", "threadpoolctl")
 PROBE_SECONDS = 30
 ENVIRONMENT = {  # all that the sandbox knows of it
     "HOME": "/",

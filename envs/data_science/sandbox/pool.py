@@ -1,4 +1,4 @@
-"""The worker's side of the sandboxes: start keepers, send fits, take back numbers or a line of text.
+"""The worker's side of the sandboxes: start keepers, send fits and predictions, take back pickles and numbers.
 
 A sandbox is used again after a fit that ended by itself, whatever it ended with: the keeper
 cannot be reached from a fit. After a time-out, or an answer longer than any honest one, it
@@ -6,7 +6,8 @@ is killed with everything in it. At most `AT_ONCE` of them work at the same time
 process; who asks for more waits, and the wait does not count as a fit's time.
 
 What comes out of a sandbox is a claim. It has a bounded length, is read as plain numbers or
-as text, and nothing of it is ever executed, unpickled or taken for the state of the sandbox.
+as words of a list, and nothing of it is ever executed, unpickled or taken for the state of the
+sandbox; the pickle of a fit goes into the next process of a sandbox as it came.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from envs.data_science.sandbox.isolation import ENVIRONMENT, keeper
 AT_ONCE = min(8, len(os.sched_getaffinity(0)))
 START_SECONDS = 120  # importing scikit-learn from a cold disk on a busy machine
 DEATH_SECONDS = 30
+LARGEST_MODEL = 2**26  # bytes of a pickle
 
 
 class SandboxFailed(RuntimeError):
@@ -48,23 +50,44 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What one fit is given. The labels of `x_test` are not part of it."""
+    """What a fit is given: one half of the rows, and their classes. It answers with a pickle."""
 
     code: str
     x_train: numpy.ndarray
     y_train: numpy.ndarray
+    seed: int
+    limits: Limits
+
+    def message(self) -> bytes:
+        return _message(self, self.x_train, self.y_train.astype("<i8").tobytes(), code=self.code)
+
+    def longest(self) -> int:
+        return 1 + LARGEST_MODEL
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a process that predicts is given: the pickle of a fit, and the other half of the rows, without classes.
+    It answers with numbers."""
+
+    model: bytes
     x_test: numpy.ndarray
     classes: int
     seed: int
     limits: Limits
 
     def message(self) -> bytes:
-        (train, columns), test = self.x_train.shape, len(self.x_test)
-        limits = {"seconds": self.limits.seconds, "megabytes": self.limits.megabytes}
-        given = {"code": self.code, "classes": self.classes, "seed": self.seed, **limits}
-        header = json.dumps({**given, "train": train, "test": test, "columns": columns}).encode()
-        arrays = (self.x_train.astype("<f8"), self.y_train.astype("<i8"), self.x_test.astype("<f8"))
-        return b"".join([struct.pack("<I", len(header)), header, *(array.tobytes() for array in arrays)])
+        return _message(self, self.x_test, self.model, classes=self.classes)
+
+    def longest(self) -> int:
+        return 1 + max(8 * len(self.x_test) * self.classes, ERROR_BYTES)
+
+
+def _message(asked: Fit | Prediction, x: numpy.ndarray, rest: bytes, **more: object) -> bytes:
+    limits = {"seconds": asked.limits.seconds, "megabytes": asked.limits.megabytes}
+    shape = {"rows": len(x), "columns": x.shape[1], "rest": len(rest)}
+    header = json.dumps({**limits, **shape, "seed": asked.seed, **more}).encode()
+    return b"".join([struct.pack("<I", len(header)), header, x.astype("<f8").tobytes(), rest])
 
 
 class Sandbox:
@@ -97,12 +120,11 @@ class Sandbox:
             self.kill()
             raise SandboxFailed(f"a sandbox ({walls}) did not start: {self._last_words()}")
 
-    def run(self, fit: Fit, deadline: float) -> tuple[int, bytes]:
-        """The fit's wait status and what it sent. TimeoutError at the deadline (time.monotonic)
+    def run(self, asked: Fit | Prediction, deadline: float) -> tuple[int, bytes]:
+        """Its process's wait status and what it sent. TimeoutError at the deadline (time.monotonic)
         and OverflowError past the longest honest answer, both with the sandbox dead."""
-        longest = 1 + max(8 * len(fit.x_test) * fit.classes, ERROR_BYTES)
         try:
-            return self._exchange(fit.message(), longest, deadline)
+            return self._exchange(asked.message(), asked.longest(), deadline)
         except BaseException:
             self.kill()
             raise

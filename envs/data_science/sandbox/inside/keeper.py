@@ -1,17 +1,18 @@
-"""The trusted process of a sandbox: it loads scikit-learn once and forks for each fit.
+"""The trusted process of a sandbox: it loads scikit-learn once and forks for each fit and each prediction.
 
-    worker --- requests (fd 0) ---> keeper --- fork ---> fit: limits, filter, model code
+    worker --- requests (fd 0) ---> keeper --- fork ---> limits, filter, model code: a fit, or a prediction
            <-- reports (fd 1) -----                       |
            <-- results (its own pipe) --------------------+
 
-A fit opens no file, not even one that the walls around the sandbox would let it see: the
-data sets that come with scikit-learn and other packages hold the labels of the other half.
+Neither opens a file, not even one that the walls around the sandbox would let it see: the
+data sets that come with scikit-learn and other packages hold the classes of the other half.
 
-The keeper reads no data: a fit reads its own request, so nothing of one fit is in the
-memory that the next one is a copy of. A fit sees one half of the rows with labels and the
-other half without; what it sends back are numbers or a line of error text, and neither is
-believed by the worker. A fit cannot reach the keeper (see `syscalls`), so a report - the
-wait status of the fit - is the keeper's own word.
+The keeper reads no data: each process reads its own request, so nothing of one is in the
+memory that the next one is a copy of. A fit sees one half of the rows with their classes, and
+sends a pickle of its model. When it has ended, another process opens the pickle, is given the
+other half without classes, and sends numbers. Either may send the names of an error's class
+instead; the worker believes none of it. Neither can reach the keeper (see `syscalls`), so a
+report - a wait status - is the keeper's own word.
 
 The keeper ends when its requests end: it cannot outlive the worker.
 
@@ -26,6 +27,7 @@ import gc
 import importlib
 import json
 import os
+import pickle
 import random
 import resource
 import select
@@ -39,11 +41,12 @@ REQUESTS, REPORTS = 0, 1
 READY = 0x70617269  # the first report
 SOURCE = "<build_model>"
 ERROR_BYTES = 1000
+UNFIT, MISSHAPEN = b"U", b"S"  # what was returned is no model that can be sent; predictions of another shape
 COMPUTING = (  # what code for scikit-learn imports besides scikit-learn itself
     "array", "bisect", "cmath", "collections", "contextlib", "copy", "csv", "dataclasses", "datetime", "decimal",
     "enum", "fractions", "functools", "hashlib", "heapq", "inspect", "io", "itertools", "json", "logging", "math",
     "numbers", "operator", "os", "pickle", "pprint", "random", "re", "statistics", "string", "sys", "textwrap",
-    "threading", "time", "traceback", "types", "typing", "warnings",
+    "threading", "time", "traceback", "types", "typing", "warnings", "cloudpickle",
     "numpy.fft", "numpy.linalg", "numpy.ma", "numpy.polynomial", "numpy.random", "pandas",
     "scipy.cluster", "scipy.fft", "scipy.integrate", "scipy.interpolate", "scipy.linalg", "scipy.ndimage",
     "scipy.optimize", "scipy.signal", "scipy.sparse", "scipy.sparse.csgraph", "scipy.sparse.linalg",
@@ -66,7 +69,7 @@ def preload() -> None:
 
 
 def limit(seconds: int, megabytes: int) -> None:
-    """Hard limits of one fit. Without files, processes and threads, this is all it can use up."""
+    """Hard limits of one process. Without files, processes and threads, this is all it can use up."""
     memory = megabytes * 2**20
     for what, most in (
         (resource.RLIMIT_AS, memory),
@@ -81,7 +84,7 @@ def limit(seconds: int, megabytes: int) -> None:
 
 
 def enclose(results: int, null: int, seconds: int, megabytes: int) -> None:
-    """Give up everything that a fit does not need. What follows is not trusted any more."""
+    """Give up everything that model code does not need. What follows is not trusted any more."""
     from syscalls import install
 
     for descriptor in (0, 1, 2):
@@ -92,47 +95,58 @@ def enclose(results: int, null: int, seconds: int, megabytes: int) -> None:
     install()
 
 
-def fit(results: int, null: int) -> None:
-    """One request, from reading it to sending the result. Never returns."""
+def work(results: int, null: int) -> None:
+    """One request, from reading it to sending the result."""
     try:
         import numpy
 
         request = json.loads(_exactly(REQUESTS, struct.unpack("<I", _exactly(REQUESTS, 4))[0]))
-        columns, train, test = request["columns"], request["train"], request["test"]
-        x_train = numpy.frombuffer(_exactly(REQUESTS, 8 * train * columns)).reshape(train, columns).copy()
-        y_train = numpy.frombuffer(_exactly(REQUESTS, 8 * train), dtype=numpy.int64).copy()
-        x_test = numpy.frombuffer(_exactly(REQUESTS, 8 * test * columns)).reshape(test, columns).copy()
+        rows, columns = request["rows"], request["columns"]
+        x = numpy.frombuffer(_exactly(REQUESTS, 8 * rows * columns)).reshape(rows, columns).copy()
+        rest = _exactly(REQUESTS, request["rest"])
         enclose(results, null, request["seconds"], request["megabytes"])
         random.seed(request["seed"])
         numpy.random.seed(request["seed"])
-        world = {"__name__": "__main__", "__builtins__": __builtins__}
-        exec(compile(request["code"], SOURCE, "exec"), world)
-        model = world["build_model"](x_train, y_train)
-        message = b"P" + predictions(model, x_test, request["classes"]).tobytes()
+        if "code" in request:
+            message = fitted(request["code"], x, numpy.frombuffer(rest, dtype=numpy.int64).copy())
+        else:
+            message = predicted(rest, x, request["classes"])
     except BaseException as error:
-        message = f"E{line_of(error)}\n{described(error)}".encode("utf-8", "replace")[:ERROR_BYTES]
-    while message:
-        message = message[os.write(results, message) :]
+        names = [each.__name__ for each in type(error).__mro__]
+        message = "\n".join([f"E{line_of(error)}", *names]).encode("utf-8", "replace")[:ERROR_BYTES]
+    view = memoryview(message)
+    while view:
+        view = view[os.write(results, view) :]
     os._exit(0)
 
 
-def predictions(model: object, x_test, classes: int):
-    """Rows x classes; the columns of classes that the model has never seen are 0."""
+def fitted(code: str, x, y) -> bytes:
+    """The model as a pickle, by value: classes and functions of the program go with it."""
+    import cloudpickle
+
+    world = {"__name__": "__main__", "__builtins__": __builtins__}
+    exec(compile(code, SOURCE, "exec"), world)
+    model = world["build_model"](x, y)
+    if not hasattr(model, "predict_proba"):
+        return UNFIT
+    try:
+        return b"M" + cloudpickle.dumps(model)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return UNFIT
+
+
+def predicted(model: bytes, x, classes: int) -> bytes:
+    """Rows x classes as numbers; the columns of classes that the model has never seen are 0."""
     import numpy
 
-    if not hasattr(model, "predict_proba"):
-        raise TypeError(f"build_model must return a fitted classifier with predict_proba, not {type(model).__name__}")
-    given = numpy.asarray(model.predict_proba(x_test), dtype=numpy.float64)
+    model = pickle.loads(model)
+    given = numpy.asarray(model.predict_proba(x), dtype=numpy.float64)
     known = [int(each) for each in getattr(model, "classes_", range(classes))]
-    if given.ndim != 2 or given.shape != (len(x_test), len(known)):
-        raise ValueError(f"predict_proba gave shape {given.shape}, not {(len(x_test), len(known))}")
-    aligned = numpy.zeros((len(x_test), classes))
+    if given.shape != (len(x), len(known)) or len({*known}) < len(known) or not {*known} <= {*range(classes)}:
+        return MISSHAPEN
+    aligned = numpy.zeros((len(x), classes))
     aligned[:, known] = given
-    return aligned
-
-
-def described(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return b"P" + aligned.tobytes()
 
 
 def line_of(error: BaseException) -> int:
@@ -187,7 +201,10 @@ def main() -> None:
     while waiting.poll()[0][1] & select.POLLIN:
         child = os.fork()
         if child == 0:
-            fit(results, null)
+            try:
+                work(results, null)
+            finally:
+                os._exit(1)  # not even what an error does to its own report leads back here
         ended = os.pidfd_open(child)
         working = select.poll()
         working.register(ended, select.POLLIN)
