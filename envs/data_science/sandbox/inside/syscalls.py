@@ -6,6 +6,10 @@ process or a thread, run a program, open a socket, signal or trace another proce
 namespace or mount anything: each such call fails with EACCES, which Python raises as
 PermissionError. A filter, once installed, is never lifted.
 
+Two calls of x86-64 no filter is asked about: newer kernels let `uretprobe` (335) and `uprobe`
+(336) pass, for the probes that root sets. From anywhere but a probe's own trampoline, the first
+ends the process (SIGILL) and the second does nothing (ENXIO).
+
 Runs inside the sandbox: the standard library is all there is.
 """
 
@@ -56,7 +60,6 @@ CALLS = {
     "sched_getaffinity": (204, 123),
     "sched_yield": (24, 124),
     "sigaltstack": (131, 132),
-    "sysinfo": (99, 179),
     "times": (100, 153),
     "uname": (63, 160),
     "write": (1, 64),
