@@ -128,7 +128,9 @@ class Terminal:
         title = f"{game.name}, at most {game.horizon} turns" + (f", you are {person}" if person else "")
         self._rules(title)
         if person:
-            self.console.print(f"[dim]type what you want to say; {SEVERAL_LINES}; 'help' tells what else you can type[/dim]")
+            self.console.print(
+                f"[dim]type what you want to say; {SEVERAL_LINES}; 'help' tells what else you can type[/dim]"
+            )
 
     def _rules(self, title: str) -> None:
         briefing = self.game.briefing(self.person or self.game.seats[0]).strip()
