@@ -99,8 +99,10 @@ def test_turns_cut_an_episode(python):
     game.reset(0)
     game.step("1")
     assert game.step("2").truncated and game.seat is None
+    started = time.monotonic()
     game.reset(0)
     assert game.observe().startswith("choose a number"), "the process goes on to the next one"
+    assert time.monotonic() - started < 8, "nobody waits for the episode that was left"
     game.close()
 
 
