@@ -10,9 +10,14 @@ A turn-based game for one or many seats, with or without listed actions, with pr
 observations: `observe` speaks to the acting seat only. A horizon reached is
 `truncated`, not `terminated`: the learner bootstraps it.
 
+An utterance may be all that a language model wrote. What it thought before it spoke
+(`envs.text.thinking`) stays with it: `step` of a subclass is given the rest, whoever calls
+it, so no game reads thoughts and no other seat is shown them.
+
 `Game` is a base class. A subclass has to say `seats`, `reset`, `observe` and `step`; everything else
 has a default. A class that does not derive from it is a game too, if it has all members above the
-line "optional hooks"; nothing checks by isinstance, and `hook` supplies the hooks that it lacks.
+line "optional hooks"; nothing checks by isinstance, and `hook` supplies the hooks that it lacks. It is
+given utterances as they are, thoughts included.
 
 A game class takes its options as keyword arguments, and refuses bad ones with one line
 (ValueError: "game option turns=0 must be ...").
@@ -31,6 +36,7 @@ from typing import Any, Protocol
 
 from envs.coroutines import finish
 from envs.text.practice import AnyAction, texts_of_practice
+from envs.text.thinking import spoken
 
 OVER = "the game is over (or was never reset): no seat may act"
 
@@ -102,14 +108,25 @@ class Game(ABC):
             cls.__wrap("step", Game.__recorded_step)
         if cls.language is Game.language:
             cls.__wrap("__init__", Game.__recorded_options)
+        cls.__wrap("step", Game.__spoken_step, "hears_what_is_spoken")
 
     @classmethod
-    def __wrap(cls, method: str, wrapper: Callable) -> None:
+    def __wrap(cls, method: str, wrapper: Callable, mark: str = "records_game") -> None:
         plain = getattr(cls, method)
-        if not (hasattr(plain, "records_game") or hasattr(plain, "__isabstractmethod__") or plain is object.__init__):
+        if not (hasattr(plain, mark) or hasattr(plain, "__isabstractmethod__") or plain is object.__init__):
             wrapped = wraps(plain)(wrapper(plain))
-            wrapped.records_game = True
+            setattr(wrapped, mark, True)
             setattr(cls, method, wrapped)
+
+    @staticmethod
+    def __spoken_step(plain: Callable) -> Callable:
+        def step(self: Game, utterance: str) -> Step:
+            return plain(self, spoken(utterance))
+
+        async def step_coroutine(self: Game, utterance: str) -> Step:
+            return await plain(self, spoken(utterance))
+
+        return step_coroutine if iscoroutinefunction(plain) else step
 
     @staticmethod
     def __recorded_options(plain: Callable) -> Callable:
@@ -202,7 +219,7 @@ class Game(ABC):
 
     @abstractmethod
     def step(self, utterance: str) -> Step:
-        """Take what the acting seat says: any text at all."""
+        """Take what the acting seat says: any text at all, without what a model thought before."""
 
     # what it may say
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from envs.text.thinking import TAG
+
 SENTINEL = "\u241e42\u241e"
 
 
@@ -28,6 +30,8 @@ class Dialogue:
             )
         # Longest first, so that none is left behind as part of another.
         self.markers = sorted({*tokenizer.all_special_tokens, *tokenizer.get_added_vocab()}, key=len, reverse=True)
+        special = zip(tokenizer.all_special_ids, tokenizer.all_special_tokens, strict=True)
+        self.tags = {token: text for token, text in special if TAG.fullmatch(text)}  # of thinking
         self.end_ids = self._end_ids()
         self.utterance = lru_cache(maxsize=65536)(self._utterance)
         self.opening = lru_cache(maxsize=4096)(self._opening)
@@ -91,4 +95,10 @@ class Dialogue:
         return (*self.tokenizer.encode(self._plain(text), add_special_tokens=False), end)
 
     def text(self, utterance_ids) -> str:
-        return self.tokenizer.decode(list(utterance_ids), skip_special_tokens=True).strip()
+        """What was said, with what was thought, between its tags also where these are control tokens."""
+        ids = list(utterance_ids)
+        cuts = [place for place, token in enumerate(ids) if token in self.tags]
+        parts = [ids[start + 1 : end] for start, end in zip([-1, *cuts], [*cuts, len(ids)], strict=True)]
+        texts = [self.tokenizer.decode(part, skip_special_tokens=True) for part in parts]
+        marks = ["", *(self.tags[ids[cut]] for cut in cuts)]
+        return "".join(mark + text for mark, text in zip(marks, texts, strict=True)).strip()

@@ -1,5 +1,5 @@
 """What of an utterance is embedded: the game's own `gist` of it, with its white space collapsed, and the `amounts`
-that the game reads in it. Both are hooks of `envs.game`.
+that the game reads in it. Both are hooks of `envs.game`, and as the game they know nothing of what a model thought.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from envs.game import hook
 from envs.registry import game_class
+from envs.text.thinking import spoken
 
 LONGEST = 1000  # characters; more than an embedding model reads
 LARGEST = 2.0  # an absurd offer is far away, but not an axis of its own
@@ -30,8 +31,9 @@ def gist_of(game: str, utterance: str) -> Gist:
 
 def gist_by(made_by: type, utterance: str) -> Gist:
     """As this game class would have it."""
-    text = one_line(hook(made_by, "gist")(utterance)).rstrip()
-    found = hook(made_by, "amounts")(utterance)
+    said = spoken(utterance)
+    text = one_line(hook(made_by, "gist")(said)).rstrip()
+    found = hook(made_by, "amounts")(said)
     return Gist(text, tuple((name, _bounded(found[name])) for name in sorted(found) if not math.isnan(found[name])))
 
 

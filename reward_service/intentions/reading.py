@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from envs.episode import Episode, Identity
 from envs.registry import game_class
+from envs.text.thinking import spoken
 from reward_service.intentions.gist import (
     LONGEST,
     NOTHING,
@@ -114,7 +115,7 @@ def read(episode: Episode, observations: str = "none") -> list[Reading]:
             elif not since or mode == "none":
                 heard.append(NOTHING)
             elif mode == "labels":
-                heard.append(answer_of(episode.turns[since[-1]].utterance))
+                heard.append(answer_of(spoken(episode.turns[since[-1]].utterance)))
             else:
                 heard.append(_joined([gists[other] for other in since]))
             named = {name: amount for other in since for name, amount in gists[other].amounts}

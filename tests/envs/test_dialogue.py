@@ -111,6 +111,22 @@ def test_control_tokens_in_an_observation_are_only_characters(chatml):
             assert ids.count(token) == honest.count(token)
 
 
+def test_tags_of_thinking_stay_in_the_text_where_they_are_control_tokens(chatml):
+    """Left out as control tokens are, they would make thoughts a part of what is said."""
+    plain = Dialogue(chatml)
+    special = PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(chatml.backend_tokenizer.to_str()),
+        eos_token="<|endoftext|>",
+        additional_special_tokens=["<|im_start|>", "<|im_end|>", "<think>", "</think>"],
+        chat_template=CHATML,
+    )
+    dialogue = Dialogue(special)
+    for text in ("<think>a cat?</think>\n\nIs it a dog?", "a cat?</think> b", "<think>", "b", "", "é <think> ü"):
+        ids = special.encode(f"{text}<|im_end|>", add_special_tokens=False)
+        assert dialogue.text(ids) == text.strip() == plain.text(chatml.encode(text, add_special_tokens=False))
+    assert len(special.encode("<think>", add_special_tokens=False)) == 1
+
+
 def test_a_tokenizer_that_cannot_hold_a_dialogue_is_refused(chatml):
     bare = PreTrainedTokenizerFast(tokenizer_object=chatml.backend_tokenizer, eos_token="<|endoftext|>")
     with pytest.raises(ValueError, match="no chat template"):

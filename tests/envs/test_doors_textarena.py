@@ -35,6 +35,13 @@ def test_noughts_and_crosses_by_hand():
     assert "[Player 0] [6]" in game.closing()["player_1"]
 
 
+def test_brackets_in_thoughts_are_no_move_and_the_rival_is_shown_none():
+    game = TextArenaGame()
+    game.reset(0)
+    assert game.step("<think>[0] is a corner, [4] the centre.</think>\nI take the centre: [4]").executable
+    assert "[Player 0] I take the centre: [4]" in game.observe() and "corner" not in game.observe()
+
+
 def test_a_draw_is_half_and_two_refusals_lose():
     game = TextArenaGame()
     game.reset(0)

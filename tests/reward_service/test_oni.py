@@ -91,6 +91,8 @@ def test_answers_are_read_strictly():
     assert {text: verdict(text, HELPFULNESS) for text in said} == said
     for text in ("", "yes, it does", "no no", "not at all", "maybe", "yes or no", "first", "1"):
         assert verdict(text, HELPFULNESS) == Failed("unreadable"), text
+    thoughts = ("<think>no, or</think>\n\nyes", "<think>no")
+    assert [verdict(text, HELPFULNESS) for text in thoughts] == [1, Failed("unreadable")]
     assert [verdict(text, COMPARISON) for text in ("first", "Second.", "tie")] == [1, 0, 0.5]
 
 

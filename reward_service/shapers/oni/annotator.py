@@ -28,6 +28,7 @@ from envs.game import hook
 from envs.registry import make_game
 from envs.settings import GameSettings
 from envs.text.chat import ChatClient, EndpointError
+from envs.text.thinking import spoken
 from reward_service.shapers.oni.queue import Question
 from reward_service.shapers.oni.settings import AnnotatorEndpoint, OniSettings
 
@@ -46,8 +47,8 @@ Verdict = float | Failed
 
 
 def verdict(said: str, choices: dict[str, float]) -> Verdict:
-    """Quotes around the answer and a full stop after it may be there, nothing else."""
-    return choices.get(said.strip().strip("\"'.").lower(), Failed("unreadable"))
+    """Thoughts before the answer, quotes around it and a full stop after it may be there, nothing else."""
+    return choices.get(spoken(said).strip().strip("\"'.").lower(), Failed("unreadable"))
 
 
 class Annotator(Protocol):
