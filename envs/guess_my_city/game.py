@@ -20,6 +20,7 @@ from typing import Any
 from envs.game import OVER, Game, Player, Step, Trial
 from envs.guess_my_city.oracle import RIGHT, oracle_for
 from envs.guess_my_city.players import PLAYERS, words_players_say
+from envs.text import guessing
 
 SEAT = "guesser"
 
@@ -107,6 +108,10 @@ class GuessMyCity(Game):
         said = (self.oracle.atlas.opening, *self.oracle.atlas.cities)
         for sentence in (*said, *words_players_say(self.oracle), *self.oracle.answers()):
             yield sentence.lower()
+
+    @classmethod
+    def gist(cls, utterance: str) -> str:
+        return guessing.gist(utterance)
 
     @classmethod
     def players(cls) -> dict[str, type[Player]]:

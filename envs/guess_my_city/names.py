@@ -35,7 +35,8 @@ _LEADS = (
 _LEAD_ENDS = (
     r"(?:answers?|clues?|information|hints?|facts|responses?|(?:you|i) (?:have )?(?:said|told me|know|learned|heard))"
 )
-LEADS = re.compile(rf"^{_LEADS}{_LEAD_ENDS}(?: so far)? ")
+_QUESTION = r"(?:my |the )?(?:first |next |last |final )?question(?: number)?(?: \d+)?"
+LEADS = re.compile(rf"^(?:{_LEADS}{_LEAD_ENDS}(?: so far)?|{_QUESTION}) ")
 CLOSINGS = {
     tuple(closing.split())
     for closing in (

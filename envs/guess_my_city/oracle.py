@@ -19,6 +19,7 @@ from envs.guess_my_city.paraphrase import Paraphrases, may_be_paraphrase
 from envs.guess_my_city.questions import Rules
 from envs.guess_my_city.topics import Meaning, Topic, topics
 from envs.guess_my_city.wording import LONGEST, join_values, words_of
+from envs.text import guessing
 
 INVALID = "I cannot answer that."
 NAME_REFUSED = "I say nothing about the name."
@@ -55,10 +56,24 @@ class Oracle:
         self._paraphrases: Paraphrases | None = None
         self._paraphrasing = paraphrases
         self._understood = lru_cache(maxsize=CACHED)(self._understand)
+        self._heard = lru_cache(maxsize=CACHED)(self._read)
         self.answer = lru_cache(maxsize=CACHED)(self._answer)
 
     def understand(self, text: str) -> Meaning | None:
+        """What is said in a turn, in whatever form models put it."""
+        return self._heard(text) if len(text) <= LONGEST else self._read(text)
+
+    def _read(self, text: str) -> Meaning | None:
+        return guessing.read(text, self._one, self._one_guess)
+
+    def _one(self, text: str) -> Meaning | None:
+        """What a single question or guess means."""
         return self._understood(text) if len(text) <= LONGEST else None
+
+    def _one_guess(self, text: str) -> Meaning | None:
+        words = words_of(text) if len(text) <= LONGEST else ()
+        city = self.atlas.names.guess(words) if is_speech(words) else None
+        return Meaning("guess", value=city) if city is not None else None
 
     def _understand(self, text: str) -> Meaning | None:
         words = words_of(text)

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from envs.settings import EndpointSettings
 from envs.text.chat import ChatClient
+from envs.text.thinking import spoken
 from envs.twenty_questions.free import FreeOracle
 from envs.twenty_questions.meaning import Meaning, words_of
 from envs.twenty_questions.oracle import LONGEST, Oracle
@@ -45,11 +46,17 @@ class EndpointOracle(Oracle):
         self.reused = 0  # answers that came from the cache
 
     def understand(self, text: str) -> Meaning | None:
+        return self._read(text)
+
+    def guess(self, text: str) -> str | None:
+        return self.rules.guess(text) if text.isascii() else None
+
+    def _one(self, text: str) -> Meaning | None:
         if len(text) > LONGEST or not text.isascii():
             return None
-        guess = self.rules.guess(text)
+        guess = self._one_guess(text)
         if guess is not None:
-            return Meaning(guess=guess)
+            return guess
         words = words_of(text)
         return Meaning(question=" ".join(words)) if len(words) > 1 else None
 
@@ -78,7 +85,7 @@ class EndpointOracle(Oracle):
             seed=0,
             **self.extra,
         )
-        first = next(iter(words_of(said)), "")
+        first = next(iter(words_of(spoken(said))), "")
         return first if first in ANSWERS else "invalid"
 
     @property

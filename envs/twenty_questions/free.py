@@ -78,7 +78,6 @@ class FreeOracle(Oracle):
         return Meaning(guess=guess) if guess is not None else self._free_question(core)
 
     def guess(self, text: str) -> str | None:
-        """The object that is guessed, if the text is a guess."""
         core = self._one_core(text)
         return self._free_guess(core) if core is not None else None
 

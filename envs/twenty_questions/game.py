@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from envs.game import OVER, Game, Player, Step, Trial
+from envs.text import guessing
 from envs.twenty_questions.oracle import Oracle
 from envs.twenty_questions.oracles import oracle_for
 from envs.twenty_questions.players import PLAYERS, words_players_say
@@ -141,6 +142,10 @@ class TwentyQuestions(Game):
         yield self.table.opening
         yield from ("yes", "no", "invalid")
         yield from words_players_say(self.table)
+
+    @classmethod
+    def gist(cls, utterance: str) -> str:
+        return guessing.gist(utterance)
 
     @classmethod
     def players(cls) -> dict[str, type[Player]]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from envs.text import guessing
 from envs.twenty_questions.facts import TableError
 from envs.twenty_questions.meaning import SMALL_WORDS, Comparison, Meaning, words_of
 from envs.twenty_questions.table import Table
@@ -24,7 +25,7 @@ LONGEST = 400  # characters; anything longer is not one question
 
 EXPLICIT_OPENINGS = (
     "i guess", "i say", "my guess is", "my answer is", "guess", "is the answer", "the answer is", "are you thinking of",
-    "i guess it is", "i think it is", "i think its", "it must be",
+    "i guess it is", "i think it is", "i think its", "it must be", "my final guess is", "my final answer is",
 )  # fmt: skip
 GUESS_OPENINGS = (
     *EXPLICIT_OPENINGS, "is it", "it is", "its", "is the object", "the object is", "are you", "could it be", "is this",
@@ -58,6 +59,7 @@ class Oracle:
         self.openings = tuple(openings)
         self.explicit = {words_of(opening) for opening in EXPLICIT_OPENINGS}
         self._cached = lru_cache(maxsize=16384)(self._understand)
+        self._heard = lru_cache(maxsize=16384)(self._read)
         for attribute in table.attributes:
             for question in attribute.ask:
                 if self.read_plainly(question) != Meaning(attribute=attribute.name):
@@ -67,7 +69,23 @@ class Oracle:
                     )
 
     def understand(self, text: str) -> Meaning | None:
+        """What is said in a turn, in whatever form models put it."""
+        return self._heard(text) if len(text) <= LONGEST else self._read(text)
+
+    def _read(self, text: str) -> Meaning | None:
+        return guessing.read(text, self._one, self._one_guess)
+
+    def _one(self, text: str) -> Meaning | None:
+        """What a single question or guess means."""
         return self._cached(text) if len(text) <= LONGEST else None
+
+    def _one_guess(self, text: str) -> Meaning | None:
+        name = self.guess(text) if len(text) <= LONGEST else None
+        return Meaning(guess=name) if name is not None else None
+
+    def guess(self, text: str) -> str | None:
+        """The object that a single guess names; None if the text is none."""
+        return self._guess(words_of(text))
 
     def _understand(self, text: str) -> Meaning | None:
         return self.read_plainly(text)
