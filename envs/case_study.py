@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from envs.game import OVER, Game, Player, Step
 from envs.options import whole_number
-from envs.text.listed import Chooser, menu_of, named, one_of, order_of, yes_or_no
+from envs.text.listed import Chooser, gist, menu_of, named, one_of, order_of, yes_or_no
 
 SEAT = "agent"
 OPEN, PUT, CLOSE = ACTIONS = ("open the microwave", "put the pancake in the microwave", "close the microwave")
@@ -185,6 +185,10 @@ class CaseStudy(Game):
         yield from (GOAL, "The pancake is heated up.", "You have no turns left.", *self._worded)
         if self.menu:
             yield from (menu_of((action, action)) for action in self._worded)
+
+    @classmethod
+    def gist(cls, utterance: str) -> str:
+        return gist(utterance)
 
     @classmethod
     def players(cls) -> dict[str, type[Player]]:

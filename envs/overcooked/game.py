@@ -25,7 +25,7 @@ from envs.overcooked.kitchen import TASKS, WAIT, Kitchen, room_of
 from envs.overcooked.macros import macros_of, perform, phrase
 from envs.overcooked.players import PLAYERS
 from envs.overcooked.words import briefing, description, every_phrase, every_sentence, goal_of
-from envs.text.listed import menu_of, named, one_of, order_of, yes_or_no
+from envs.text.listed import gist, menu_of, named, one_of, order_of, yes_or_no
 
 SEAT = "agent"
 
@@ -138,6 +138,10 @@ class Overcooked(Game):
             yield from phrases
             if self.menu:
                 yield from (menu_of((said, said)) for said in phrases)
+
+    @classmethod
+    def gist(cls, utterance: str) -> str:
+        return gist(utterance)
 
     @classmethod
     def players(cls) -> dict[str, type[Player]]:

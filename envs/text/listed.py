@@ -1,23 +1,101 @@
 """Games whose actions are listed: which of them an utterance names, and how they are put in order.
 
 An utterance names a listed action if it is that action, letter for letter, but for upper
-case, space around it and one final period. Everything else names none.
+case, space around it and one final period. So does what follows a label ("Action: ..."). Without a
+label a line that is the last one or a paragraph does, or a sentence of it, also after a plain
+"I will" or "the next step is to", if the utterance names no other one. Everything else names none.
 """
 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 
+from envs.text.answer import THOUGHT, Labels, Part, sentences, undecorated, unlabelled
+
 LONGEST = 400  # characters; anything longer is not one action
+
+LABELS = Labels(action="action|command|move|step", answer="answer|response|choice|decision|output")
+
+# What may stand before an action without a word against it.
+_LEAD = re.compile(
+    r"(?:(?:so|ok|okay|now|next|first|then|finally|great|alright|well|therefore|thus|to [^,.\n]{1,80}(?=,)),? +)*"
+    r"(?:(?:i|you|we|the agent)(?:(?:['\u2019]ll| will| should| must| choose to| need to| have to| want to|"
+    r" am going to|['\u2019]d like to| would like to| think (?:i|we|you) should)(?: now| next| first| then)*)? +"
+    r"|let (?:me|us) +|(?:my|your|the) (?:next |first |final |best |chosen )*(?:action|step|move|choice|decision)"
+    r" (?:is|will be|would be|should be)(?: to)?:? +)?",
+    re.IGNORECASE,
+)
+_BRACKETS = re.compile(r"[\[\]<>]")
+_ARTICLES = re.compile(r"\b(?:the|an?) ")
 
 
 def named(utterance: str, listed: Sequence[str]) -> str | None:
     """The listed action that the utterance names. The listed ones may hold capitals."""
-    if len(utterance) > LONGEST:
+    action = _exactly(utterance, listed)
+    if action is not None:
+        return action
+    parts = LABELS.parts(utterance)
+    said = _labelled(parts)
+    if said:
+        return _in_line(said[0], listed) if len(said) == 1 else None
+    if len(utterance) > LONGEST and "\n" not in utterance:  # one line, and too long
         return None
-    said = utterance.strip().removesuffix(".").rstrip().lower()
+    return _in_paragraphs(unlabelled(parts), listed)
+
+
+def gist(utterance: str) -> str:
+    """What of an utterance is compared with others: the action without label and thoughts."""
+    parts = LABELS.parts(utterance)
+    said = _labelled(parts) or [line for paragraph in unlabelled(parts) for line in paragraph]
+    return said[0] if len(said) == 1 else utterance
+
+
+def _labelled(parts: list[Part]) -> list[str]:
+    """What follows labels, each text once."""
+    said = {_plain(part.first): part.first for part in parts[1:] if part.kind != THOUGHT}
+    return [each for each in said.values() if each]
+
+
+def _in_paragraphs(paragraphs: list[list[str]], listed: Sequence[str]) -> str | None:
+    """The one action that is named. It is the last line or a paragraph, and none of several in a row."""
+    found: set[str] = set()
+    alone = False
+    for paragraph in paragraphs:
+        for line in paragraph:
+            for piece in dict.fromkeys((line, *sentences(line))):
+                if (action := _in_line(piece, listed)) is not None:
+                    found.add(action)
+                    alone |= len(paragraph) == 1 or line is paragraphs[-1][-1]
+    return found.pop() if len(found) == 1 and alone else None
+
+
+def _in_line(line: str, listed: Sequence[str]) -> str | None:
+    line = undecorated(line)
+    if len(line) > LONGEST:
+        return None
+    said = {_plain(line), _plain(line[_LEAD.match(line).end() :])}
+    found = [action for action in listed if _plain(undecorated(action)) in said]
+    if not found and _BRACKETS.search(line):  # "[go to] kitchen": where actions are published so, articles are left out
+        bare = _bare(_BRACKETS.sub(" ", line))
+        found = [action for action in listed if _bare(action) == bare]
+    return found[0] if len(found) == 1 else None
+
+
+def _exactly(text: str, listed: Sequence[str]) -> str | None:
+    if len(text) > LONGEST:
+        return None
+    said = _plain(text)
     return next((action for action in listed if action.lower() == said), None)
+
+
+def _plain(text: str) -> str:
+    return text.strip().removesuffix(".").rstrip().lower()
+
+
+def _bare(action: str) -> str:
+    return _ARTICLES.sub("", " ".join(_plain(action).split()))
 
 
 def order_of(count: int, seed: int, shuffle: bool) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ from typing import Any
 
 from envs.game import OVER, Game, Player, Step, Trial
 from envs.options import whole_number
-from envs.text.listed import menu_of, named, one_of, order_of, yes_or_no
+from envs.text.listed import gist, menu_of, named, one_of, order_of, yes_or_no
 from envs.virtualhome.home import Action, State, achieved, actions_of, after, start_of, within_reach
 from envs.virtualhome.plan import phrases_of_plan
 from envs.virtualhome.players import PLAYERS
@@ -140,6 +140,10 @@ class VirtualHome(Game):
             yield from every_sentence(task)
             if self.menu:
                 yield from (menu_of((action.phrase,) * 2) for action in actions_of(task))
+
+    @classmethod
+    def gist(cls, utterance: str) -> str:
+        return gist(utterance)
 
     @classmethod
     def players(cls) -> dict[str, type[Player]]:

@@ -24,6 +24,7 @@ from envs.doors.inward.players import Curious, Random, TextReader
 from envs.doors.inward.practice import best_actions
 from envs.doors.inward.told import TooLarge, told
 from envs.game import Player, Step, Trial
+from envs.text.listed import named
 
 SEAT = "player"
 DEFAULT_TURNS = 100  # where the environment sets no limit itself
@@ -145,7 +146,7 @@ class GymnasiumGame(ImportedGame):
         return None if self._ended or self._cut else SEAT
 
     def _say(self, utterance: str) -> Step:
-        said = " ".join(utterance.lower().split()) if self.action_names else utterance
+        said = self._named(utterance) if self.action_names else utterance
         if not self._possible(said):
             return Step(executable=False, caption=f"the player says something that is no action at {self._shown}")
         before = self._shown
@@ -162,6 +163,10 @@ class GymnasiumGame(ImportedGame):
             truncated=self._cut and not self._ended,
             caption=f"the player says {said} at {before}",
         )
+
+    def _named(self, utterance: str) -> str:
+        said = " ".join(utterance.lower().split())
+        return said if said in self._listed else named(utterance, self._listed) or said
 
     def _possible(self, said: str) -> bool:
         return said in self._listed if self.action_names else said in self._environment.action_space

@@ -31,6 +31,7 @@ from envs.doors.inward.players import Curious, Random
 from envs.doors.inward.worlds import CHALLENGES, generated
 from envs.game import Player, Step, Trial
 from envs.options import whole_number
+from envs.text.listed import named
 
 SEAT = "adventurer"
 UNKNOWN = "That is not something you can do here."
@@ -118,6 +119,8 @@ class TextWorldGame(ImportedGame):
     def _say(self, utterance: str) -> Step:
         command = " ".join(utterance.lower().split())
         if command not in self._listed:
+            command = named(utterance, self._listed)
+        if command is None:
             self._show(UNKNOWN)
             return Step(executable=False, caption="the adventurer says something that cannot be done")
         self._state, _, self._ended = self._environment.step(command)
