@@ -16,6 +16,7 @@ from fractions import Fraction
 
 from envs.game import Player
 from envs.glee.bargaining_players import PLAYERS, words_players_say
+from envs.glee.labelled import DIVIDING, PLACES
 from envs.glee.money import dollars
 from envs.glee.speech import UNCLEAR, Grammar, Meaning, decisions, read
 from envs.glee.talks import ALICE, BOB, RIVAL, SCALES, SEATS, Talks
@@ -42,7 +43,7 @@ def _clauses() -> re.Pattern:
 
 class Bargaining(Talks):
     name = "bargaining"
-    grammar = Grammar({"alice_gain": ALICE, "bob_gain": BOB}, _clauses(), decisions())
+    grammar = Grammar({"alice_gain": ALICE, "bob_gain": BOB}, _clauses(), decisions(), DIVIDING, PLACES)
     asks = "Your offer?"
     acts = {"accept": "accepts", "reject": "rejects"}
 

@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from envs.game import Player
+from envs.glee.labelled import PRICES, PRICING
 from envs.glee.money import dollars
 from envs.glee.negotiation_players import PLAYERS, words_players_say
 from envs.glee.speech import UNCLEAR, Grammar, Meaning, decisions, read
@@ -50,7 +51,7 @@ _CLAUSES = re.compile(
 
 class Negotiation(Talks):
     name = "negotiation"
-    grammar = Grammar({"product_price": "price"}, _CLAUSES, decisions(LEAVE))
+    grammar = Grammar({"product_price": "price"}, _CLAUSES, decisions(LEAVE), PRICING, PRICES)
     asks = "Your price?"
     acts = {"accept": "accepts", "reject": "rejects", "leave": "deals with John"}
 

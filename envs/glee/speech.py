@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from envs.glee.labelled import amounts_of, message_of, moves_of, remarks, spaced
 from envs.glee.money import NUMBER, UNIT, Amount, amount_of, read_amount
+from envs.text.answer import Labels, undecorated
 
 LONGEST_JSON = 10_000  # characters, with all the prose around it
 LONGEST_PLAIN = 300
@@ -43,6 +46,8 @@ class Grammar:
     keys: dict[str, str]  # of the offer's JSON, all of them required: key -> owner
     clauses: re.Pattern  # of plain language, where # stands for an amount; the group's name is the owner
     decisions: dict[str, str]  # phrase -> act
+    labels: Labels
+    fields: dict[str, str]  # kind of a label that an amount follows -> the same in plain language
 
 
 class _Unclear(Exception):
@@ -54,10 +59,10 @@ def read(text: str, grammar: Grammar) -> Meaning:
 
 
 def understand(text: str, grammar: Grammar) -> Meaning:
-    try:
-        return _from_json(text, grammar) if "{" in text else _from_plain(text, grammar)
-    except _Unclear:
-        return Meaning(problem=UNCLEAR)
+    for reading in (_from_json,) if "{" in text else (_from_plain, _from_labels):
+        with suppress(_Unclear):
+            return reading(text, grammar)
+    return Meaning(problem=UNCLEAR)
 
 
 _cached = lru_cache(maxsize=8192)(understand)
@@ -105,8 +110,7 @@ def _from_json(text: str, grammar: Grammar) -> Meaning:
         decision = said["decision"]
         if not isinstance(decision, str) or not decision.isascii() or not grammar.keys.keys().isdisjoint(said):
             raise _Unclear
-        words = re.sub(r"(?<=[a-z])(?=[A-Z])|[_.!-]", " ", decision[:LONGEST_PLAIN])  # AcceptOffer, sell_to_john
-        return Meaning(_decision(words.lower(), grammar))
+        return Meaning(_decision(spaced(decision[:LONGEST_PLAIN]), grammar))
     if not grammar.keys.keys() <= said.keys():
         raise _Unclear
     amounts = []
@@ -206,3 +210,47 @@ def _decision(words: str, grammar: Grammar) -> str:
     if len(found) != 1:
         raise _Unclear
     return found.pop()
+
+
+# parts with labels
+
+
+def _from_labels(text: str, grammar: Grammar) -> Meaning:
+    """What is said after labels, or after thoughts, or between marks of emphasis."""
+    if len(text) > LONGEST_JSON:
+        raise _Unclear
+    parts = grammar.labels.parts(text)
+    if len(parts) == 1:
+        return _from_plain(undecorated(text), grammar)
+    amounts, moves, message, beside = (
+        amounts_of(parts, grammar.fields),
+        moves_of(parts),
+        message_of(parts),
+        remarks(parts),
+    )
+    if not (amounts or moves or message) and beside:
+        moves = [beside.pop()]
+    if message is None or bool(amounts) == bool(moves) or len(moves) > 1:
+        raise _Unclear
+    if any(_says_something(line, grammar) for line in beside):
+        raise _Unclear
+    meaning = _from_plain(amounts, grammar) if amounts else _labelled(moves[0], grammar)
+    return replace(meaning, message=message or meaning.message) if meaning.act == "offer" else meaning
+
+
+def _labelled(move: str, grammar: Grammar) -> Meaning:
+    """After "Proposal:" a price may stand alone, after "Decision:" the name of one."""
+    with suppress(_Unclear):
+        return _from_plain(move, grammar)
+    said = undecorated(move)
+    if "price" in grammar.fields and read_amount(said.removesuffix(".")) is not None:
+        return _from_plain(grammar.fields["price"].format(said), grammar)
+    with suppress(_Unclear):
+        return _from_plain(said, grammar)
+    return Meaning(_decision(spaced(said[:LONGEST_PLAIN]), grammar))
+
+
+def _says_something(line: str, grammar: Grammar) -> bool:
+    with suppress(_Unclear):
+        return bool(_from_plain(line, grammar).act)
+    return False
