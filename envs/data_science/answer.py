@@ -13,6 +13,7 @@ import threading
 LONGEST = 4000  # characters; 128 tokens of code are about 500
 
 _FENCED = re.compile(r"```[ \t]*(?:python|py)?[ \t]*\r?\n(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
+_TAGGED = re.compile(r"<(answer|code|python)>(.*?)</\1>", re.DOTALL | re.IGNORECASE)
 _ENTRY = "build_model"
 _PARSING = threading.Lock()  # until 3.11.8 Python adds up how deep the trees of all threads are, and then finds fault
 
@@ -22,10 +23,11 @@ class NoCode(Exception):
 
 
 def code_of(utterance: str) -> str:
-    """The code: that of the first fenced block which speaks of build_model, else the whole utterance."""
+    """The code: that of the first block, fenced or between tags, which speaks of build_model, else the utterance."""
     if len(utterance) > LONGEST:
         raise NoCode(f"the reply is longer than {LONGEST} characters")
-    blocks = [block for block in _FENCED.findall(utterance) if _ENTRY in block]
+    found = [*_FENCED.findall(utterance), *(code for _, code in _TAGGED.findall(utterance))]
+    blocks = [block for block in found if _ENTRY in block]
     code = (blocks[0] if blocks else utterance).strip()
     if not code:
         raise NoCode("the reply is empty")
