@@ -34,6 +34,16 @@ def test_a_frozen_lake_by_hand():
     assert game.closing() == {"player": "state 15"}
 
 
+def test_an_action_is_found_in_the_styles_of_models():
+    game = GymnasiumGame(settings={"is_slippery": False})
+    game.reset(0)
+    for said in ("Action: down", "<think>left?</think>**Down**", "The goal is to the right.\n\nright", "[right]"):
+        assert game.step(said).executable
+    assert game.observe() == "state 10"
+    for said in ("down and right", "not down", "Thought: down", "up\nleft"):
+        assert not game.step(said).executable
+
+
 def test_a_picture_shows_where_the_player_is():
     game = GymnasiumGame(settings={"is_slippery": False}, show="picture")
     game.reset(0)

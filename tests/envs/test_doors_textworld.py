@@ -42,6 +42,7 @@ def test_the_score_is_paid_in_shares_and_the_interpreters_own_commands_are_out_o
     for command in ("undo", "restart", "quit", "restore", "save", "tw-print state", "look\nundo"):
         assert not game.step(command).executable
         assert game.observe().startswith(UNKNOWN) and game.actions() == here
+    assert game.step(f"Thought: undo?\nAction: {here[0]}").executable
 
 
 def test_worlds_are_kept_and_differ(worlds_cache):

@@ -17,9 +17,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from envs.data_science.scoring import Result
 from envs.game import Game
 from envs.registry import make_game
 
+TREE = (
+    "def build_model(x_train, y_train):\n    from sklearn.tree import DecisionTreeClassifier\n"
+    "    return DecisionTreeClassifier(max_depth=2).fit(x_train, y_train)"
+)
 FILE = Path(__file__).parents[1] / "data" / "styled_utterances.tsv"
 GUESSING = {"twenty_questions": {"table": "full", "turns": 20}, "guess_my_city": {"paraphrases": False}}
 ACTING = (
@@ -134,4 +139,22 @@ def talks() -> Rates:
                 heard = game.observe()
                 right = heard.count('"') == 2 * bool(message) and (not message or f'says: "{message}"' in heard)
         rates.count((row.kind, "nothing" if not what else "message" if message else ""), right, row.text)
+    return rates
+
+
+def codes(monkeypatch) -> Rates:
+    """The code that would be run, which has to be the small tree."""
+    found: list[str] = []
+
+    def noted(code: str, *_) -> Result:
+        found.append(code)
+        return Result(auc=1.0)
+
+    monkeypatch.setattr("envs.data_science.game.evaluate", noted)
+    rates, game = Rates(), make_game("data_science", {"isolation": "process"})
+    for row in styled("code"):
+        game.reset(0)
+        game.step(row.text)
+        rates.count(("code", ""), found[-1:] == [TREE], row.text)
+        found.clear()
     return rates
