@@ -12,7 +12,7 @@ observations: `observe` speaks to the acting seat only. A horizon reached is
 
 An utterance may be all that a language model wrote. What it thought before it spoke
 (`envs.text.thinking`) stays with it: `step` of a subclass is given the rest, whoever calls
-it, so no game reads thoughts and no other seat is shown them.
+it, so no game reads thoughts and no other seat is shown them (but see `hears_thoughts`).
 
 `Game` is a base class. A subclass has to say `seats`, `reset`, `observe` and `step`; everything else
 has a default. A class that does not derive from it is a game too, if it has all members above the
@@ -121,10 +121,10 @@ class Game(ABC):
     @staticmethod
     def __spoken_step(plain: Callable) -> Callable:
         def step(self: Game, utterance: str) -> Step:
-            return plain(self, spoken(utterance))
+            return plain(self, utterance if self.hears_thoughts else spoken(utterance))
 
         async def step_coroutine(self: Game, utterance: str) -> Step:
-            return await plain(self, spoken(utterance))
+            return await plain(self, utterance if self.hears_thoughts else spoken(utterance))
 
         return step_coroutine if iscoroutinefunction(plain) else step
 
@@ -286,6 +286,9 @@ class Game(ABC):
     slow: bool = False
     """Whether `step` runs code or asks a server. A slow game works in a thread, so that other games go on; where
     `step` or `reset` is a coroutine (`async def`), it waits without one, and so do thousands of its kind."""
+
+    hears_thoughts: bool = False
+    """Whether `step` is given what a model thought before it spoke, too. No other seat may be shown it."""
 
     observations: str = "text"
     """What intentions are made of what a seat hears: "text", "labels" (yes, no or neither), or "none"."""

@@ -28,8 +28,9 @@ def test_noughts_and_crosses_by_hand():
     assert game.observe().startswith("player_1: cell 4\nYou are O.\n0 3 6\n1 X 7\n2 5 8")
     refused = game.step("cell 4")
     assert not refused.executable and not refused.terminated and game.seat == "player_2", "PettingZoo would end it"
-    for said in ("cell 0", "cell 3", "cell 1"):
-        assert not game.step(said).terminated
+    for said in ("<think>cell 5, or</think>\n**Action:** cell 0", "I need the row.\n\ncell 3", "cell 1"):
+        step = game.step(said)
+        assert step.executable and not step.terminated and "or" not in game.observe().partition("You are")[0]
     last = game.step("cell 5")
     assert last.terminated and last.rewards == {"player_1": 1.0, "player_2": -1.0}
     assert game.outcome() == {"player_1": 1.0, "player_2": 0.0}

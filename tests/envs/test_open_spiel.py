@@ -146,7 +146,7 @@ def test_what_is_no_legal_action_costs_the_turn_and_the_third_in_a_row_the_game(
         assert not step.executable and not step.terminated and step.rewards == {} and game.seat == "player_0"
         assert game.observe() == f"{REFUSED}\n{first}"
     game.step("nothing")
-    assert game.step("bet").executable and game.seat == "player_1"
+    assert game.step("Thought: I have the king, or pass?\nAction: bet").executable and game.seat == "player_1"
     for said in ("a", "b"):
         assert not game.step(said).terminated
     step = game.step("c")

@@ -109,6 +109,10 @@ class HeardLater(Heard):
         return Step()
 
 
+class HeardInFull(Heard):
+    hears_thoughts = True
+
+
 class WithAllOfItsOwn(Heard):
     seat = "one"
 
@@ -133,6 +137,10 @@ def test_a_game_of_ones_own_hears_what_is_said_and_saves_no_thoughts():
         game.step("<think>a</think>b")
         assert game.heard == heard
         assert "think" not in str(game.save())
+    game = HeardInFull()
+    game.reset(0)
+    game.step("<think>a</think>b")
+    assert game.heard == ["<think>a</think>b"]
     game = HeardLater()
     game.reset(0)
     asyncio.run(game.step("<think>a</think>b"))

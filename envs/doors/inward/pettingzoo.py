@@ -26,6 +26,7 @@ import numpy as np
 from envs.doors.inward.imported import ImportedGame, library, paid_by, returns_of, settings_of, share_of, world
 from envs.doors.inward.told import TooLarge, told
 from envs.game import Step, Trial
+from envs.text.listed import named
 
 LISTED = 30  # actions that an observation names, at most
 LETTERS = "abcdefghjklmnopqrst"  # the columns of a go board
@@ -147,6 +148,8 @@ class PettingZooGame(ImportedGame):
     def _say(self, utterance: str) -> Step:
         agent, said = self._agent, " ".join(utterance.lower().split())
         if said not in self._listed:
+            said = named(utterance, tuple(self._listed))
+        if said is None:
             return Step(executable=False, caption=f"{agent} says something that is no move now")
         with world(f"{self.id}: step"):
             self._world.step(self._listed[said])

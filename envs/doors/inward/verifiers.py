@@ -8,7 +8,8 @@ whose Python is the option `python`, and each game object starts a process there
 which lasts over many episodes. A process that hangs or ends is one episode's failure; the next one has a new process.
 
     seats         the environment's agents; of a plain taskset one, `agent`
-    utterance     the whole message of the seat, plain text
+    utterance     the whole message of the seat, plain text; of a lone seat with its thoughts, which parsers of
+                  verifiers may ask for
     observation   the messages that are new to the seat; its system prompt is the briefing
     outcome       the sum of a seat's rewards, put from `returns` = [worst, best] to [0, 1]
 
@@ -73,6 +74,7 @@ class VerifiersGame(ImportedGame):
         asked = {"id": id, "environment": environment, "settings": self.settings, "tasks": tasks, "first": first}
         self._asked = json.dumps(asked, sort_keys=True)
         self.seats, self._tasks = _known(python or sys.executable, self._asked)
+        self.hears_thoughts = len(self.seats) == 1
         self._host: Host | None = None
 
     def _begin(self, seed: int) -> None:

@@ -24,6 +24,7 @@ from typing import Any
 
 from envs.game import OVER, Game, Player, Step, Trial
 from envs.options import whole_number
+from envs.text import listed
 from envs.text.listed import menu_of, one_of, yes_or_no
 from envs.worlds.open_spiel.players import PLAYERS, Random
 from envs.worlds.open_spiel.spiel import CHANCE, Position, heard_as, named, opened
@@ -105,6 +106,7 @@ class OpenSpielGame(Game):
             raise RuntimeError(OVER)
         before = self._earned()
         said = self._heard.get(heard_as(utterance)) if len(utterance) <= 1000 else None
+        said = listed.named(utterance, self._listed) if said is None else said
         self._turn += 1
         if said is None:
             self._refused += 1
