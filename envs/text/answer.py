@@ -1,7 +1,7 @@
 """Where in the utterance of a language model its answer stands.
 
     **Question 7:** Is it a cat?        after one of the game's labels, whatever marks are around it
-    <answer>a cat</answer>  \\boxed{cat}  between tags
+    <answer>a cat</answer>  \\boxed{cat}  between tags, or as {"answer": "a cat"}
     Thought: It may be a cat.           thinking aloud is no answer
     I will narrow it down.              without a label the answer is a line of its own
     Is it alive?
@@ -49,7 +49,11 @@ _LIST_MARK = re.compile(r"(?:[-*\u2022\u00b7>+]|#{1,6}|\d{1,3}[.)]|\(\d{1,3}\))[
 _PAIRS = {"[": "]", "(": ")", "<": ">", "{": "}"}
 _FENCE = re.compile(r"^[ \t]*```[ \t]*\w{0,12}[ \t]*$", re.MULTILINE)
 _BOXED = re.compile(r"\\boxed\{(?:\\text\{)?([^{}\n]{0,400})\}")
-_SENTENCES = re.compile(r"(?<=\w\w[.!?])(?<!\b[SsMm]t\.)[ \t]+|(?<=[\"'*)][.!?])[ \t]+|(?<=[.!?][\"'*)])[ \t]+")
+_SENTENCES = re.compile(
+    r"(?<=\w\w[.!?])(?<!\b[SsMm]t\.)[ \t]+|(?<=[\"'*)][.!?])[ \t]+|(?<=[.!?][\"'*)])[ \t]+"
+    r"|[ \t]+[\u2013\u2014-][ \t]+(?=(?:is|are|was|could|can|does|do|has|have|would)\b)",
+    re.IGNORECASE,
+)
 
 
 class Part(NamedTuple):
@@ -83,7 +87,7 @@ class Labels:
         numbered = rf"{_NUMBER}{_CLOSE}(?:{_COLON}|[ \t]*[.)\u2013\u2014-](?=[ \t*]))"
         asked = (
             r"(?P<asks>(?:let me|may i|i(?:['\u2019]ll| will| would| want to| would like to|['\u2019]d like to)?)"
-            r" ask(?: you)?(?: this)?)"
+            r" (?:ask|guess|make (?:a|my|one) guess)(?: you)?(?: this)?)"
         )
         self._label = re.compile(
             rf"(?:^{_BEFORE}{_ITEM}|(?<=[.!?;])[ \t]+|(?<=[.!?;][*\"')])[ \t]+){_LEAD}{_ADJECTIVES}(?:"
@@ -97,13 +101,17 @@ class Labels:
             re.IGNORECASE | re.DOTALL,
         )
 
+        self._key = re.compile(
+            rf'"({"|".join(kinds.values())})"[ \t]{{0,9}}:[ \t]{{0,9}}"([^"\\\n]{{0,400}})"', re.IGNORECASE
+        )
+
     def parts(self, text: str) -> list[Part]:
         """The text from label to label; the first part is what stands before them and may be empty."""
         if len(text) > LONGEST:
             return [Part("", "")]
         if len(text) > SHORT and not any(mark in text for mark in (":", "\uff1a", "<", "\\boxed")):
             return [Part("", text)]
-        found = [tag for tag in self._tag.finditer(text) if tag[2].strip()]
+        found = [tag for tag in (*self._tag.finditer(text), *self._key.finditer(text)) if tag[2].strip()]
         if found:
             return [Part("", ""), *(Part(self._kind_of(tag[1]), tag[2]) for tag in found)]
         if boxed := _BOXED.findall(text):

@@ -10,6 +10,7 @@ Two labelled answers, two sentences that ask, two guesses: none of them is taken
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
@@ -53,9 +54,15 @@ def _unlabelled(parts: list[Part]) -> list[str]:
     return [line for paragraph in unlabelled(parts) for line in paragraph]
 
 
+def _without_pictures(text: str) -> str:
+    """Typographic dashes as plain ones, and no emoji. Letters stay as they are: some look like others."""
+    text = text.replace("\u2013", "-").replace("\u2014", "-").replace("\u2026", "...")
+    return "".join(each for each in text if unicodedata.category(each) != "So" and each not in "\ufe0f\u200d")
+
+
 def read(text: str, understand: Reading, guess: Reading) -> M | None:
     """What the utterance means: `understand` reads one question or guess, `guess` only a guess."""
-    parts = LABELS.parts(text)
+    parts = LABELS.parts(text if text.isascii() else _without_pictures(text))
     found = labelled(parts)
     if found:
         return _labelled(found[0], understand, guess) if len(found) == 1 else None
@@ -71,7 +78,13 @@ def read(text: str, understand: Reading, guess: Reading) -> M | None:
 def _labelled(said: Asked, understand: Reading, guess: Reading) -> M | None:
     bare = said.is_guess and len(sentences(said.text)) == 1
     meaning = guess(f"my guess is {said.text}") if bare else None
-    return _line(said.text, understand, guess) if meaning is None else meaning
+    if meaning is None:
+        meaning = _line(said.text, understand, guess)
+    if meaning is None:  # "Is it a cat? I am sure."
+        asking, *remarks = sentences(said.text) or [""]
+        silent = asking.endswith("?") and not any(each.endswith("?") or guess(each) is not None for each in remarks)
+        meaning = understand(asking) if remarks and silent else None
+    return meaning
 
 
 def _line(text: str, understand: Reading, guess: Reading) -> M | None:

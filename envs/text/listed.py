@@ -20,11 +20,13 @@ LABELS = Labels(action="action|command|move|step", answer="answer|response|choic
 
 # What may stand before an action without a word against it.
 _LEAD = re.compile(
-    r"(?:(?:so|ok|okay|now|next|first|then|finally|great|alright|well|therefore|thus|to [^,.\n]{1,80}(?=,)),? +)*"
+    r"(?:(?:so|ok|okay|now|next|first|then|finally|great|alright|well|therefore|thus|"
+    r"(?:to|based on|given|since|as) [^,.\n]{1,80}(?=,)),? +)*"
     r"(?:(?:i|you|we|the agent)(?:(?:['\u2019]ll| will| should| must| choose to| need to| have to| want to|"
-    r" am going to|['\u2019]d like to| would like to| think (?:i|we|you) should)(?: now| next| first| then)*)? +"
+    r" am going to|['\u2019]d like to| would like to| think (?:i|we|you) should)"
+    r"(?: now| next| first| then| go ahead and)*)? +"
     r"|let (?:me|us) +|(?:my|your|the) (?:next |first |final |best |chosen )*(?:action|step|move|choice|decision)"
-    r" (?:is|will be|would be|should be)(?: to)?:? +)?",
+    r"(?: here| now)? (?:is|will be|would be|should be)(?: to)?:? +)?",
     re.IGNORECASE,
 )
 _BRACKETS = re.compile(r"[\[\]<>]")

@@ -62,6 +62,17 @@ def test_two_answers_are_none(text):
         ("is it\na cat", Meaning(guess="cat")),
         ("Question: Thanks! Next question: Is it alive?", Meaning(attribute="alive")),
         ("<answer>cat", Meaning(guess="cat")),
+        ('{"question": "Is it a cat?"}', Meaning(guess="cat")),
+        ('{"thought": "Is it a dog?", "question": "Is it a cat?"}', Meaning(guess="cat")),
+        ('{"question": "Is it a dog?", "guess": "cat"}', None),
+        ("Question: Is it a cat? I am quite sure.", Meaning(guess="cat")),
+        ("Question: Is it a cat? I guess dog.", None),
+        ("Question: Is it a cat? Is it a dog?", None),
+        ("Is it a cat? I am quite sure.", None),
+        ("Is it a cat? \U0001f431", Meaning(guess="cat")),
+        ("Is it a \u0441at?", None),  # a Cyrillic letter
+        ("I think I know it \u2014 is it a cat?", Meaning(guess="cat")),
+        ("Let me make a guess: is it a cat?", Meaning(guess="cat")),
         ("Answer: orange", None),  # no object of this table
         ("Thought: " + "it may be anything. " * 200 + "\nQuestion: Is it alive?", Meaning(attribute="alive")),
     ],
@@ -110,6 +121,10 @@ def test_cities_after_labels(text, city):
         ("Thought: " + "hm " * 500 + "\nAction: open the fridge", "open the fridge"),
         ("To eat something, I will now open the fridge.", "open the fridge"),
         ("I will never open the fridge.", None),
+        ("I'll go ahead and open the fridge.", "open the fridge"),
+        ("Since I am hungry, the best action here is to open the fridge.", "open the fridge"),
+        ('{"thought": "walk to the kitchen", "action": "open the fridge"}', "open the fridge"),
+        ('{"action": "open the fridge", "answer": "walk to the kitchen"}', None),
     ],
 )
 def test_one_listed_action_is_named(said, meant):

@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from envs.glee.bargaining import Bargaining
+from envs.glee.speech import read
+from envs.registry import make_game
+from envs.text.listed import named
 from envs.twenty_questions.meaning import Meaning
 from envs.twenty_questions.paraphrase import Paraphrases
 from tests.envs.test_twenty_questions_reading import TRICKS
@@ -102,3 +106,25 @@ def test_offers_and_answers_are_found_in_every_style_and_messages_arrive_alone()
 
 def test_code_is_found_behind_thinking_and_labels(monkeypatch):
     assert not codes(monkeypatch).wrong
+
+
+def test_styles_that_nothing_was_chosen_by_are_read_less_often_and_never_falsely():
+    """Written when all rules were there, and never used for one: what to expect of a new model."""
+    game = make_game("virtualhome", {"listing": "all"})
+    game.reset(0)
+    readings = {
+        "object": lambda text: label_of(ORACLE.understand(text)),
+        "city": understood,
+        "action": lambda text: named(text, game.actions()) or "",
+        "bargaining": lambda text: read(text, Bargaining.grammar).act,
+    }
+    rows = [line.split("\t") for line in (DATA / "styled_fresh.tsv").read_text(encoding="utf-8").splitlines()]
+    found = [(meant, readings[kind](text.replace("\\n", "\n"))) for kind, meant, text in rows]
+    assert len(rows) >= 50 and sum(meant == said for meant, said in found) / len(rows) >= 0.9
+    assert all(said in (meant, "", "invalid") for meant, said in found)
+
+
+def label_of(meaning: Meaning | None) -> str:
+    if meaning is None:
+        return "invalid"
+    return f"={meaning.guess}" if meaning.guess is not None else str(meaning.attribute)
