@@ -26,6 +26,7 @@ GAMES = {
     "negotiation": "envs.glee.negotiation:Negotiation",
     "overcooked": "envs.overcooked.game:Overcooked",
     "parrot": "envs.parrot:Parrot",
+    "tools": "envs.tools.game:Tools",
     "twenty_questions": "envs.twenty_questions.game:TwentyQuestions",
     "virtualhome": "envs.virtualhome.game:VirtualHome",
 }
@@ -84,9 +85,9 @@ def _packages_of(name: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as missing:
-        if name not in GAMES | DOORS:
+        if name not in GAMES | DOORS | WORLDS:
             raise  # of somebody else's
-        extra = "doors" if name in DOORS else "cpu"
+        extra = "doors" if name in DOORS else "worlds" if name in WORLDS else "cpu"
         raise ValueError(
             f"game {name!r} needs the package {missing.name!r}, which is not installed: pip install 'parley[{extra}]'"
         ) from missing

@@ -11,11 +11,14 @@ reasoning, for instance) is still only ever asked about its newest turn.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from envs.text.thinking import TAG
 
 SENTINEL = "\u241e42\u241e"
+RESULT = re.compile(r"(<tool_response>\n)((?:(?!</?tool_response>).)*)(\n</tool_response>)", re.DOTALL)
+RESULTS = re.compile(rf"{RESULT.pattern}(?:\n{RESULT.pattern})*", re.DOTALL)
 
 
 class Dialogue:
@@ -57,7 +60,13 @@ class Dialogue:
 
     def _plain(self, text: str) -> str:
         """Text of a game or of another player, with the tokenizer's control tokens spelled
-        out: whoever writes `<|im_end|>` says these characters and ends nobody's turn."""
+        out: whoever writes `<|im_end|>` says these characters and ends nobody's turn. Where the whole
+        text is results of tools, the tags around each of them stay, as templates have them."""
+        if RESULTS.fullmatch(text):
+            return RESULT.sub(lambda found: f"{found[1]}{self._spelled(found[2])}{found[3]}", text)
+        return self._spelled(text)
+
+    def _spelled(self, text: str) -> str:
         for marker in self.markers:
             if marker.strip():
                 text = text.replace(marker, " ".join(marker))
