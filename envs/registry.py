@@ -44,6 +44,7 @@ DOORS = {
 
 # Worlds of others, each from its own package: the extra `worlds`.
 WORLDS = {
+    "mcp": "envs.tools.served:ServedTools",
     "open_spiel": "envs.worlds.open_spiel.game:OpenSpielGame",
 }
 

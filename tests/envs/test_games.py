@@ -12,11 +12,11 @@ import pytest
 from envs.game import Game, Step, hook, money_of
 from envs.registry import GAMES, WORLDS, game_class, make_game, make_player, trials_of
 from tests.support.fuzz import utterances
-from tests.support.worlds import needs
+from tests.support.worlds import NEED_OPTIONS, needs
 
 FUZZED = int(os.environ.get("PARLEY_FUZZ", "30000"))
 EPISODE_BYTES = 50_000
-NAMES = [*sorted(GAMES), *(pytest.param(world, marks=needs(world)) for world in sorted(WORLDS))]
+NAMES = [*sorted(GAMES), *(pytest.param(world, marks=needs(world)) for world in sorted(set(WORLDS) - NEED_OPTIONS))]
 
 
 def cast(name: str, player: str, seed: int) -> dict:

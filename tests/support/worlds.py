@@ -8,6 +8,7 @@ import pytest
 
 from envs.worlds.package import WAYS
 
+NEED_OPTIONS = {"mcp"}  # worlds that cannot be made without
 MODULES = {"open_spiel": "pyspiel"}  # what a world's package is imported as, where that is another name
 
 

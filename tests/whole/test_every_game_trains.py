@@ -11,10 +11,10 @@ from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
 from envs.registry import GAMES, WORLDS
 from tests.support.runs import ROOT, assert_whole, run
-from tests.support.worlds import needs
+from tests.support.worlds import NEED_OPTIONS, needs
 
 UPDATES, BATCH = 2, 16
-PLAYED = [*sorted(GAMES), *(pytest.param(world, marks=needs(world)) for world in sorted(WORLDS))]
+PLAYED = [*sorted(GAMES), *(pytest.param(world, marks=needs(world)) for world in sorted(set(WORLDS) - NEED_OPTIONS))]
 HALF = "model.embedded.games_per_step=4"  # of what is cloned, where games are long
 # Whole games of these are long or run code: a test that learning works at all needs less.
 # Of the two games that end in a deal, what a deal is worth differs from game to game.
