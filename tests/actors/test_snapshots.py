@@ -24,6 +24,7 @@ GAMES = {
     "negotiation": {},
     "bargaining": {},
     "case_study": {},
+    "tools": {},
     "slow counting": {"one": "policy", "other": "scripted:parrot"},
     "waiting counting": {"one": "policy", "other": "frozen:old"},
 }

@@ -10,6 +10,7 @@ from actors.play.live import Failure
 from actors.play.play import Play
 from actors.play.players import Cast
 from actors.settings import RolloutSettings
+from envs.doors.inward.imported import WorldError
 from envs.episode import Episode, Ticket
 from envs.registry import make_game, make_player
 from envs.worlds.open_spiel.game import OpenSpielGame
@@ -115,18 +116,23 @@ def play_out(title: str, episodes: int = 3) -> dict[int, Episode | Failure]:
 
 
 @pytest.mark.parametrize(
-    ("fault", "reason"),
+    ("fault", "line"),
     [
-        ("nan", "game_error:ValueError"),
-        ("bytes", "game_error:TypeError"),
-        ("crash", "game_error:ZeroDivisionError"),
-        ("none listed", "game_error:RuntimeError"),
+        ("nan", "ValueError: a world paid nan, which is no finite number"),
+        ("bytes", "TypeError: a world answered with bytes, not with text"),
+        ("crash", "ZeroDivisionError: broken"),
+        ("none listed", "RuntimeError: it lists no action for player_1"),
     ],
 )
-def test_a_broken_game_fails_its_own_episodes_by_a_counted_reason(broken, fault, reason):
+def test_a_broken_game_fails_its_own_episodes_by_a_counted_reason(broken, fault, line):
     found = play_out(broken.format(fault))
-    assert {found[number].reason for number in (0, 2, 4)} == {reason}
+    assert {found[number].reason for number in (0, 2, 4)} == {"game_error:WorldError"}
     assert all(found[number].terminated and sum(found[number].money.values()) == 0 for number in (1, 3, 5))
+    game = OpenSpielGame(broken.format(fault))
+    game.reset(0)
+    with pytest.raises(WorldError, match=rf"^python_parley_broken\(fault={fault}\) failed: {line}") as caught:
+        game.step("act 0")
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("fault", ["none", "prints", "control", "alike", "nothing"])
@@ -149,10 +155,10 @@ def test_names_are_one_line_and_no_two_are_alike(broken):
     assert game.step("act \ufffd[0m0").executable
 
 
-def test_a_world_that_raises_leaves_no_seat_to_act(broken):
+def test_a_world_that_raised_can_begin_again(broken):
     game = OpenSpielGame(broken.format("crash"))
     game.reset(0)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(WorldError):
         game.step("act 0")
     game.reset(1)
     assert game.seat == "player_0" and game.observe().startswith("turn 0")

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from envs.doors.inward.imported import world
 from envs.game import OVER, Game, Player, Step, Trial
 from envs.options import whole_number
 from envs.text import listed
@@ -67,9 +68,10 @@ class OpenSpielGame(Game):
     def reset(self, seed: int) -> None:
         self._seed = None  # no seat may act if the beginning fails
         self._forget()
-        self._position = Position(self.of, seed)
+        with world(self.of.title):
+            self._position = Position(self.of, seed)
+            self._look()
         self._seed = seed
-        self._look()
 
     def _look(self) -> None:
         """What the acting seat sees and may do."""
@@ -81,7 +83,7 @@ class OpenSpielGame(Game):
         player = state.current_player()
         self._seat, self._actions = self.seats[player], named(state)
         if not self._actions:
-            raise RuntimeError(f"{self.of.title} lists no action for {self._seat}")
+            raise RuntimeError(f"it lists no action for {self._seat}")
         self._listed = tuple(self._actions)
         self._heard = {heard_as(name): name for name in self._listed}
         text = shown(self._position, player, self.show)
@@ -104,20 +106,13 @@ class OpenSpielGame(Game):
         seat = self.seat
         if seat is None:
             raise RuntimeError(OVER)
-        before = self._earned()
         said = self._heard.get(heard_as(utterance)) if len(utterance) <= 1000 else None
         said = listed.named(utterance, self._listed) if said is None else said
         self._turn += 1
-        if said is None:
-            self._refused += 1
-            if self._refused >= self.tries:
-                self._loser = seat
-                self._look()
-        else:
-            self._refused = 0
-            self._position.apply(self._actions[said])
-            self._look()
-        gained = {each: (now - before[each]) / self.of.largest for each, now in self._earned().items()}
+        with world(self.of.title):
+            before = self._earned()
+            self._hear(seat, said)
+            gained = {each: (now - before[each]) / self.of.largest for each, now in self._earned().items()}
         over = self._seat is None
         return Step(
             rewards={each: reward for each, reward in gained.items() if reward},
@@ -126,6 +121,17 @@ class OpenSpielGame(Game):
             truncated=not over and self._turn >= self.horizon,
             caption=self._caption(seat, said),
         )
+
+    def _hear(self, seat: str, said: str | None) -> None:
+        if said is None:
+            self._refused += 1
+            if self._refused < self.tries:
+                return
+            self._loser = seat
+        else:
+            self._refused = 0
+            self._position.apply(self._actions[said])
+        self._look()
 
     def _caption(self, seat: str, said: str | None) -> str:
         if said is not None:
