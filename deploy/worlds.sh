@@ -35,4 +35,6 @@ while read -r pin; do
     fi
 done < <(grep == "$lock")
 ((missing)) || echo "$fingerprint" >"$ready"
-echo "worlds: $(($(grep -c == "$lock") - missing)) of $(grep -c == "$lock") packages are installed"
+pins=$(grep -c == "$lock" || true)
+((pins)) || { echo "worlds: all that they need is in .venv already"; exit 0; }
+echo "worlds: $((pins - missing)) of $pins packages are installed"

@@ -72,6 +72,8 @@ def test_what_can_be_had_is_installed_and_what_cannot_is_a_line(tmp_path):
     assert run(checkout, wheels).stdout == "worlds: 2 of 2 packages are installed\n"
     again = run(checkout, wheels)
     assert (again.returncode, again.stdout) == (0, ""), "all are there: nothing is done"
+    (checkout / "requirements" / "worlds.lock").write_text("# nothing\n")
+    assert run(checkout, wheels).stdout == "worlds: all that they need is in .venv already\n"
 
 
 def test_make_passes_it_on():
