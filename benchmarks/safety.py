@@ -52,7 +52,6 @@ RECIPES = (  # the cheap ones first
     "demo",
     "games/parrot",
     "games/case_study",
-    "games/tools",
     "games/bargaining",
     "games/negotiation",
     "games/guess_my_city",

@@ -4,7 +4,7 @@
              {"name": "calculate", "arguments": {"x": 17, "operation": "times", "y": 23}}
              </tool_call>
              as Hermes, Qwen and others say it: any number of calls, with words before them; or words that end in a
-             line `Answer: 391`. What stands before `</think>` is not read.
+             line `Answer: 391`
     plain    calculate x times y
              answer r1
              one call in words, with the arguments in the schema's order. A word that names something told before stands
@@ -59,10 +59,9 @@ Known = Mapping[str, Any]  # what a word of the plain form stands for
 def read_json(utterance: str, tools: Mapping[str, Tool]) -> Read:
     if len(utterance) > LONGEST:
         return Unread("That is too long.")
-    text = utterance.rpartition("</think>")[2]
-    blocks = BLOCK.findall(text)
+    blocks = BLOCK.findall(utterance)
     if not blocks:
-        said = [found[1] for line in text.strip().splitlines()[-1:] if (found := ANSWER.match(line))]
+        said = [found[1] for line in utterance.strip().splitlines()[-1:] if (found := ANSWER.match(line))]
         return Answer(said[0]) if said else Unread(NOTHING)
     if len(blocks) > MOST_CALLS:
         return Unread(f"At most {MOST_CALLS} calls at once.")

@@ -23,7 +23,6 @@ def block(inside: str) -> str:
         say_json(ADD),
         f"First I add.\n{say_json(ADD)}",
         f"{say_json(ADD)}\nAnswer: 5",
-        f"<think>{block('nonsense')}</think>{say_json(ADD)}",
         block('{"arguments": {"y": 3, "x": 2, "operation": "plus"}, "name": "calculate", "id": 7}'),
     ],
 )

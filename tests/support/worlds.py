@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 import pytest
 
+from envs.registry import WORLDS
 from envs.worlds.package import WAYS
 
 NEED_OPTIONS = {"mcp"}  # worlds that cannot be made without
@@ -13,7 +14,7 @@ MODULES = {"open_spiel": "pyspiel"}  # what a world's package is imported as, wh
 
 
 def installed(world: str) -> bool:
-    return find_spec(MODULES.get(world, world)) is not None
+    return world not in WORLDS or find_spec(MODULES.get(world, world)) is not None
 
 
 def needs(world: str) -> pytest.MarkDecorator:
