@@ -136,8 +136,9 @@ class HeadRead(torch.autograd.Function):
         total = hidden.new_full((len(hidden),), torch.finfo(wide).min, dtype=wide)  # log-sum-exp so far
         best, entropy = total.clone(), beside == "entropy"
         chosen, spread = torch.zeros_like(total), torch.zeros_like(total)  # of the target; A of what has been seen
+        room = _room(hidden, weight)
         for words in _slices(hidden, weight):
-            logits = _widened(_raw(hidden, weight, bias, words), temperatures, after)
+            logits = _widened(_raw(hidden, weight, bias, words, room), temperatures, after)
             place, there = _within(targets, words)
             chosen = torch.where(there, logits.gather(1, place[:, None])[:, 0], chosen)
             highest = logits.amax(1)
@@ -168,8 +169,9 @@ class HeadRead(torch.autograd.Function):
         to_hidden = torch.zeros_like(hidden, dtype=total.dtype) if ctx.needs_input_grad[0] else None
         to_weight = torch.empty_like(weight) if ctx.needs_input_grad[1] else None
         to_bias = torch.empty_like(bias) if bias is not None and ctx.needs_input_grad[2] else None
+        room = _room(hidden, weight)
         for words in _slices(hidden, weight):
-            raw = _raw(hidden, weight, bias, words)
+            raw = _raw(hidden, weight, bias, words, room)
             change = _widened(raw, temperatures, ctx.after).sub_(total[:, None])  # log p
             if ctx.entropy:
                 odds = change.exp()
@@ -204,11 +206,20 @@ def _slices(hidden: torch.Tensor, weight: torch.Tensor) -> Iterator[slice]:
     return (slice(start, min(start + step, words)) for start in range(0, words, step))
 
 
-def _raw(hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, words: slice) -> torch.Tensor:
+def _room(hidden: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """For the logits of one slice after the other: memory that is asked for anew each time costs its first touch."""
+    return hidden.new_empty(len(hidden) * words_at_once(len(hidden), len(weight)))
+
+
+def _raw(
+    hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, words: slice, room: torch.Tensor
+) -> torch.Tensor:
     """As the head itself gives them."""
+    rows = weight[words].T
+    logits = room[: len(hidden) * rows.shape[1]].view(len(hidden), -1)
     if bias is None:
-        return hidden @ weight[words].T
-    return torch.addmm(bias[words], hidden, weight[words].T)
+        return torch.mm(hidden, rows, out=logits)
+    return torch.addmm(bias[words], hidden, rows, out=logits)
 
 
 def _widened(raw: torch.Tensor, temperatures: torch.Tensor | None, after: After | None) -> torch.Tensor:
