@@ -81,7 +81,7 @@ def returns_of(returns: Any) -> tuple[float, float]:
         worst, best = map(float, returns)
     except (TypeError, ValueError):
         worst = best = 0.0
-    if not worst < best:
+    if not -math.inf < worst < best < math.inf:
         raise ValueError(f"game option returns={returns!r} must be two numbers, the worst and the best sum of rewards")
     return worst, best
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from envs.doors.inward.imported import returns_of
 from envs.worlds.package import number_of, package, text_of
 
 CHANCE = "chance"  # who draws cards and rolls dice, in a list of moves
@@ -63,7 +64,7 @@ def opened(title: Any, returns: Any = None) -> Opened:
     """`returns`: the worst and the best that a seat may earn, where OpenSpiel's own bounds are not wanted."""
     if not isinstance(title, str):
         raise ValueError(f"game option game={title!r} must be text")
-    scale = None if returns is None else _two_numbers(returns)
+    scale = None if returns is None else returns_of(returns)
     return _opened(title, scale)
 
 
@@ -107,16 +108,6 @@ def _opened(title: str, scale: tuple[float, float] | None) -> Opened:
     except Exception as error:  # of a game that asks for something else than an action out of a list
         raise refused(f"it cannot be played: {' '.join(str(error).split())[:200]}") from None
     return found
-
-
-def _two_numbers(returns: Any) -> tuple[float, float]:
-    try:
-        worst, best = map(number_of, returns)
-    except (TypeError, ValueError):
-        worst = best = 0.0
-    if not worst < best:
-        raise ValueError(f"game option returns={returns!r} must be two numbers, the worst and the best return")
-    return worst, best
 
 
 def named(state: Any) -> dict[str, int]:
