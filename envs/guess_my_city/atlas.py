@@ -1,16 +1,17 @@
 """The cities and what is true of them, read from a TOML file.
 
 A table that cannot be played honestly is refused when it is read: two cities may not share a
-name, any two must differ in at least two facts, and what a city itself is known for may not
-hold a piece of its name. What comes with the place (its country, its river) may: such an
-answer is withheld when the time comes.
+name, any two must differ in at least two facts, no city of a country has more people than the
+one that is its largest, and what a city itself is known for may not hold a piece of its name.
+What comes with the place (its country, its river) may: such an answer is withheld when the
+time comes.
 """
 
 from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, permutations
 from pathlib import Path
 
 from envs.guess_my_city.names import NOWHERE, Giveaway, NameBook
@@ -123,6 +124,7 @@ class _Reader:
         if len(cities) < 2:
             raise self.error("needs at least two cities")
         self._told_apart(cities.values())
+        self._largest(cities.values())
         values, words = self._lexicon(cities.values())
         return Atlas(self.source, opening, cities, self.names, values, words)
 
@@ -242,6 +244,12 @@ class _Reader:
                 raise self.error(
                     f"fewer than {FEWEST_DIFFERENCES} facts tell city {one.name!r} from city {other.name!r}"
                 )
+
+    def _largest(self, cities) -> None:
+        for one, other in permutations(cities, 2):
+            alike = one.facts["country"] == other.facts["country"]
+            if alike and "largest" in one.flags and other.numbers["population"] > one.numbers["population"]:
+                raise self.error(f"city {one.name!r} is no largest city: {other.name!r} has more people")
 
     def _lexicon(self, cities) -> tuple[dict[str, dict[str, str]], dict[str, dict[tuple[str, ...], str]]]:
         """Values that some city has, and all the words for values: those, their wider ones, and foreign ones."""

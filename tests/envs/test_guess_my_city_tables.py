@@ -89,6 +89,12 @@ def test_cities_that_nothing_tells_apart_are_refused(tmp_path):
         make_game("guess_my_city", world(tmp_path, text))
 
 
+def test_the_largest_city_is_so_by_the_tables_own_figures(tmp_path):
+    text = WORLD.replace('country = "Graustark"', 'flags = ["largest"]\ncountry = "Ruritania"').replace("1.5", "2.5", 1)
+    with pytest.raises(TableError, match="city 'Edelweiss' is no largest city: 'Strelsau' has more people"):
+        make_game("guess_my_city", world(tmp_path, text))
+
+
 @pytest.mark.parametrize(("table", "fewest"), [("world", 100), ("small", 24)])
 def test_a_table_that_ships_has_enough_cities_and_is_told_apart_by_the_players_questions(table, fewest):
     oracle = oracle_for(table, False)
