@@ -17,6 +17,7 @@ from reward_service.intentions.gist import Gist
 
 Embed = Callable[[Sequence[str]], np.ndarray]  # unit rows
 STACKED = 1024  # embeddings at once
+LARGEST = float(np.finfo(np.float16).max)
 
 
 @dataclass(slots=True)
@@ -28,7 +29,7 @@ class Utterance:
 
 class NewGists(NamedTuple):
     gists: list[Gist]
-    embeddings: np.ndarray  # a row each
+    embeddings: np.ndarray  # float16, a row each
 
 
 class Corpus:
@@ -49,8 +50,12 @@ class Corpus:
         """The gists that are new, each once, in order, with their embeddings. Changes nothing."""
         new = [gist for gist in dict.fromkeys(gists) if gist not in self.codes]
         rows = np.asarray(embed([gist.text for gist in new])) if new else np.empty((0, self.dimension or 0))
-        if len(rows) != len(new) or rows.ndim != 2 or not np.isfinite(rows).all():
-            raise ValueError(f"the embedding of {len(new)} texts has shape {rows.shape} or is not finite")
+        if len(rows) != len(new) or rows.ndim != 2:
+            raise ValueError(f"the embedding of {len(new)} texts has shape {rows.shape}")
+        with np.errstate(over="ignore"):
+            rows = rows.astype(np.float16)
+        if not np.isfinite(rows).all():
+            raise ValueError(f"the embedding of {len(new)} texts is not finite in 16 bits: at most {LARGEST:g}")
         if self.dimension not in (None, rows.shape[1]):
             raise ValueError(f"embeddings have {rows.shape[1]} numbers, earlier ones {self.dimension}")
         return NewGists(new, rows)

@@ -12,6 +12,7 @@ import numpy as np
 
 SLICE = 8192  # points at once
 DOUBT = 1e-5  # more than 32-bit products of such lengths err by, of the squares of the lengths
+GRID = 2.0**20  # steps to 1 of what is projected
 SEEDINGS = 8  # batches in which the first centres are drawn
 
 
@@ -37,8 +38,13 @@ def principal_axes(points: np.ndarray, counts: np.ndarray, dimensions: int) -> t
 
 
 def project(points: np.ndarray, mean: np.ndarray, axes: np.ndarray) -> np.ndarray:
-    """float32 [n, dimensions]"""
-    return points.astype(np.float32, copy=False) @ axes - mean @ axes
+    """float32 [n, dimensions], of each point the same whatever others it comes with: products of whole numbers add
+    up exactly, in whatever order, while rows are not longer than some thousands."""
+    grid = np.rint(axes.astype(np.float64) * GRID)
+    found = np.empty((len(points), axes.shape[1]), np.float32)
+    for part in _slices(len(points)):
+        found[part] = np.rint(points[part].astype(np.float64) * GRID) @ grid / GRID**2
+    return found - mean @ axes
 
 
 def nearest(points: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -75,6 +75,10 @@ class EpisodeReading(NamedTuple):
     seats: Sequence[Reading]
 
 
+def is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def check(episode: Episode) -> None:
     try:
         game_class(episode.ticket.game)
@@ -89,7 +93,7 @@ def check(episode: Episode) -> None:
                 raise EpisodeRefused(episode, "not_text", f"the {what} of turn {number} is {kind}, not text")
     for seat in episode.policy_seats():
         outcome = episode.outcome.get(seat)
-        if not isinstance(outcome, int | float) or not abs(outcome) <= LARGEST_OUTCOME:
+        if not is_number(outcome) or not abs(outcome) <= LARGEST_OUTCOME:
             raise EpisodeRefused(
                 episode,
                 "bad_outcome",

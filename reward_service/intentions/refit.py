@@ -21,7 +21,7 @@ from reward_service.intentions.granularity.split import split_scores
 from reward_service.intentions.matching import UNCHANGED, Change, compare, keep_ids
 from reward_service.intentions.settings import IntentionSettings
 from reward_service.intentions.space import IntentionSpace
-from reward_service.intentions.trajectory import CodedGame
+from reward_service.intentions.trajectory import CodedGame, codes_of
 from reward_service.intentions.turns import Turns
 from reward_service.intentions.version import Version
 from reward_service.intentions.window import WindowEpisode
@@ -59,7 +59,7 @@ def fit(old: IntentionSpace | None, utterances: Utterances, turns: Turns, settin
 
 def next_version(snapshot: Snapshot, settings: IntentionSettings, fit: Fit = fit) -> Version:
     trajectories = [trajectory for played in snapshot.episodes for trajectory in played.trajectories]
-    codes, utterances = _counted(snapshot.utterances, trajectories)
+    codes, utterances = _counted(snapshot.utterances, [played.trajectories for played in snapshot.episodes])
     turns = Turns.of(_renumbered(trajectories, codes), settings.aggregate.gamma)
     space, change = fit(snapshot.space, utterances, turns, settings.space)
     version = Version(settings.aggregate, space, snapshot.first)
@@ -70,10 +70,12 @@ def next_version(snapshot: Snapshot, settings: IntentionSettings, fit: Fit = fit
     return version
 
 
-def _counted(found: Sequence[tuple[int, Utterance]], trajectories: Sequence[CodedGame]) -> tuple[list[int], Utterances]:
+def _counted(
+    found: Sequence[tuple[int, Utterance]], episodes: Sequence[Sequence[CodedGame]]
+) -> tuple[list[int], Utterances]:
     """What was said in them, with codes, in an order that does not depend on who came first."""
-    said = chain.from_iterable((*each.actions, *each.observations) for each in trajectories)
-    codes, counts = np.unique(np.fromiter((code for code in said if code >= 0), np.int64), return_counts=True)
+    said = chain.from_iterable(map(codes_of, episodes))
+    codes, counts = np.unique(np.fromiter(said, np.int64), return_counts=True)
     count = dict(zip(codes.tolist(), counts.tolist(), strict=True))
     chosen = sorted(((code, each) for code, each in found if code in count), key=lambda entry: tuple(entry[1].gist))
     return [code for code, _ in chosen], Utterances(

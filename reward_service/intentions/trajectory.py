@@ -8,8 +8,9 @@ last turn, answered or not, gets exactly R.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple, TypeVar
 
 Player = tuple[str, str]  # (game, seat): their histories never mix
 
@@ -30,6 +31,22 @@ class CodedGame(NamedTuple):
     @classmethod
     def of_plain(cls, game: str, seat: str, said: list[int], heard: list[int], outcome: float) -> CodedGame:
         return cls((game, seat), tuple(said), tuple(heard), outcome)
+
+
+Voice = TypeVar("Voice")
+
+
+def utterances(said: Sequence[Sequence[Voice]], heard: Sequence[Sequence[Voice]]) -> Iterator[Voice]:
+    """Everything that counts as said in one game, seat by seat. Each utterance counts once: what a seat heard
+    counts where it is no other seat's, as a world's answer or several utterances heard as one."""
+    voiced = set(chain.from_iterable(said))
+    return chain(*said, (each for each in chain.from_iterable(heard) if each not in voiced))
+
+
+def codes_of(seats: Sequence[CodedGame]) -> list[int]:
+    """Of one game's clustered utterances."""
+    found = utterances([seat.actions for seat in seats], [seat.observations for seat in seats])
+    return [code for code in found if code >= 0]
 
 
 def turn_returns(outcome: float, turns: int, gamma: float) -> list[float]:

@@ -25,6 +25,7 @@ from pathlib import Path
 
 from reward_service.intentions.gist import NOTHING, Gist
 from reward_service.intentions.reading import Reading
+from reward_service.intentions.trajectory import utterances
 from reward_service.offline.columns import Column
 
 TURNS = {"said": "<i4", "heard": "<i4"}
@@ -58,25 +59,27 @@ class Coding:
         """One game: the readings of all its seats, and what a lone player heard at the end. Returns
         what was not said before, in the order of the codes."""
         known = len(self.counts)
-        voiced = {gist for reading in readings for gist in reading.said}
         for reading in readings:
-            heard = [
-                self._code(gist, counted=gist not in voiced) if isinstance(gist, Gist) else gist
-                for gist in reading.heard
-            ]
+            heard = [self._code(each) for each in reading.heard]
             said = [self._code(gist) for gist in reading.said]
             self.columns["starts"].add([self.turns])
             self.columns["seats"].add([self.seats[reading.player[1]]])
             self.columns["outcomes"].add([reading.outcome])
             self.columns["games"].add([game])
-            self.columns["closings"].add([self._code(closing) if isinstance(closing, Gist) else closing])
+            self.columns["closings"].add([self._code(closing)])
             self.columns["said"].add(said)
             self.columns["heard"].add(heard)
+        heard = [[*reading.heard, closing] for reading in readings]
+        for gist in utterances([reading.said for reading in readings], heard):
+            if isinstance(gist, Gist):
+                self.counts[self.codes[gist]] += 1
         return list(islice(reversed(self.codes), len(self.counts) - known))[::-1]
 
-    def _code(self, gist: Gist, counted: bool = True) -> int:
+    def _code(self, gist: Gist | int) -> int:
+        """A fixed label is its own."""
+        if not isinstance(gist, Gist):
+            return gist
         code = self.codes.setdefault(gist, len(self.codes))
         if code == len(self.counts):
             self.counts.append(0)
-        self.counts[code] += counted
         return code

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from envs.episode import Episode
-from reward_service.intentions.reading import EpisodeRefused, check
+from reward_service.intentions.reading import EpisodeRefused, check, is_number
 
 
 def admit(episode: Episode, longest_text: int) -> None:
@@ -25,6 +25,6 @@ def admit(episode: Episode, longest_text: int) -> None:
         if not math.isfinite(turn.reward):
             raise EpisodeRefused(episode, "bad_reward", f"the reward of turn {number} is {turn.reward}, not a number")
     for seat, outcome in episode.outcome.items():
-        if not isinstance(outcome, int | float) or not 0 <= outcome <= 1:  # NaN is not, either
+        if not is_number(outcome) or not 0 <= outcome <= 1:  # NaN is not, either
             text = f"the outcome of seat {seat!r} is {outcome}, not a number from 0 to 1"
             raise EpisodeRefused(episode, "bad_outcome", text)

@@ -43,7 +43,7 @@ from reward_service.intentions.refit import Snapshot, fit, next_version
 from reward_service.intentions.settings import IntentionSettings
 from reward_service.intentions.space import IntentionSpace
 from reward_service.intentions.stored import packed, unpacked
-from reward_service.intentions.trajectory import CodedGame
+from reward_service.intentions.trajectory import CodedGame, codes_of
 from reward_service.intentions.version import Since, Version
 from reward_service.intentions.window import CodedEpisode, Window, WindowEpisode
 from reward_service.shaper import ShapedRewards, ShaperSettings
@@ -117,10 +117,15 @@ class AriaShaper(ReadingShaper):
 
     def answer(self, readings: Sequence[EpisodeReading]) -> list[ShapedRewards]:
         kept = self.settings.aggregate.window
+        before = self.frozen() if self.settings.refit == "inline" else None
         self._learn(readings)
         self._expire(max(kept, len(readings)))
-        if self.settings.refit == "inline" and self.refit_due():
-            self.publish(self.fit_again())
+        if before is not None and self.refit_due():
+            try:
+                self.publish(self.fit_again())
+            except BaseException:
+                self.restore(before())  # whose answer fails does not count
+                raise
         shaped = self._shaped(self.window.latest(len(readings)))
         self._expire(kept)
         return shaped
@@ -281,5 +286,5 @@ class AriaShaper(ReadingShaper):
 
 
 def _codes(games: Iterable[CodedEpisode]) -> list[int]:
-    """Of every clustered utterance, as often as it occurs."""
-    return [code for _, seats in games for seat in seats for code in (*seat.actions, *seat.observations) if code >= 0]
+    """Of every clustered utterance, as often as it counts."""
+    return [code for _, seats in games for code in codes_of(seats)]

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 import threading
 from hashlib import blake2b
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from envs.episode import Episode, Ticket, Turn
+from reward_service.intentions.clustering.ward import Ward
 from reward_service.intentions.reading import EpisodeRefused
 from reward_service.intentions.settings import AggregateSettings, IntentionSettings
 from reward_service.shaper import Shaper
@@ -140,6 +143,8 @@ def bad(change: str) -> Episode:
     one = episode(3)
     if change == "bad_outcome":
         one.outcome = {"alice": 1.0, "bob": math.nan}
+    elif change == "true_outcome":
+        one.outcome = {"alice": 0.0, "bob": True}
     elif change == "no_turns":
         one.turns = []
     elif change == "huge_outcome":
@@ -154,7 +159,7 @@ def bad(change: str) -> Episode:
 
 
 @pytest.mark.parametrize(
-    "change", ["bad_outcome", "huge_outcome", "no_turns", "not_text", "unknown_game", "sent_twice"]
+    "change", ["bad_outcome", "huge_outcome", "true_outcome", "no_turns", "not_text", "unknown_game", "sent_twice"]
 )
 def test_a_bad_episode_is_refused_and_counted_and_nothing_else_changes(change):
     aria, untouched = shaper(), shaper()
@@ -162,7 +167,7 @@ def test_a_bad_episode_is_refused_and_counted_and_nothing_else_changes(change):
         each.shape(batch(0, 2) + batch(10, 30))
     with pytest.raises(EpisodeRefused, match="of run 'run' refused:"):
         aria.shape([episode(2), bad(change)])
-    reason = change.replace("huge", "bad")
+    reason = re.sub("huge|true", "bad", change)
     assert aria.metrics() == untouched.metrics() | {f"intentions/refused/{reason}": 1.0}
     assert aria.state() == untouched.state() | {"refused": {reason: 1}}
     assert plain(aria.shape([episode(2)])) == plain(untouched.shape([episode(2)]))
@@ -183,12 +188,43 @@ def test_a_failed_embedding_changes_nothing():
     before = aria.state()
     for embedding, says in (
         (np.full((1, 32), np.nan), "is not finite"),
+        (np.full((1, 32), 1e30, np.float32), "is not finite in 16 bits: at most 65504"),
         (np.ones((1, 8)), "8 numbers, earlier ones 32"),
     ):
         aria.embed = lambda texts, row=embedding: np.repeat(row, len(texts), axis=0)
         with pytest.raises(ValueError, match=says):
             aria.shape(batch(20, 20))
     assert aria.state() == before
+
+
+class Breaking(Ward):
+    """Breaks as long as it is told to."""
+
+    broken: ClassVar[bool] = False
+
+    def cuts(self, points):
+        if Breaking.broken:
+            raise MemoryError("no room for the tree")
+        return super().cuts(points)
+
+
+@pytest.mark.parametrize("known", [0, 24])
+def test_episodes_whose_inline_refit_breaks_are_not_counted(monkeypatch, known):
+    """With or without a space before; the window is full, so the oldest episodes would have gone."""
+    aria, untouched = (AriaShaper(settings(aggregate={"window": 20}), embed) for _ in range(2))
+    for each in (aria, untouched):
+        each.settings = each.settings.model_copy(update={"space": Breaking(max_k=8), "growth": 0.1})
+        if known:
+            each.shape(batch(0, known))
+    before = aria.state()
+    monkeypatch.setattr(Breaking, "broken", True)
+    for _ in range(2):
+        with pytest.raises(MemoryError):
+            aria.shape(batch(100, 12, kinds=("sing softly", "dance slowly")))
+        assert aria.state() == before
+    monkeypatch.setattr(Breaking, "broken", False)
+    again = [each.shape(batch(100, 12, kinds=("sing softly", "dance slowly"))) for each in (aria, untouched)]
+    assert plain(again[0]) == plain(again[1]) and aria.version == untouched.version == bool(known) + 1
 
 
 def test_each_distinct_utterance_of_the_window_is_embedded_once():

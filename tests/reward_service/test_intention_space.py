@@ -89,6 +89,18 @@ def test_the_nearest_prototype_does_not_depend_on_who_else_is_asked_about():
     assert np.allclose(squared, nearest(points, centres)[1], atol=1e-4)
 
 
+def test_the_projection_of_a_point_does_not_depend_on_who_else_is_projected():
+    """Above the number of prototypes labels are found among principal components."""
+    points, _ = mixture(700, 12, 384)
+    points = points.astype(np.float16).astype(np.float32)
+    mean, axes = principal_axes(points, np.ones(len(points)), 64)
+    whole = project(points, mean, axes)
+    for size in (1, 2, 7, 64, 333):
+        parts = [project(points[start : start + size], mean, axes) for start in range(0, len(points), size)]
+        assert np.array_equal(np.concatenate(parts), whole)
+    assert np.allclose(whole, points.astype(np.float64) @ axes - mean @ axes, atol=1e-5)
+
+
 def test_density_clustering_has_a_limit_of_time():
     points, _ = mixture(200, 4)
     with pytest.raises(ClusteringError, match=r"200 points .* hdbscan took more than 1e-06 s .reward.shaper.int"):

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from envs.episode import Episode, Ticket, Turn
 from reward_service.intentions.gist import NOTHING, YES, Gist
 from reward_service.intentions.pooling.pooling import POOLINGS
-from reward_service.intentions.reading import Reading
+from reward_service.intentions.reading import Reading, read
+from reward_service.intentions.refit import _counted
 from reward_service.intentions.settings import AggregateSettings
 from reward_service.intentions.trajectory import CodedGame
 from reward_service.intentions.turns import Turns
@@ -20,6 +22,7 @@ from reward_service.offline.coding import Coding
 from reward_service.offline.columns import Column, open_column
 from reward_service.offline.turns import CodedTurns, figures, worth
 from tests.support.offline_games import BARGAINING, KNOWN, QUESTIONS, lone, offline, one_hot, pair, rows, write
+from tests.support.reward_streams import aria
 
 EACH_ITS_OWN = ("reward.shaper.intentions.space.granularity=fixed", "reward.shaper.intentions.space.granularity.k=100")
 AS_PUBLISHED = ("reward.shaper.intentions.aggregate.baseline=none",)
@@ -80,6 +83,24 @@ def test_each_utterance_counts_once_and_offers_are_reduced_before_they_are_compa
     assert found["reject"]["count"] == 3 and sum(entry["count"] for entry in found.values()) == 6
     assert found["offer you 40 %"]["amounts"] == {"share of you": pytest.approx(-0.2)}
     assert found["offer you 40 %"]["count"] == 2
+
+
+def test_an_utterance_said_by_one_seat_and_heard_by_another_counts_once_online_and_offline(tmp_path):
+    """A third seat speaks in between, so some of what is heard is several utterances in one, which counts too."""
+    seats, said = ("ann", "ben", "cay"), ("a", "b", "a", "c", "b")
+    ticket = Ticket("run", "parrot", 0, 0, tuple((seat, "policy") for seat in seats))
+    turns = [Turn(seats[n % 3], "policy", "", text) for n, text in enumerate(said)]
+    episode = Episode(ticket, turns, dict.fromkeys(seats, 1.0), True)
+    shaper = aria(first_fit=99)
+    shaper.shape([episode])
+    online = {each.gist.text: each.count for each in shaper.corpus.utterances.values()}
+    assert online == {"a": 2, "b": 2, "c": 1, "a / b": 1, "b / a": 1, "a / c": 1}
+    snapshot = shaper.corpus.since(), [played.trajectories for played in shaper.window.episodes]
+    _, fitted = _counted(*snapshot)
+    assert dict(zip([gist.text for gist in fitted.gists], fitted.counts.tolist(), strict=True)) == online
+    with Coding(tmp_path / "coded", seats) as coding:
+        coding.add(0, read(episode, "text"))
+    assert dict(zip([gist.text for gist in coding.codes], coding.counts, strict=True)) == online
 
 
 # Groups on disk against their definition

@@ -7,6 +7,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
+from envs.episode import Episode, Ticket, Turn
 from envs.registry import make_game
 from envs.settings import GameSettings
 from reward_service.desk import RewardDesk, name_of
@@ -18,6 +19,7 @@ from reward_service.shapers.oni.shaper import OniShaper
 from tests.support.oni_games import BAD, GAME, GOOD, Answering, batch, figures, shaped, shaper_with, telling
 from tests.support.runs import assert_whole, config_for, metrics_of, run
 
+PLAYERS = (("a", "policy"), ("b", "policy"))
 MODELS = ("retrieval", "classification", "ranking")
 
 
@@ -33,6 +35,18 @@ def test_a_turn_is_paid_both_rewards_and_a_caption_less_each_time():
     assert second.rewards == pytest.approx([0.4, 0, 0.4 / 8, 0, 2 + 0.4 / 27])
     assert (second.version, second.kind, second.number, second.seat) == (1, "reward", 1, "agent")
     assert figures(desk, "seen", "labelled") == (3, 3), "of an empty caption the utterance is one"
+
+
+def test_each_seats_captions_are_counted_by_themselves():
+    """What one seat did often is new where another does it."""
+    desk = RewardDesk(shaper_with(Answering(), extrinsic_weight=0, intrinsic_weight=1, beta=1), steady=True)
+
+    def both(number: int) -> Episode:
+        turns = [Turn(seat, player, "", "x", caption=GOOD) for seat, player in (*PLAYERS, *PLAYERS)]
+        return Episode(Ticket("run", GAME.name, number, 0, PLAYERS), turns, {"a": 0.0, "b": 0.0}, True)
+
+    shaped(desk, 0, [both(0)])
+    assert [each.rewards.tolist() for each in shaped(desk, 1, [both(1)])] == [[1, 0.5], [1, 0.5]]
 
 
 def test_the_games_own_pay_can_be_what_is_beside_it():

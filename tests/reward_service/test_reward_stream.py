@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Sequence
 
@@ -133,7 +134,7 @@ def test_a_bad_request_fails_alone():
 
 
 BAD = {
-    "bad_outcome": [episode(7, all={"parrot0": bad}) for bad in (float("nan"), float("inf"), -0.1, 1.1, "1", None)]
+    "bad_outcome": [episode(7, all={"parrot0": bad}) for bad in (math.nan, math.inf, -0.1, 1.1, "1", None, True)]
     + [episode(7, all={"parrot0": 1.0, "other": 2.0}), episode(7, all={})],
     "empty_utterance": [episode(7, said=["apple", " \n"])],
     "huge_text": [episode(7, said=["apple", "x" * 20_001])],

@@ -97,7 +97,7 @@ class OniSettings(Settings):
     )
     extrinsic_weight: float = Field(1.0, ge=0, description="weight of what is paid beside it")
     intrinsic_weight: float = Field(0.4, ge=0, description="weight of what the annotator finds helpful")
-    beta: float = Field(3.0, ge=0, description="the n-th time in an episode a caption is worth 1 / n^beta")
+    beta: float = Field(3.0, ge=0, description="a seat's n-th turn of a caption in an episode is worth 1 / n^beta")
     eta: float = Field(0.5, ge=0, le=1, description="classification: a probability above it is helpful")
     threshold: float = Field(0.0, description="ranking: normalised values up to it are worth nothing")
     comparisons: int = Field(4, ge=1, description="ranking: earlier captions that each one is compared with")

@@ -4,7 +4,7 @@
                    |                                                        | publish
                    +------------------------- reward model v <-------------+
                                                    v
-    reward of a turn = c_ext r_ext + c_int r_int(caption) / n^beta      n: the caption's n-th time in its episode
+    reward of a turn = c_ext r_ext + c_int r_int(caption) / n^beta      n: its seat's n-th turn of that caption
 
 (Online Intrinsic Rewards for Decision Making Agents from Large Language Model Feedback.) Learners never wait
 for the annotator: rewards are made with the newest reward model that is published, none at first, and each
@@ -70,7 +70,7 @@ class Round:
 
 
 class Captioned(NamedTuple):
-    """A turn of the policy. `times`: how often its caption has come up in the episode by now."""
+    """A turn of the policy. `times`: how often its seat's turns have had the caption by now."""
 
     number: int  # of the episode's ticket
     seat: str
@@ -144,12 +144,12 @@ class OniShaper(Frame):
         return paid
 
     def _captioned(self, episode: Episode) -> list[Captioned]:
-        times: Counter[str] = Counter()
+        times: Counter[tuple[str, str]] = Counter()  # of each seat
         seats, found = episode.policy_seats(), []
         for turn, caption in zip(episode.turns, captions_of(episode, self.settings.caption), strict=True):
-            times[caption] += 1
+            times[turn.seat, caption] += 1
             if turn.seat in seats:
-                found.append(Captioned(episode.ticket.number, turn.seat, caption, times[caption]))
+                found.append(Captioned(episode.ticket.number, turn.seat, caption, times[turn.seat, caption]))
         return found
 
     def _worth(self, turns: Sequence[Captioned]) -> dict[tuple[int, str], list[float]]:
