@@ -76,6 +76,8 @@ class Turn:
     caption: str = ""  # what just happened, in words
     actions: tuple[str, ...] = ()  # what the game listed, if it lists actions
     tokens: TurnTokens | None = None  # only where a policy played
+    # seconds from the episode's start: when the seat was asked, when it answered, when the game had gone on
+    times: tuple[float, float, float] = field(default=(0.0, 0.0, 0.0), compare=False)
 
 
 @dataclass(slots=True)

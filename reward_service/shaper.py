@@ -31,6 +31,9 @@ class ShapedRewards:
     anchors: np.ndarray | None = None  # int64 [turns]: turns of one answer in the same state share a number
     # float32 [turns]: what turns like these gained in the past; goes on top of the advantages credit makes of rewards
     expected_advantages: np.ndarray | None = None
+    labels: np.ndarray | None = (
+        None  # int64 [turns]: the intention of each utterance, where the shaper knows intentions
+    )
 
 
 class Shaper(Protocol):

@@ -1,0 +1,270 @@
+"""What is kept of a game: one row, whose turns are the list in its `dialogue`.
+
+    Kept (an episode or a failure, with what the run made of it) -> table_of -> a table of SCHEMA
+
+The columns of GAME that are single values are those that an expression can ask about. Arrays of a turn have one entry
+for each token of its utterance; they are empty where no policy spoke, and `credit` where nobody learned from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from envs.episode import Episode, Ticket, Turn, TurnTokens
+from reward_service.shaper import ShapedRewards
+
+
+class Column(NamedTuple):
+    name: str
+    type: pa.DataType
+    meaning: str
+
+
+SEAT = (
+    Column("seat", pa.string(), "its name in the game"),
+    Column("player", pa.string(), "who sat there"),
+    Column("outcome", pa.float64(), "how it ended for this seat, from 0 to 1"),
+    Column("reward", pa.float64(), "the sum of what the game paid it"),
+    Column("money", pa.float64(), "what it earned, in games about money"),
+    Column("kind", pa.string(), "of `shaped`: reward or advantage"),
+    Column("space", pa.int32(), "version of the shaper's state that gave `shaped` and `label`"),
+)
+
+TURN = (
+    Column("seat", pa.string(), "who spoke"),
+    Column("player", pa.string(), "who sat there"),
+    Column("observation", pa.string(), "what this seat saw that was new"),
+    Column("utterance", pa.string(), "what it said"),
+    Column("caption", pa.string(), "what happened then, in words"),
+    Column("executable", pa.bool_(), "whether the game could execute it"),
+    Column("actions", pa.list_(pa.string()), "what the game listed, if it lists actions"),
+    Column("chosen", pa.int32(), "which of them the policy chose; null where it spoke freely"),
+    Column("reward", pa.float64(), "what the game paid for it"),
+    Column("shaped", pa.float32(), "what the reward shaper made of it"),
+    Column("label", pa.int32(), "the intention of the utterance, in the finest labels of the seat's `space`"),
+    Column("finish", pa.string(), "stop or length"),
+    Column("observation_ids", pa.list_(pa.int32()), "tokens that are new before the utterance"),
+    Column("utterance_ids", pa.list_(pa.int32()), "tokens of the utterance"),
+    Column("logprobs", pa.list_(pa.float32()), "log-prob of each, as it was sampled; of a choice at its first token"),
+    Column("versions", pa.list_(pa.int32()), "version of the weights that made each"),
+    Column("credit", pa.list_(pa.float32()), "advantage that each was trained with"),
+    Column("asked", pa.float32(), "seconds from the game's start to when the seat was asked"),
+    Column("answered", pa.float32(), "seconds to its answer"),
+    Column("played", pa.float32(), "seconds to when the game had gone on"),
+)
+
+
+def _struct(columns: Iterable[Column]) -> pa.DataType:
+    return pa.struct([pa.field(column.name, column.type) for column in columns])
+
+
+GAME = (
+    Column("update", pa.int32(), "that learned from it, or was being prepared when it ended"),
+    Column("held_out", pa.bool_(), "a game of an evaluation, not of training"),
+    Column("failure", pa.string(), "why it could not be used; null where it was"),
+    Column("game", pa.string(), "its name"),
+    Column("number", pa.int64(), "of its ticket"),
+    Column("attempt", pa.int32(), "how often its ticket had been issued before"),
+    Column("seed", pa.int64(), "that fixes the game"),
+    Column("seat", pa.string(), "the policy's; of several, with commas between"),
+    Column("outcome", pa.float64(), "from 0 to 1, the mean over the policy's seats"),
+    Column("reward", pa.float64(), "what the game paid, the mean over the policy's seats"),
+    Column("cut_off", pa.bool_(), "ended by the horizon or the context"),
+    Column("turns", pa.int32(), "of all seats"),
+    Column("tokens", pa.int32(), "that the policy sampled"),
+    Column("oldest", pa.int32(), "version of the oldest weights that made one"),
+    Column("newest", pa.int32(), "version of the newest"),
+    Column("staleness", pa.int32(), "updates between the oldest weights and those that learned"),
+    Column("surprise", pa.float64(), "mean of minus the log-prob of what the policy sampled"),
+    Column("credit", pa.float64(), "mean size of the advantages that it was trained with"),
+    Column("seconds", pa.float64(), "that it took"),
+    Column("ended", pa.float64(), "when the run heard of it, in seconds of Unix time"),
+    Column("worker", pa.int32(), "number of the rollout worker that played it"),
+    Column("node", pa.string(), "where that ran"),
+    Column("seats", pa.list_(_struct(SEAT)), "every seat's result"),
+    Column("facts", pa.map_(pa.string(), pa.string()), "revealed afterwards, such as the secret"),
+    Column("closing", pa.map_(pa.string(), pa.string()), "what each seat would have seen next"),
+    Column("dialogue", pa.list_(_struct(TURN)), "the turns, in the order in which they were played"),
+)
+
+NOTHING = np.empty(0, np.float32)
+SCHEMA = pa.schema([pa.field(column.name, column.type) for column in GAME])
+PLAIN = tuple(column.name for column in GAME if not pa.types.is_nested(column.type))
+
+
+@dataclass(slots=True)
+class Kept:
+    """A game to be kept, and what the run made of it."""
+
+    ticket: Ticket
+    update: int
+    episode: Episode | None = None  # None: there is none, and `failure` says why
+    failure: str | None = None
+    held_out: bool = False
+    tokens: int = 0  # sampled for an episode that there is not
+    ended: float = 0.0
+    worker: int | None = None
+    node: str | None = None
+    shaped: dict[str, ShapedRewards] = field(default_factory=dict)  # by seat
+    credit: dict[str, np.ndarray] = field(default_factory=dict)  # by seat: of each token that was trained
+
+    @property
+    def trained(self) -> bool:
+        return not self.held_out and self.failure is None
+
+
+def table_of(games: Sequence[Kept]) -> pa.Table:
+    dialogues = [[] if game.episode is None else _turns(game) for game in games]
+    turns = _columns(TURN, [turn for dialogue in dialogues for turn in dialogue])
+    listed = pa.ListArray.from_arrays(
+        _offsets(dialogues), pa.StructArray.from_arrays(turns, fields=list(_struct(TURN)))
+    )
+    return pa.table([*_columns(GAME[:-1], [_row(game) for game in games]), listed], schema=SCHEMA)
+
+
+def _row(game: Kept) -> dict[str, Any]:
+    ticket, episode = game.ticket, game.episode
+    row = {
+        "update": game.update,
+        "held_out": game.held_out,
+        "failure": game.failure,
+        "game": ticket.game,
+        "number": ticket.number,
+        "attempt": ticket.attempt,
+        "seed": ticket.seed,
+        "seat": ",".join(seat for seat, player in ticket.players if player == "policy"),
+        "turns": 0,
+        "tokens": game.tokens,
+        "ended": game.ended,
+        "worker": game.worker,
+        "node": game.node,
+        "seats": [{"seat": seat, "player": player} for seat, player in ticket.players],
+        "facts": [],
+        "closing": [],
+    }
+    return row if episode is None else row | _played(game, episode)
+
+
+def _played(game: Kept, episode: Episode) -> dict[str, Any]:
+    spoken = [turn.tokens for turn in episode.turns if turn.tokens is not None]
+    versions = np.concatenate([np.empty(0, np.int32), *(tokens.versions for tokens in spoken)])
+    logprobs, credit = _joined(map(_decided, spoken)), _joined(game.credit.values())
+    seats = [_seat(episode, seat, player, game.shaped.get(seat)) for seat, player in game.ticket.players]
+    mine = [each for each in seats if each["player"] == "policy"] or seats
+    oldest = int(versions.min()) if len(versions) else None
+    return {
+        "outcome": _mean([each["outcome"] for each in mine]),
+        "reward": _mean([each["reward"] for each in mine]),
+        "cut_off": not episode.terminated,
+        "turns": len(episode.turns),
+        "tokens": len(versions),
+        "oldest": oldest,
+        "newest": int(versions.max()) if len(versions) else None,
+        "staleness": game.update - 1 - oldest if game.trained and oldest is not None else None,
+        "surprise": -float(logprobs.mean()) if len(logprobs) else None,
+        "credit": float(np.abs(credit).mean()) if len(credit) else None,
+        "seconds": episode.seconds,
+        "seats": seats,
+        "facts": list(episode.facts.items()),
+        "closing": list(episode.closing.items()),
+    }
+
+
+def _seat(episode: Episode, seat: str, player: str, shaped: ShapedRewards | None) -> dict[str, Any]:
+    return {
+        "seat": seat,
+        "player": player,
+        "outcome": episode.outcome.get(seat),
+        "reward": sum(turn.reward for turn in episode.turns if turn.seat == seat),
+        "money": episode.money.get(seat),
+        "kind": None if shaped is None else shaped.kind,
+        "space": None if shaped is None else shaped.version,
+    }
+
+
+def _turns(game: Kept) -> list[dict[str, Any]]:
+    shaped = {seat: zip(given.rewards.tolist(), _labels(given), strict=True) for seat, given in game.shaped.items()}
+    used, rows = dict.fromkeys(game.credit, 0), []
+    for turn in game.episode.turns:
+        value, label = next(shaped[turn.seat]) if turn.seat in shaped else (None, None)
+        row = _turn(turn) | {"shaped": value, "label": label}
+        if turn.tokens is not None and turn.seat in used:
+            decided, start = len(_decided(turn.tokens)), used[turn.seat]
+            row["credit"] = np.zeros(len(turn.tokens.utterance_ids), np.float32)
+            row["credit"][:decided] = game.credit[turn.seat][start : start + decided]
+            used[turn.seat] += decided
+        rows.append(row)
+    return rows
+
+
+def _labels(given: ShapedRewards) -> list[int | None]:
+    return [None] * len(given.rewards) if given.labels is None else given.labels.tolist()
+
+
+def _decided(tokens: TurnTokens) -> np.ndarray:
+    """Log-probs of the tokens that are trained: of a choice the first alone."""
+    return tokens.logprobs if tokens.choice is None else tokens.logprobs[:1]
+
+
+def _turn(turn: Turn) -> dict[str, Any]:
+    tokens, (asked, answered, played) = turn.tokens, turn.times
+    return {
+        "seat": turn.seat,
+        "player": turn.player,
+        "observation": turn.observation,
+        "utterance": turn.utterance,
+        "caption": turn.caption,
+        "executable": turn.executable,
+        "actions": turn.actions,
+        "chosen": None if tokens is None or tokens.choice is None else tokens.choice.chosen,
+        "reward": turn.reward,
+        "finish": None if tokens is None else tokens.finish,
+        "observation_ids": NOTHING if tokens is None else tokens.observation_ids,
+        "utterance_ids": NOTHING if tokens is None else tokens.utterance_ids,
+        "logprobs": NOTHING if tokens is None else tokens.logprobs,
+        "versions": NOTHING if tokens is None else tokens.versions,
+        "credit": NOTHING,
+        "asked": asked,
+        "answered": answered,
+        "played": played,
+    }
+
+
+def _columns(columns: Iterable[Column], rows: Sequence[dict[str, Any]]) -> list[pa.Array]:
+    return [_array([row.get(column.name) for row in rows], column.type) for column in columns]
+
+
+def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_list(kind) and not pa.types.is_nested(kind.value_type) and not pa.types.is_string(kind.value_type):
+        flat = np.concatenate([np.empty(0, kind.value_type.to_pandas_dtype()), *values])
+        return pa.ListArray.from_arrays(_offsets(values), pa.array(flat, kind.value_type))
+    try:
+        return pa.array(values, kind)
+    except UnicodeEncodeError:  # half of a surrogate pair, which no file holds
+        return pa.array(_writable(values), kind)
+
+
+def _writable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list | tuple):
+        return [_writable(each) for each in value]
+    return {key: _writable(each) for key, each in value.items()} if isinstance(value, dict) else value
+
+
+def _offsets(lists: Sequence[Sequence]) -> pa.Array:
+    return pa.array(np.concatenate([[0], np.cumsum([len(each) for each in lists])]).astype(np.int32))
+
+
+def _joined(parts: Iterable[np.ndarray]) -> np.ndarray:
+    return np.concatenate([NOTHING, *parts])
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
