@@ -8,6 +8,9 @@ terminated too, because the turns left are told and running out of them is a rul
 action costs its turn and no more: what is open stays open, an empty microwave can be closed
 again, and the rest changes nothing.
 
+By the published rules (`rules: published`, the case study of POAD's authors) an action is listed
+only where `LISTED` has it, the turns left are not told, and nothing is told but the observation.
+
 So the game is a finite decision process with 3 * `turns` states, the same one for every
 seed. `transitions` lists it whole, and `action_values` solves it exactly: what a method
 that gives credit should find can be looked up.
@@ -39,6 +42,10 @@ STAGES = {  # stage -> what is seen of it
     "filled": "The microwave is open. The pancake is in the microwave.",
 }
 CHANGES = {("closed", OPEN): "open", ("open", PUT): "filled", ("open", CLOSE): "closed", ("filled", CLOSE): "heated"}
+LISTED = {  # rules -> stage -> the actions that are listed there; others change nothing
+    "parley": dict.fromkeys(STAGES, ACTIONS),
+    "published": {"closed": (OPEN, CLOSE), "open": (PUT,), "filled": (OPEN, CLOSE)},
+}
 GOAL = "In order to heat up the pancake in the microwave, your next step is to"
 TURNS = 5
 
@@ -55,9 +62,14 @@ class Transition(NamedTuple):
     then: State | None  # None: the game is over
 
 
-def transition(state: State, action: str | None) -> Transition:
+def _changed(state: State, action: str | None, rules: str) -> str | None:
+    """The stage that an action leads to; None if nothing comes of it."""
+    return CHANGES.get((state.stage, action)) if action in LISTED[rules][state.stage] else None
+
+
+def transition(state: State, action: str | None, rules: str = "parley") -> Transition:
     """What an action does; None stands for everything that is no action."""
-    stage = CHANGES.get((state.stage, action), state.stage)
+    stage = _changed(state, action, rules) or state.stage
     if stage == "heated":
         return Transition(state, action, 1.0, None)
     if state.left == 1:
@@ -70,14 +82,15 @@ def states(turns: int = TURNS) -> list[State]:
     return [State(stage, left) for left in range(turns, 0, -1) for stage in STAGES]
 
 
-def transitions(turns: int = TURNS) -> list[Transition]:
-    return [transition(state, action) for state in states(turns) for action in ACTIONS]
+def transitions(turns: int = TURNS, rules: str = "parley") -> list[Transition]:
+    return [transition(state, action, rules) for state in states(turns) for action in LISTED[rules][state.stage]]
 
 
 def action_values(
     gamma: float = 1.0,
     turns: int = TURNS,
     policy: Callable[[State], Mapping[str, float]] | None = None,
+    rules: str = "parley",
 ) -> dict[tuple[State, str], float]:
     """Expected discounted return of each action in each state, when the policy goes on from
     there. It maps a state to the probability of each action; None is the optimal one."""
@@ -86,14 +99,15 @@ def action_values(
     def value(state: State | None) -> float:
         if state is None:
             return 0.0
+        listed = LISTED[rules][state.stage]
         if policy is None:
-            return max(values[state, action] for action in ACTIONS)
+            return max(values[state, action] for action in listed)
         chances = policy(state)
-        return sum(chances.get(action, 0.0) * values[state, action] for action in ACTIONS)
+        return sum(chances.get(action, 0.0) * values[state, action] for action in listed)
 
     for state in reversed(states(turns)):  # fewest turns left first
-        for action in ACTIONS:
-            done = transition(state, action)
+        for action in LISTED[rules][state.stage]:
+            done = transition(state, action, rules)
             values[state, action] = done.reward + gamma * value(done.then)
     return values
 
@@ -107,9 +121,17 @@ class CaseStudy(Game):
     name = "case_study"
     seats = (SEAT,)
 
-    def __init__(self, turns: int = TURNS, shuffle: bool = True, menu: bool = False, wording: str = "short"):
+    def __init__(
+        self,
+        turns: int = TURNS,
+        shuffle: bool = True,
+        menu: bool = False,
+        wording: str = "short",
+        rules: str = "parley",
+    ):
         self.horizon = whole_number("turns", turns, 1, 99)
         self._worded = WORDINGS[one_of("wording", wording, tuple(WORDINGS))]
+        self.rules = one_of("rules", rules, tuple(LISTED))
         self.shuffle, self.menu = yes_or_no("shuffle", shuffle), yes_or_no("menu", menu)
         self._seed: int | None = None
         self._state: State | None = None
@@ -123,13 +145,15 @@ class CaseStudy(Game):
     def _order_by(self, seed: int | None) -> None:
         self._seed = seed
         if seed is not None:
-            self._listed = tuple(self._worded[place] for place in order_of(len(ACTIONS), seed, self.shuffle))
+            self._order = order_of(len(ACTIONS), seed, self.shuffle)
 
     @property
     def seat(self) -> str | None:
         return None if self._state is None else SEAT
 
     def briefing(self, seat: str) -> str:
+        if self.rules == "published":
+            return ""
         return (
             "You are in a kitchen, in front of a microwave, with a pancake in your hand. Your task is to heat up the "
             "pancake in the microwave: it has to be inside, and the microwave closed. Each turn, say exactly one of "
@@ -138,18 +162,20 @@ class CaseStudy(Game):
         )
 
     def observe(self) -> str:
-        menu = f" {menu_of(self._listed)}" if self.menu else ""
-        return f"{seen_in(self._state)}{menu} {GOAL}"
+        menu = f" {menu_of(self.actions())}" if self.menu else ""
+        seen = STAGES[self._state.stage] if self.rules == "published" else seen_in(self._state)
+        return f"{seen}{menu} {GOAL}"
 
     def actions(self) -> tuple[str, ...]:
-        return self._listed
+        listed = ACTIONS if self._state is None else LISTED[self.rules][self._state.stage]
+        return tuple(self._worded[place] for place in self._order if ACTIONS[place] in listed)
 
     def step(self, utterance: str) -> Step:
         if self._state is None:
             raise RuntimeError(OVER)
         state, said = self._state, named(utterance, self._worded)
         action = None if said is None else ACTIONS[self._worded.index(said)]
-        done, executable = transition(state, action), (state.stage, action) in CHANGES
+        done, executable = transition(state, action, self.rules), _changed(state, action, self.rules) is not None
         self._state, self._won = done.then, done.reward > 0
         caption = f"the agent chooses to {action}" if action else "the agent says nothing that could be done"
         if self._won:

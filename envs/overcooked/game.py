@@ -1,5 +1,8 @@
 """Overcooked: one cook, one bowl, one salad, by macro actions and with a narrow view.
 
+`rules` is "parley", the kitchen of `kitchen`, `macros` and `words`, or "published", that of
+`published`, where nothing is told but the observation.
+
 `task` is "tomato_salad" or "tomato_lettuce_salad". The actions listed in a state are the
 macro actions of `macros`, all of them, under the names they have in that state; saying
 anything else waits one step. Rewards are those of `kitchen`, summed over a macro's steps
@@ -16,18 +19,34 @@ nothing but the order in which the actions are listed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 from envs.game import OVER, Game, Player, Step, Trial
 from envs.options import whole_number
+from envs.overcooked import macros, published, words
 from envs.overcooked.kitchen import TASKS, WAIT, Kitchen, room_of
-from envs.overcooked.macros import macros_of, perform, phrase
 from envs.overcooked.players import PLAYERS
-from envs.overcooked.words import briefing, description, every_phrase, every_sentence, goal_of
 from envs.text.listed import gist, menu_of, named, one_of, order_of, yes_or_no
 
 SEAT = "agent"
+
+
+class Rules(NamedTuple):
+    kitchen: type[Kitchen]
+    moves_of: Callable[[Kitchen, macros.Macro], tuple[int, ...]]
+    phrase: Callable[[Kitchen, macros.Macro], str]
+    description: Callable[[Kitchen], str]
+    told: bool  # what the cook has to do, before the first observation
+    cut_off: bool  # a macro, by the last primitive step
+
+
+RULES = {
+    "parley": Rules(Kitchen, macros.moves_of, macros.phrase, words.description_of, told=True, cut_off=True),
+    "published": Rules(
+        published.PublishedKitchen, published.moves_of, published.phrase, published.description, False, False
+    ),
+}
 
 
 class Overcooked(Game):
@@ -41,15 +60,17 @@ class Overcooked(Game):
         discount: float = 0.99,
         shuffle: bool = True,
         menu: bool = False,
+        rules: str = "parley",
     ):
+        self.rules = RULES[one_of("rules", rules, tuple(RULES))]
         self.room = room_of(one_of("task", task, TASKS))
         self.horizon = self.most_steps = whole_number("steps", steps, 1, 100_000)
         if isinstance(discount, bool) or not isinstance(discount, int | float) or not 0 < discount <= 1:
             raise ValueError(f"game option discount={discount!r} must be a number above 0 and up to 1")
         self.discount = float(discount)
         self.shuffle, self.menu = yes_or_no("shuffle", shuffle), yes_or_no("menu", menu)
-        self.goal = goal_of(self.room)
-        self.kitchen = Kitchen(self.room)
+        self.goal = words.goal_of(self.room)
+        self.kitchen = self.rules.kitchen(self.room)
         self._seed: int | None = None
 
     def reset(self, seed: int) -> None:
@@ -57,10 +78,10 @@ class Overcooked(Game):
         self._order_by(seed)
 
     def _order_by(self, seed: int | None) -> None:
-        macros = macros_of(self.room)
+        every = macros.macros_of(self.room)
         self._seed = seed
         if seed is not None:
-            self._macros = [macros[place] for place in order_of(len(macros), seed, self.shuffle)]
+            self._macros = [every[place] for place in order_of(len(every), seed, self.shuffle)]
 
     @property
     def seat(self) -> str | None:
@@ -69,14 +90,14 @@ class Overcooked(Game):
         return SEAT
 
     def briefing(self, seat: str) -> str:
-        return briefing(self.room, every_phrase(self.room))
+        return words.briefing(self.room, words.every_phrase(self.room)) if self.rules.told else ""
 
     def observe(self) -> str:
-        seen = description(self.room, *self.kitchen.situation())
+        seen = self.rules.description(self.kitchen)
         return f"{seen} {menu_of(self.actions())} {self.goal}" if self.menu else f"{seen} {self.goal}"
 
     def actions(self) -> tuple[str, ...]:
-        return tuple(phrase(self.kitchen, macro) for macro in self._macros)
+        return tuple(self.rules.phrase(self.kitchen, macro) for macro in self._macros)
 
     def step(self, utterance: str) -> Step:
         if self.seat is None:
@@ -86,7 +107,9 @@ class Overcooked(Game):
         if action is None:
             reward = kitchen.act(WAIT)
         else:
-            reward = perform(kitchen, self._macros[listed.index(action)], self.discount, self.most_steps)
+            moves = self.rules.moves_of(kitchen, self._macros[listed.index(action)])
+            left = self.most_steps - kitchen.steps if self.rules.cut_off else len(moves)
+            reward = macros.perform(kitchen, moves[:left], self.discount)
         changed = kitchen.situation() != before
         return Step(
             rewards={SEAT: reward},
@@ -110,7 +133,11 @@ class Overcooked(Game):
             return 1.0
         done = caption.removeprefix("the agent chooses to ")
         needed = [self.room.things[food] for food in self.room.needed]
-        of_use = {"take the bowl", *(f"{what} the {food}" for food in needed for what in ("pick up", "chop"))}
+        of_use = {
+            "take the bowl",
+            "take the empty bowl",
+            *(f"{what} the {food}" for food in needed for what in ("pick up", "chop")),
+        }
         puts = tuple(f"put the {food} " for food in needed)
         nothing = caption.endswith(", and nothing comes of it")
         return float(done != caption and not nothing and (done in of_use or done.startswith(puts)))
@@ -133,8 +160,8 @@ class Overcooked(Game):
     def language(self) -> Iterable[str]:
         """Of both tasks, so that what learned one can be tried on the other."""
         for room in map(room_of, TASKS):
-            yield from every_sentence(room)
-            phrases = tuple(every_phrase(room))
+            yield from words.every_sentence(room)
+            phrases = (*words.every_phrase(room), *(() if self.rules.told else published.every_phrase(room)))
             yield from phrases
             if self.menu:
                 yield from (menu_of((said, said)) for said in phrases)

@@ -14,6 +14,7 @@ times discount^n. The cook knows its kitchen: a macro finds things that are out 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -72,14 +73,12 @@ def moves_of(kitchen: Kitchen, macro: Macro) -> tuple[int, ...]:
     return (*route[:-1], *route[-1:] * touches) or (WAIT,)
 
 
-def perform(kitchen: Kitchen, macro: Macro, discount: float, most_steps: int) -> float:
-    """Carry the macro out, up to the episode's last step; its reward."""
+def perform(kitchen: Kitchen, moves: Iterable[int], discount: float) -> float:
+    """Make the moves of a macro; its reward."""
     reward, weight = 0.0, 1.0
-    for move in moves_of(kitchen, macro):
+    for move in moves:
         reward += weight * kitchen.act(move)
         weight *= discount
-        if kitchen.steps >= most_steps:
-            break
     return reward
 
 

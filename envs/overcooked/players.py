@@ -19,13 +19,23 @@ ON_BOARD = re.compile(r"There is an? ([^.]*) on (the (?:\w+ )?cutting board)\.")
 EMPTY = re.compile(r"(The (?:\w+ )?cutting board) is empty\.")
 BESIDE = re.compile(r"standing in front of (the (?:\w+ )?cutting board) ")
 FOODS = re.compile("tomato|lettuce|onion")
+TAKEN = re.compile(r"(?:pick up the (?P<food>\w+)|put the (?P<added>\w+) in the bowl|take the (?:empty )?bowl)$")
+
+
+def _as_listed(advice: str, actions: tuple[str, ...]) -> str:
+    """Under the name that the action has by the published rules, where it has another one."""
+    if advice in actions:
+        return advice
+    if advice == "take the bowl":
+        return "take the empty bowl"
+    return f"walk to {advice.partition(' on ')[2]}"
 
 
 class Cook(Chooser):
     """What is on the boards is remembered from when it was last seen."""
 
-    def __init__(self, task: str = "tomato_salad", **options):
-        self.recipe = RECIPES[task]
+    def __init__(self, task: str = "tomato_salad", rules: str = "parley", **options):
+        self.recipe, self.told_when_empty = RECIPES[task], rules == "parley"
         single = len(self.recipe) == 1
         self.board_names = (
             ["the cutting board"] if single else [f"the {name} cutting board" for name in BOARD_NAMES[:2]]
@@ -40,6 +50,17 @@ class Cook(Chooser):
             self.boards[board.lower()] = ""
         for thing, board in ON_BOARD.findall(observation):
             self.boards[board] = thing
+        return _as_listed(self._next(observation), actions)
+
+    def said(self, action: str) -> None:
+        """By the published rules nobody tells that a board is empty. What was taken from one is gone from there;
+        if it was not taken after all, it will be seen again."""
+        taken = None if self.told_when_empty else TAKEN.match(action)
+        for board, thing in self.boards.items():
+            if taken and thing and (taken["food"] or taken["added"] or "bowl") in thing:
+                self.boards[board] = ""
+
+    def _next(self, observation: str) -> str:
         held = HELD.search(observation)[1]
         if held == "nothing":
             beside = BESIDE.search(observation)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import combinations
 
-from envs.overcooked.kitchen import CHOPPED, CHOPS, IN_BOWL, NOTHING, SERVED, SIGHT, STEP, WRONG, Room
+from envs.overcooked.kitchen import CHOPPED, CHOPS, IN_BOWL, NOTHING, SERVED, SIGHT, STEP, WRONG, Kitchen, Room
 from envs.overcooked.macros import board_name
 
 HATCH = "the serving hatch"
@@ -42,6 +42,10 @@ def food_named(room: Room, food: int, chopped: bool, plain: bool) -> str:
     return article(room.things[food] if plain else f"{'chopped' if chopped else 'unchopped'} {room.things[food]}")
 
 
+def description_of(kitchen: Kitchen) -> str:
+    return description(kitchen.room, *kitchen.situation())
+
+
 @lru_cache(maxsize=1 << 16)
 def description(room: Room, cook: int, hand: int, at: tuple[int, ...], chops: tuple[int, ...]) -> str:
     inside = [food for food in range(room.bowl) if at[food] == IN_BOWL]
@@ -54,7 +58,7 @@ def description(room: Room, cook: int, hand: int, at: tuple[int, ...], chops: tu
 
     places = {cell: board_name(room, board) for board, cell in enumerate(room.boards)}
     sentences = [
-        _lies(called(thing, cell not in places), places.get(cell, "the counter"))
+        lies(called(thing, cell not in places), places.get(cell, "the counter"))
         for thing, cell in enumerate(at)
         if cell in room.seen[cook]
     ]
@@ -64,11 +68,11 @@ def description(room: Room, cook: int, hand: int, at: tuple[int, ...], chops: tu
     held = "nothing" if hand == NOTHING else called(hand, False)
     places[room.hatch] = HATCH
     beside = next((name for cell, name in places.items() if cell in room.beyond[cook]), None)
-    sentences.append(_stands(beside, held))
+    sentences.append(stands(beside, held))
     return " ".join(sentences)
 
 
-def _lies(thing: str, where: str) -> str:
+def lies(thing: str, where: str) -> str:
     return f"There is {thing} on {where}."
 
 
@@ -76,7 +80,7 @@ def _empty(board: str) -> str:
     return f"{board.capitalize()} is empty."
 
 
-def _stands(beside: str | None, held: str) -> str:
+def stands(beside: str | None, held: str) -> str:
     if beside is None:
         return f"Currently you have {held} in hand."
     return f"Currently you are standing in front of {beside} with {held} in hand."
@@ -119,8 +123,8 @@ def every_sentence(room: Room) -> Iterator[str]:
     bowls = [bowl_with(room, inside) for count in range(room.bowl + 1) for inside in combinations(foods, count)]
     named = [food_named(room, food, *kind) for food in foods for kind in ((True, False), (False, False), (False, True))]
     things = [*bowls, *named]
-    yield from (_lies(thing, where) for thing in things for where in ("the counter", *boards))
+    yield from (lies(thing, where) for thing in things for where in ("the counter", *boards))
     yield from (_empty(board) for board in boards)
     yield f"There is {HATCH}."
-    yield from (_stands(where, held) for where in (None, HATCH, *boards) for held in ("nothing", *things))
+    yield from (stands(where, held) for where in (None, HATCH, *boards) for held in ("nothing", *things))
     yield goal_of(room)

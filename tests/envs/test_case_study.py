@@ -238,3 +238,42 @@ def test_saved_games_are_small_and_whole():
 def test_bad_options_are_refused(options):
     with pytest.raises(ValueError, match=f"game option {next(iter(options))}="):
         make_game("case_study", options)
+
+
+# As POAD's authors' own case study has it: what is listed at each stage, and where it leads
+PUBLISHED = {
+    "closed": {OPEN: "open", CLOSE: "closed"},
+    "open": {PUT: "filled"},
+    "filled": {OPEN: "filled", CLOSE: "heated"},
+}
+
+
+def test_every_way_to_play_is_that_of_the_published_case_study():
+    """There no turn pays but the last one: 1 if the pancake is heated by it, also if it is the fifth, and -1 else."""
+    won = []
+    for draws in itertools.product((0, 1), repeat=5):
+        game, stage = make_game("case_study", {"rules": "published", "shuffle": False}), "closed"
+        game.reset(0)
+        assert game.briefing(SEAT) == ""
+        for turn, draw in enumerate(draws, start=1):
+            listed = tuple(PUBLISHED[stage])
+            assert game.actions() == listed and "left" not in game.observe()
+            action = listed[draw % len(listed)]
+            before, stage = stage, PUBLISHED[stage][action]
+            step = game.step(action)
+            pay = 1.0 if stage == "heated" else -1.0 if turn == 5 else 0.0
+            assert (step.rewards.get(SEAT, 0.0), step.terminated) == (pay, pay != 0) and not step.truncated
+            assert step.executable == (stage != before)
+            if step.terminated:
+                break
+        won.append(game.outcome()[SEAT])
+    assert sum(won) == 22 and len(transitions(rules="published")) == 5 * 5
+    values = action_values(gamma=0.95, rules="published")
+    assert values[State("closed", 5), OPEN] == pytest.approx(0.95**2)
+    assert values[State("filled", 1), OPEN] == -1 and (State("open", 3), CLOSE) not in values
+
+
+def test_what_the_published_rules_do_not_list_changes_nothing():
+    game = game_at(State("open", 3), rules="published")
+    step = game.step(CLOSE)
+    assert not step.executable and "The microwave is open." in game.observe() and game.actions() == (PUT,)

@@ -17,7 +17,7 @@ from envs.overcooked.kitchen import (
     UP,
     Kitchen,
 )
-from envs.overcooked.macros import macros_of, perform, phrase
+from envs.overcooked.macros import macros_of, moves_of, perform, phrase
 from tests.support.kitchens import TOMATO, WAYS, game_of, kitchen_of, paid
 
 
@@ -123,7 +123,7 @@ def macro_graph(task: str, discount: float) -> dict[tuple, list[tuple[str, float
         for macro in macros_of(kitchen.room):
             put_back(kitchen, state)
             name = phrase(kitchen, macro)
-            reward = perform(kitchen, macro, discount, most_steps=10**9)
+            reward = perform(kitchen, moves_of(kitchen, macro), discount)
             graph[state].append((name, reward, kitchen.steps, snapshot(kitchen)))
             waiting.append(graph[state][-1][-1])
     return graph
