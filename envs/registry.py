@@ -26,6 +26,7 @@ GAMES = {
     "negotiation": "envs.glee.negotiation:Negotiation",
     "overcooked": "envs.overcooked.game:Overcooked",
     "parrot": "envs.parrot:Parrot",
+    "persuasion": "envs.glee.persuasion.game:Persuasion",
     "tools": "envs.tools.game:Tools",
     "twenty_questions": "envs.twenty_questions.game:TwentyQuestions",
     "virtualhome": "envs.virtualhome.game:VirtualHome",

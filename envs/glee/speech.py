@@ -30,7 +30,7 @@ NO_AMOUNT = "an amount must be in dollars and whole cents or in percent, and not
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """`act` is "offer", "accept", "reject" or "leave", or empty with the reason in `problem`.
+    """`act` is "offer" or what the grammar calls a decision, such as "accept", or empty with the reason in `problem`.
     An offer's amounts are by owner: "me", "you", "alice", "bob", or "price"; None is "the rest"."""
 
     act: str = ""
@@ -43,7 +43,7 @@ class Meaning:
 class Grammar:
     """How one game's offers and decisions are put."""
 
-    keys: dict[str, str]  # of the offer's JSON, all of them required: key -> owner
+    keys: dict[str, str]  # of the offer's JSON, all of them required: key -> owner; none: the message is the offer
     clauses: re.Pattern  # of plain language, where # stands for an amount; the group's name is the owner
     decisions: dict[str, str]  # phrase -> act
     labels: Labels
@@ -110,7 +110,7 @@ def _from_json(text: str, grammar: Grammar) -> Meaning:
         decision = said["decision"]
         if not isinstance(decision, str) or not decision.isascii() or not grammar.keys.keys().isdisjoint(said):
             raise _Unclear
-        return Meaning(_decision(spaced(decision[:LONGEST_PLAIN]), grammar))
+        return Meaning(_decision(spaced(decision[:LONGEST_PLAIN]), grammar), message=message)
     if not grammar.keys.keys() <= said.keys():
         raise _Unclear
     amounts = []
@@ -173,7 +173,7 @@ def _from_plain(text: str, grammar: Grammar) -> Meaning:
     if re.search(r"[0-9$%]", words):
         raise _Unclear
     if not found:
-        return Meaning(_decision(words, grammar))
+        return Meaning(_decision(words, grammar), message=message)
     owners = _owners(words, grammar)
     if None in found:
         return Meaning(problem=NO_AMOUNT)

@@ -304,6 +304,8 @@ class Talks(Game):
         meaning = read(utterance, cls.grammar)
         if not meaning.act:
             return utterance
+        if meaning.act != "offer":
+            return meaning.act
         amounts = ", ".join(f"{owner} {amount}" for owner, amount in meaning.amounts if amount is not None)
         return f"{meaning.message} {meaning.act} {amounts}".strip()
 

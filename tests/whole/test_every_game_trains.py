@@ -21,17 +21,23 @@ HALF = "model.embedded.games_per_step=4"  # of what is cloned, where games are l
 SHORTER = {
     "bargaining": ["game.options.reward=money", "reward.shaper=game"],
     "negotiation": ["game.options.reward=money", "reward.shaper=game"],
+    "persuasion": ["game.options.rounds=3"],
     "data_science": ["game.options.attempts=2", "rollout.max_utterance_tokens=64"],
     "overcooked": ["game.options.steps=60", "rollout.engine.max_context=2048", HALF],
     "virtualhome": ["game.options.turns=12", "rollout.engine.max_context=2048", HALF],
 }
+RECIPES = {  # of games without one of their own name
+    "twenty_questions": ("demo", []),
+    "persuasion": ("games/negotiation", ["game.name=persuasion", "game.options={}", "game.players={}"]),
+}
 
 
 def recipe_of(game: str, *changes: str) -> RunConfig:
-    folder = "worlds" if game in WORLDS else "games"
+    recipe, words = RECIPES.get(game, (f"{'worlds' if game in WORLDS else 'games'}/{game}", []))
     config = load_recipe(
-        ROOT / "recipes" / ("demo.yaml" if game == "twenty_questions" else f"{folder}/{game}.yaml"),
+        ROOT / "recipes" / f"{recipe}.yaml",
         [
+            *words,
             f"updates={UPDATES}",
             f"batch_episodes={BATCH}",
             "model.embedded.steps=80",

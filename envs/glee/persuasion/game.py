@@ -1,0 +1,362 @@
+"""Persuasion: a seller knows how good each product is, and the buyer has only her word for it.
+
+In each round nature draws a product: good with probability p, else bad, in every round anew. Alice
+sees which it is and recommends it or not; with `messages` she says what she likes instead. Then Bob
+buys it at the fixed price or does not, and is told what it was. Alice earns the price of what she
+sells. A good product is worth v prices to Bob and a bad one nothing, so buying earns him (v - 1)
+prices or costs him one.
+
+Configuration c of 0..44 is the price (100, 10,000, 1,000,000)[c // 15] with p = (1/3, 1/2, 4/5)[c // 5 % 3]
+and v = (1.2, 1.25, 2, 3, 4)[c % 5]. Both know price and p, Bob knows v, and Alice knows it if `complete`.
+
+The outcome of Alice is the share of the rounds in which she sells. Bob's is the share that he gets of
+what right decisions were worth: v - 1 for buying a good product, 1 for leaving a bad one. With
+`reward: money` each round pays what it earned, in prices and divided by the number of rounds.
+
+With `myopic` every round has a buyer of its own, a seat that acts once: it is told how many products
+were bought before and how many of these were good, and nothing else.
+
+An utterance that is no move is answered with the reason, and the seat may try again, three utterances
+in all. Then the move lapses. A product that Alice says nothing about is withdrawn: it is not sold, and
+counts for nothing with Bob. A decision that Bob does not make is a product not bought, and a wrong decision.
+
+What is known of it. Nothing binds Alice to her words, so in one round, and with myopic buyers in each,
+words decide nothing in equilibrium: Bob buys if p v >= 1, whatever he hears. That earns him max(0, p v - 1)
+prices a round on average against any seller. If Bob is owed that, Alice sells at most min(1, p v) of the
+products: good ones, and bad ones as often as they still leave him no worse off (Bayesian persuasion).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from fractions import Fraction
+
+from envs.game import OVER, Game, Player, Step, Trial
+from envs.glee.messages import harmless
+from envs.glee.money import dollars, percent
+from envs.glee.persuasion.players import PLAYERS, words_players_say
+from envs.glee.persuasion.speech import advice, answered, gist_of
+from envs.glee.speech import UNCLEAR
+from envs.glee.talks import ALICE, BOB, SCALES, TRIES, one_of
+from envs.options import whole_number
+
+CHANCES = (Fraction(1, 3), Fraction(1, 2), Fraction(4, 5))
+WORTHS = (120, 125, 200, 300, 400)  # percent of the price
+CONFIGURATIONS = 45
+QUALITY = {True: "good", False: "bad"}
+OPPONENTS = ("equilibrium", "honest", "calculating", "unforgiving", "random")
+EPISODES = 900  # of each trial: 20 for each configuration
+
+
+class Persuasion(Game):
+    name = "persuasion"
+    seats = (ALICE, BOB)
+
+    def __init__(
+        self,
+        configuration: int | None = None,
+        rounds: int = 20,
+        messages: bool = False,
+        complete: bool = True,
+        myopic: bool = False,
+        speech: str = "plain",
+        reward: str = "outcome",
+    ):
+        if configuration is not None:
+            whole_number("configuration", configuration, 0, CONFIGURATIONS - 1)
+        self.rounds = whole_number("rounds", rounds, 1, 99)
+        self.messages = one_of("messages", messages, (True, False))
+        self.complete = one_of("complete", complete, (True, False))
+        self.myopic = one_of("myopic", myopic, (True, False))
+        self.plain = one_of("speech", speech, ("plain", "json")) == "plain"
+        self.pays_money = one_of("reward", reward, ("outcome", "money")) == "money"
+        if self.myopic:
+            self.seats = (ALICE, *(f"buyer{number}" for number in range(1, self.rounds + 1)))
+        self.horizon = 2 * TRIES * self.rounds
+        self._fixed = configuration
+        self._round = 0  # none is being played
+
+    def reset(self, seed: int) -> None:
+        self._set_up(seed % CONFIGURATIONS if self._fixed is None else self._fixed)
+        draws = random.Random(f"qualities {seed}")
+        self._good = [draws.random() < self.chance for _ in range(self.rounds)]
+        self._bought: list[bool | None] = []  # of each round that is over; None: withdrawn
+        self._silent: set[int] = set()  # rounds in which the buyer made no decision
+        self._advice: bool | str | None = None  # on the table: whether it is recommended, or what is said of it
+        self._round, self._tried = 1, 0
+        self._news = {seat: self._styled(self._introduction(seat)) for seat in self.seats}
+
+    def _set_up(self, configuration: int) -> None:
+        self.configuration = configuration
+        self.price = SCALES[configuration // 15]  # cents
+        self.chance = CHANCES[configuration // 5 % 3]
+        self.worth = self.price * WORTHS[configuration % 5] // 100
+
+    # whose turn it is, and what happens in it
+
+    @property
+    def buyer(self) -> str:
+        return self.seats[self._round] if self.myopic else BOB
+
+    @property
+    def seat(self) -> str | None:
+        if not 1 <= self._round <= self.rounds:
+            return None
+        return ALICE if self._advice is None else self.buyer
+
+    def observe(self) -> str:
+        if self.seat == ALICE:
+            asked = "Your message?" if self.messages else "Do you recommend it?"
+            asked = f"This product is {QUALITY[self._good[self._round - 1]]}. {asked}"
+        else:
+            asked = "Do you buy it?"
+        return f"{self._news[self.seat]} {self._styled(f'Round {self._round} of {self.rounds}. {asked}')}".lstrip()
+
+    def step(self, utterance: str) -> Step:
+        seat = self.seat
+        if seat is None:
+            raise RuntimeError(OVER)
+        self._news[seat] = ""
+        return self._advise(utterance) if seat == ALICE else self._decide(utterance)
+
+    def _advise(self, utterance: str) -> Step:
+        said = advice(utterance, self.messages)
+        if said is None:
+            return self._stumble(ALICE)
+        self._advice, self._tried = harmless(said) if isinstance(said, str) else said, 0
+        words = self._advice_words()
+        before = self._styled(self._record()) if self.myopic else ""
+        self._tell(self.buyer, f"{before} {words}".lstrip())
+        return Step(caption=words)
+
+    def _decide(self, utterance: str) -> Step:
+        bought, message = answered(utterance)
+        if bought is None:
+            return self._stumble(self.buyer)
+        name, did = self._named(self.buyer), "buys it." if bought else "does not buy it."
+        words = self._styled(f"{name} {did}")
+        if self.messages and message:
+            words += f' {self._styled(f"{name} says:")} "{harmless(message)}"'
+        return self._finished(bought, words)
+
+    def _stumble(self, seat: str) -> Step:
+        """An utterance that is no move here."""
+        self._tried += 1
+        caption = self._styled(f"{self._named(seat)} makes no move: {UNCLEAR}")
+        if self._tried < TRIES:
+            hint = f"{self._pattern(seat)} Tries left: {TRIES - self._tried}."
+            self._tell(seat, self._styled(f"{UNCLEAR.capitalize()} {hint}"))
+            return Step(executable=False, caption=caption)
+        self._tell(seat, self._styled(f"{UNCLEAR.capitalize()} You lose your turn."))
+        if seat == ALICE:
+            done = self._finished(None, self._styled("Alice offers nothing."))
+        else:
+            self._silent.add(self._round)
+            done = self._finished(False, self._styled(f"{self._named(seat)} gives no answer."))
+        done.executable, done.caption = False, f"{caption} {done.caption}"
+        return done
+
+    def _finished(self, bought: bool | None, words: str) -> Step:
+        """The round is over."""
+        buyer, good = self.buyer, self._good[self._round - 1]
+        if bought is None:
+            self._tell(buyer, words)
+        else:
+            self._tell(ALICE, words)
+            self._tell(buyer, self._styled(f"You {'bought' if bought else 'did not buy'} it: it was {QUALITY[good]}."))
+        paid = self._earned(self._round, bought)
+        self._bought.append(bought)
+        self._advice, self._tried, self._round = None, 0, self._round + 1
+        step = Step(caption=words, terminated=self.seat is None)
+        if self.pays_money:
+            shares = zip((ALICE, buyer), paid, strict=True)
+            step.rewards = {each: float(amount / (self.price * self.rounds)) for each, amount in shares}
+        elif step.terminated:
+            step.rewards = self.outcome()
+        return step
+
+    def _tell(self, seat: str, words: str) -> None:
+        self._news[seat] = f"{self._news[seat]} {words}".lstrip()
+
+    # what came of it
+
+    def _earned(self, number: int, bought: bool | None) -> tuple[int, int]:
+        """In cents, the seller's and the buyer's, of one round."""
+        worth = self.worth if self._good[number - 1] else 0
+        return (self.price, worth - self.price) if bought else (0, 0)
+
+    def _rounds_of(self, seat: str) -> list[int]:
+        """The rounds that are over in which this seat was buyer, or seller."""
+        over = range(1, len(self._bought) + 1)
+        return [number for number in over if seat in (ALICE, BOB) or seat == self.seats[number]]
+
+    def _paid(self, seat: str) -> int:
+        """In cents."""
+        place = int(seat != ALICE)
+        return sum(self._earned(number, self._bought[number - 1])[place] for number in self._rounds_of(seat))
+
+    def money(self, seat: str) -> float | None:
+        """In dollars."""
+        return self._paid(seat) / 100 if self._over else None
+
+    @property
+    def _over(self) -> bool:
+        return self._round > self.rounds
+
+    def outcome(self) -> dict[str, float]:
+        if not self._over:
+            return dict.fromkeys(self.seats, 0.0)
+        shares = {seat: self._right(seat) for seat in self.seats if seat != ALICE}
+        return {ALICE: sum(map(bool, self._bought)) / self.rounds, **shares}
+
+    def _right(self, buyer: str) -> float:
+        """The share of what right decisions were worth; 0 where nothing was offered."""
+        best = got = 0
+        for number in self._rounds_of(buyer):
+            bought, good = self._bought[number - 1], self._good[number - 1]
+            stake = 0 if bought is None else self.worth - self.price if good else self.price
+            best += stake
+            got += stake if bought == good and number not in self._silent else 0
+        return got / best if best else 0.0
+
+    def closing(self) -> dict[str, str]:
+        return dict(self._news) if self._over else {}
+
+    def facts(self) -> dict[str, str]:
+        if not self._over:
+            return {}
+        good = sum(self._good)
+        sold = [quality for quality, bought in zip(self._good, self._bought, strict=True) if bought]
+        found = {"configuration": str(self.configuration), "worth": f"{self.worth / 100:.2f}", "good": str(good)}
+        found |= {"sold": str(len(sold)), "sold_good": str(sum(sold))}
+        return found | {f"money_{seat}": f"{self.money(seat):.2f}" for seat in self.seats}
+
+    # words
+
+    def _styled(self, words: str) -> str:
+        return words.lower() if self.plain else words
+
+    def _named(self, seat: str) -> str:
+        return "The buyer" if self.myopic and seat != ALICE else seat.title()
+
+    def _amount(self, cents: int) -> str:
+        return percent(cents, self.price, max(WORTHS)) if self.plain else dollars(cents)
+
+    def _introduction(self, seat: str) -> str:
+        buyers = "the buyers" if self.myopic else "Bob"
+        who = "Alice, the seller" if seat == ALICE else "a buyer" if self.myopic else "Bob, the buyer"
+        market = f"You are {who}. The price is {dollars(self.price)}. "
+        market += f"A product is good with chance {self._odds}."
+        if seat == ALICE and not self.complete:
+            return market
+        return f"{market} A good one is worth {self._amount(self.worth)} to {buyers if seat == ALICE else 'you'}."
+
+    @property
+    def _odds(self) -> str:
+        return f"{self.chance.numerator} in {self.chance.denominator}"
+
+    def _record(self) -> str:
+        sold = [good for good, bought in zip(self._good, self._bought, strict=False) if bought]
+        return f"So far {len(sold)} of {len(self._bought)} were bought, {sum(sold)} of them good."
+
+    def _advice_words(self) -> str:
+        if isinstance(self._advice, str):
+            return f'{self._styled("Alice says:")} "{self._advice}"'
+        return self._styled("Alice recommends it." if self._advice else "Alice does not recommend it.")
+
+    def _pattern(self, seat: str) -> str:
+        if seat == ALICE and self.messages:
+            return 'Say {"message": "..."}, or plain words.'
+        if self.plain:
+            return "say: i recommend it. or: i do not recommend it." if seat == ALICE else "say: i buy it. or: i pass."
+        return 'Say {"decision": "yes"} or {"decision": "no"}.'
+
+    def briefing(self, seat: str) -> str:
+        one, many = f"${self.price // 100:,}", self.rounds
+        odds = f"Each is good with a chance of {self._odds}, else bad"
+        worth, heard = dollars(self.worth), "says what she likes about it" if self.messages else "recommends it or not"
+        hears, who = ("a buyer", "A buyer") if self.myopic else ("Bob", "Bob")
+        if seat == ALICE:
+            role = f"You are Alice. You sell products at {one} each, for {many} rounds, to "
+            role += "another buyer in every round" if self.myopic else "Bob"
+            values = f" To {hears} a good one is worth {worth} and a bad one nothing." if self.complete else ""
+            known = f"{who} knows that chance, but only you see whether this round's product is good."
+            told = "your message" if self.messages else "whether you recommend it"
+            turn = f"{who} hears {told}, buys or does not, and then learns what it was."
+            if self.myopic:
+                turn += " Buyers are told how many products were bought before and how many of them were good."
+            aim = "You earn the price of each product that is bought, and nothing else: sell as many as you can."
+        else:
+            role = f"You are {'a buyer' if self.myopic else 'Bob'}. Alice sells products at {one} each"
+            role += (
+                f"; you are one of {many} buyers, and each is offered one" if self.myopic else f", for {many} rounds"
+            )
+            values = f" To you a good one is worth {worth} and a bad one nothing; Alice "
+            values += "knows this." if self.complete else "does not know this."
+            known = f"Alice sees whether the product is good and {heard}."
+            turn = "You buy it or you do not, and then you learn what it was."
+            if self.myopic:
+                turn += " You are told how many products were bought before and how many of them were good."
+            aim = (
+                "You earn what a product is worth less its price if you buy it, else nothing: earn as much as you can."
+            )
+        return f"{role}. {odds}. {known}{values} {turn} {aim}\n{self._format(seat)} {self._tries(seat)}"
+
+    def _format(self, seat: str) -> str:
+        if seat == ALICE and self.messages:
+            return 'Your message is {"message": "..."} or plain words.'
+        said = "" if seat == ALICE or not self.messages else ', with a "message" to Alice if you like'
+        words = "i recommend it, i do not recommend it" if seat == ALICE else "i buy it, i pass"
+        return (
+            f'Answer with {{"decision": "yes"}} or {{"decision": "no"}}{said}. Plain words are understood too: {words}.'
+        )
+
+    def _tries(self, seat: str) -> str:
+        lost = "the product is withdrawn" if seat == ALICE else "it counts as a wrong decision"
+        return f"What is not understood may be said anew, {TRIES} times in all; then {lost}."
+
+    def language(self) -> Iterable[str]:
+        """All but messages, and what is counted for myopic buyers."""
+        seats = (ALICE, self.seats[-1])
+        yield from (self._styled(f"Round {number} of {self.rounds}.") for number in range(self.rounds + 1))
+        yield self._styled(
+            "This product is good. This product is bad. Your message? Do you recommend it? Do you buy it?"
+        )
+        yield self._styled("Alice recommends it. Alice does not recommend it. Alice says: Alice offers nothing.")
+        yield self._styled("You bought it: it was good. You did not buy it: it was bad. You lose your turn.")
+        yield self._styled(f"{UNCLEAR.capitalize()} Tries left: 1. Tries left: 2.")
+        if self.myopic:
+            yield self._styled("So far were bought, of them good.")
+        for seat in seats:
+            name = self._named(seat)
+            yield self._styled(f"{self._pattern(seat)} {name} buys it. {name} does not buy it. {name} gives no answer.")
+            yield self._styled(f"{name} says:")
+        for configuration in range(CONFIGURATIONS):
+            like = Persuasion(configuration, self.rounds, self.messages, self.complete, self.myopic)
+            like.plain = self.plain
+            like._set_up(configuration)
+            yield from (self._styled(like._introduction(seat)) for seat in seats)
+        yield from words_players_say(speech="plain" if self.plain else "json", messages=self.messages)
+
+    # for those who evaluate, and for those who compare utterances
+
+    @classmethod
+    def gist(cls, utterance: str) -> str:
+        return gist_of(utterance)
+
+    @classmethod
+    def trials(cls) -> list[Trial]:
+        """Each role against each opponent, then all by whoever is evaluated, with one buyer and with many."""
+        rival = {ALICE: BOB, BOB: ALICE}
+        trials = [
+            Trial(f"{seat} vs {player}", {}, {rival[seat]: f"scripted:{player}"}, EPISODES)
+            for seat in cls.seats
+            for player in OPPONENTS
+        ]
+        alone = Trial("self-play", episodes=EPISODES)
+        return [*trials, alone, Trial("self-play, myopic", {"myopic": True}, episodes=EPISODES)]
+
+    @classmethod
+    def players(cls) -> dict[str, type[Player]]:
+        return PLAYERS
