@@ -19,7 +19,7 @@ from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import COMMAND_LINE, load_recipe
 from cluster.record import checkpoints
 from cluster.record.run import Run
-from cluster.record.run_folder import RunFolder, existing, read_config
+from cluster.record.run_folder import RunFolder, existing, is_run, read_config
 from cluster.run.keep_going import keep_going
 
 RESUMABLE = (  # a resumed run is the same run: only these may change
@@ -125,6 +125,10 @@ def go_on(run: str | Path, overrides: Sequence[str]) -> Run:
         if config.updates < update:
             raise ConfigError(f"updates={config.updates}, but {run} is already at update {update}")
         folder.write_config(config)
+        done = Run(folder.path)
+        if newest is not None and config.updates == update == done.summary.get("updates"):
+            print(f"{run} has ended: all {update} updates are done. Train on: parley resume {run} updates={2 * update}")
+            return done
         from cluster.run import session
 
         if newest is None:
@@ -141,7 +145,7 @@ def _continued(run: str | Path, overrides: Sequence[str]) -> RunConfig:
         key = override.partition("=")[0]
         if key.removesuffix(".least").removesuffix(".most") not in RESUMABLE:
             raise ConfigError(
-                f"resume cannot change {key!r}: the run would be another. It may change {', '.join(RESUMABLE)}"
+                f"resume cannot change {key!r}: the run would be another; what it may change: parley resume --help"
             )
     return read_config(run, overrides)
 
@@ -165,9 +169,8 @@ def continuing(folder: RunFolder) -> Iterator[None]:
 
 def evaluated(target: str, overrides: Sequence[str], recipe: str | None, checkpoint: str) -> tuple[RunConfig, str]:
     """The settings under which a run or a model is evaluated, and the model."""
-    folder = Path(target).expanduser()
-    if (folder / "checkpoints").is_dir() or (folder / "config.yaml").is_file():
-        return _evaluated_run(folder, overrides, recipe, checkpoint)
+    if is_run(target):
+        return _evaluated_run(Path(target).expanduser(), overrides, recipe, checkpoint)
     if checkpoint != "latest":
         raise ConfigError(f"--checkpoint chooses among a run's checkpoints, but {target!r} is no run folder")
     config = load_recipe(recipe, [*overrides, f"model.path={json.dumps(target)}"])
@@ -191,7 +194,7 @@ def _evaluated_run(run: Path, overrides: Sequence[str], recipe: str | None, chec
         chosen = next((path for path in every if digits.isdigit() and update_of(path) == int(digits)), None)
     if chosen is None:
         there = ", ".join(path.name for path in every if checkpoints.damage_of(path) is None) or "none"
-        raise CheckpointError(f"{run} holds no complete checkpoint {checkpoint!r}; it has: {there}")
+        raise ConfigError(f"--checkpoint: {run} holds no complete checkpoint {checkpoint!r}; it has: {there}")
     if damage := checkpoints.damage_of(chosen):
         raise CheckpointError(f"checkpoint {chosen} is damaged: {damage}")
     return config, str((chosen / "policy").resolve())

@@ -6,6 +6,14 @@ ParleyError is a bug and shows its traceback. PARLEY_DEBUG=1 shows the traceback
 
 from __future__ import annotations
 
+LONGEST = 300  # characters of a message
+TAIL = 100  # of which so many are its end, which says how to go on
+
+
+def shortened(message: str) -> str:
+    """For a terminal: of a long one, because somebody else's words are in it, the beginning and the end."""
+    return message if len(message) <= LONGEST else f"{message[: LONGEST - TAIL - 5]} ... {message[-TAIL:]}"
+
 
 class ParleyError(Exception):
     """Base of every failure that is reported in one line."""
@@ -24,6 +32,12 @@ class ConfigError(ParleyError):
 
 class RunFolderError(ParleyError):
     """A run folder is missing, damaged, in use, or cannot be written."""
+
+
+class NoRunFolder(RunFolderError):
+    """The command names a folder that is no run."""
+
+    exit_code = 2
 
 
 class CheckpointError(ParleyError):

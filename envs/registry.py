@@ -91,7 +91,8 @@ def _packages_of(name: str) -> Iterator[None]:
             raise  # of somebody else's
         extra = "doors" if name in DOORS else "worlds" if name in WORLDS else "cpu"
         raise ValueError(
-            f"game {name!r} needs the package {missing.name!r}, which is not installed: pip install 'parley[{extra}]'"
+            f"game {name!r} needs the package {missing.name!r}, which is not installed: "
+            f"pip install '.[{extra}]' in Parley's folder"
         ) from missing
 
 

@@ -26,7 +26,7 @@ from cluster.commands import (
     train,
     version,
 )
-from cluster.errors import ParleyError
+from cluster.errors import ParleyError, shortened
 
 COMMANDS = [
     each.COMMAND
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ParleyError as error:
         if debugging():
             raise
-        print(f"parley: {error}", file=sys.stderr)
+        print(f"parley: {shortened(str(error))}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt as stop:
         if debugging():
@@ -87,6 +87,7 @@ def debugging() -> bool:
 def parser() -> argparse.ArgumentParser:
     plain = argparse.RawDescriptionHelpFormatter
     top = argparse.ArgumentParser("parley", description=OVERVIEW, formatter_class=plain)
+    top.add_argument("--version", nargs=0, action=version.AsOption, help="print the versions, as `parley version`")
     named = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for each in COMMANDS:
         about = each.about.capitalize() + "."

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 KEY_VARIABLE = "PARLEY_API_KEY"  # holds the key that clients of a served model, or of the reward service, send
 LOCAL = {"127.0.0.1", "localhost", "::1"}  # addresses that this machine alone reaches
-OVERRIDES = "settings by dotted key, values are YAML; or a file of them, e.g. recipes/credit/poad.yaml"
+OVERRIDES = "settings by dotted key, values are YAML; or a layer of them, e.g. recipes/credit/poad.yaml or poad"
 
 
 def no_arguments(parser: argparse.ArgumentParser) -> None: ...

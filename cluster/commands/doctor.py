@@ -19,9 +19,9 @@ from importlib import metadata, util
 from pathlib import Path
 
 from cluster.commands.command import Command, layers_and_settings, takes_overrides
-from cluster.errors import ConfigError
+from cluster.errors import ParleyError
 from cluster.plan.lines import lines
-from cluster.plan.machine import here, installed_build
+from cluster.plan.machine import installed_build, there, unreachable
 from cluster.plan.of_run import plan_run
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
@@ -222,7 +222,7 @@ def ray_cluster() -> Iterator[Finding]:
     elif address.startswith(("http://", "https://")):
         yield Finding("warn", "ray cluster", f"RAY_ADDRESS={address} is a dashboard", "good for `ray job submit` only")
     else:
-        error = _unreachable(address)
+        error = unreachable(address)
         if error:
             yield Finding(
                 "fail", "ray cluster", f"RAY_ADDRESS={address}: {error}", "ray start --head, or unset RAY_ADDRESS"
@@ -247,27 +247,14 @@ def ray_cluster() -> Iterator[Finding]:
 
 
 def plan_of(config: RunConfig) -> Iterator[Finding]:
-    """Of a run on this machine alone."""
+    """Of a run on this machine, or on the cluster at RAY_ADDRESS."""
     try:
-        plan = plan_run(config, here())
-    except ConfigError as error:
+        plan = plan_run(config, there())
+    except ParleyError as error:
         yield Finding("fail", f"plan of {config.name}", str(error))
         return
     for line in lines(plan):
         yield Finding("ok" if line else "", f"plan of {config.name}" if line else "", line)
-
-
-def _unreachable(address: str) -> str | None:
-    """Asks the cluster's own health check; None if it answers."""
-    command = Path(sys.executable).parent / "ray"
-    where = [] if address == "auto" else ["--address", address]
-    try:
-        done = subprocess.run([command, "health-check", *where], capture_output=True, text=True, timeout=30)
-    except subprocess.TimeoutExpired:
-        return "no answer within 30 s"
-    except OSError as error:
-        return f"cannot run {command}: {error.strerror}"
-    return None if done.returncode == 0 else "no healthy cluster answers"
 
 
 CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (

@@ -21,7 +21,7 @@ from cluster.errors import CheckpointError, ConfigError, RunError
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
 from cluster.record import checkpoints
-from cluster.record.run_folder import existing, read_config
+from cluster.record.run_folder import existing, is_run, read_config
 
 LOG, MERGED = "server.log", "merged"  # in a folder of this command's own
 STOPPING = (signal.SIGINT, signal.SIGTERM)
@@ -101,7 +101,7 @@ def _told(serving) -> list[str]:
 def _resolved(asked: argparse.Namespace) -> tuple[RunConfig, str, str]:
     """The settings, what to load, and the name that clients ask for."""
     target = Path(asked.model).expanduser()
-    if (target / "checkpoints").is_dir() or (target / "config.yaml").is_file():
+    if is_run(asked.model):
         config = read_config(existing(target), asked.overrides)
         newest = checkpoints.latest(target / "checkpoints")
         if newest is None:
@@ -120,7 +120,7 @@ def _whole(config: RunConfig, model: str, folder: Path) -> Path | str:
         from learners.embedded.build import build_policy
 
         disable_progress_bar()
-        print("making the embedded policy (about a minute the first time, then cached)", flush=True)
+        print("making the embedded policy (some minutes the first time, then cached)", flush=True)
         return build_policy(config.game, config.model.embedded)
     if not (Path(model) / "adapter_config.json").is_file():
         return model

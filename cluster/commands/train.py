@@ -8,13 +8,13 @@ from cluster.api import start, start_and_keep_going
 from cluster.commands.command import Command, keeps_going, takes_overrides
 from cluster.errors import ConfigError
 from cluster.plan.lines import lines
-from cluster.plan.machine import described, here
+from cluster.plan.machine import described, there
 from cluster.plan.of_run import plan_run
 from cluster.recipe.reading import load_recipe, to_yaml
 
 EXAMPLES = """\
 examples:
-  parley train recipes/demo.yaml
+  parley train demo
   parley train recipes/demo.yaml rollout.workers=2 rollout.cpus_per_worker=0.5
   parley train recipes/games/virtualhome.yaml recipes/credit/poad.yaml recipes/gpu/1x80.yaml
   parley train recipes/demo.yaml model.path=Qwen/Qwen3-0.6B learner.lora.rank=8
@@ -24,12 +24,17 @@ examples:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("recipe", metavar="RECIPE", help="YAML file, e.g. recipes/demo.yaml")
+    parser.add_argument(
+        "recipe",
+        metavar="RECIPE",
+        help="YAML file, or name of a recipe of Parley: demo, bargaining, ...",
+    )
     takes_overrides(parser)
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="print the whole config, who computes where, and the memory; start nothing",
+        help="print the whole config, and who computes where in how much memory, on this machine or on the cluster at "
+        "RAY_ADDRESS; start nothing",
     )
     keeps_going(parser)
     parser.add_argument(
@@ -47,8 +52,9 @@ def run(asked: argparse.Namespace) -> int | None:
     if asked.machine is not None and not asked.dry_run:
         raise ConfigError("--machine is for --dry-run: a run takes the machine that it finds")
     if asked.dry_run:
+        machine = described(asked.machine) if asked.machine is not None else there()
         print(to_yaml(config), end="", flush=True)
-        plan = plan_run(config, described(asked.machine) if asked.machine is not None else here())
+        plan = plan_run(config, machine)
         print("\n".join(["", *(f"# {line}".rstrip() for line in lines(plan))]))
         return None
     if asked.keep_going:

@@ -124,9 +124,16 @@ def _decide(
     learns, plays = side != "play", side != "learn"
     if config.rollout.engine.kind == "auto":
         config = changed(config, {"rollout.engine.kind": _engine(config, machine, shape)})
-    _check_cpus(config, machine, learns, plays)
-    learner_on, engine_on = _devices(config, machine, learns, plays)
-    found = seating.seat(config, machine, learner_on and learns, engine_on and plays)
+    few_cpus = _few_cpus(config, machine, learns, plays)
+    try:
+        learner_on, engine_on = _devices(config, machine, learns, plays)
+        found = seating.seat(config, machine, learner_on and learns, engine_on and plays)
+    except Refusal as no:
+        raise no.and_also(few_cpus) from None
+    if few_cpus is not None:
+        if machine.cards or config.model.path == "embedded":
+            raise few_cpus
+        raise Refusal(f"no GPU is used, for {_no_card(machine)}", *few_cpus.changes).and_also(few_cpus)
     settings: dict[str, Any] = {
         "learner.gpus_per_rank": found.gpus_per_rank,
         "rollout.gpus_per_worker": found.gpus_per_worker,
@@ -156,17 +163,17 @@ def _engine(config: RunConfig, machine: Machine, shape: ModelShape | None) -> st
     return "transformers" if embedded and small and on_cpu and engine.tensor_parallel == 1 else "vllm"
 
 
-def _check_cpus(config: RunConfig, machine: Machine, learns: bool, plays: bool) -> None:
+def _few_cpus(config: RunConfig, machine: Machine, learns: bool, plays: bool) -> Refusal | None:
     rollout, learner = config.rollout, config.learner
     workers = rollout.least_workers
     wanted = workers * rollout.cpus_per_worker * plays + learner.ranks * learner.cpus_per_rank * learns
     if machine.cpus is None or wanted <= machine.cpus:
-        return
+        return None
     processes = workers * plays + learner.ranks * learns
     share = max(0.1, int(machine.cpus / processes * 10) / 10)
-    raise Refusal(
-        f"the run needs {wanted:g} CPUs ({rollout.workers_key}={workers}, learner.ranks={learner.ranks}) but the "
-        f"cluster has {machine.cpus:g}",
+    return Refusal(
+        f"the run needs {wanted:g} CPUs ({rollout.workers_key}={workers}, learner.ranks={learner.ranks}) but "
+        f"{'this machine' if len(machine.nodes) == 1 else 'the cluster'} has {machine.cpus:g}",
         {"rollout.cpus_per_worker": share, "learner.cpus_per_rank": share},
     )
 
@@ -184,7 +191,7 @@ def _devices(config: RunConfig, machine: Machine, learns: bool, plays: bool) -> 
                 {"rollout.engine.kind": "transformers"},
             )
         return config.learner.gpus_per_rank != 0, config.rollout.gpus_per_worker != 0
-    there = "the CPU build is installed" if machine.build == "cpu" else "there is no card"
+    there = _no_card(machine)
     for key, value in asked.items():
         if value:
             raise Refusal(
@@ -207,6 +214,10 @@ def _devices(config: RunConfig, machine: Machine, learns: bool, plays: bool) -> 
             {"rollout.engine.tensor_parallel": 1},
         )
     return False, False
+
+
+def _no_card(machine: Machine) -> str:
+    return "the CPU build is installed" if machine.build == "cpu" else "there is no card"
 
 
 def all_open(config: RunConfig) -> dict[str, Any]:

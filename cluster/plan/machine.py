@@ -6,14 +6,17 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import metadata, util
+from pathlib import Path
 from typing import Literal
 
 from cluster.errors import ConfigError, RunError
 
 GIB = 2**30
+HEALTH_SECONDS = 30.0
 LOOK_SECONDS = 60.0  # for all nodes of a cluster to say what they have
 DESCRIBED = re.compile(r"(?:(\d+)x)?(\d+)x(\d+(?:\.\d+)?)")
 
@@ -105,6 +108,35 @@ def _version(package: str) -> str | None:
 def here() -> Machine:
     """This computer, alone."""
     return Machine(installed_build(), (this_node(),), has_flash_attention())
+
+
+def there() -> Machine:
+    """The cluster at RAY_ADDRESS; this computer where that is not set. Nothing stays connected."""
+    address = os.environ.get("RAY_ADDRESS")
+    if not address:
+        return here()
+    if why := unreachable(address):
+        raise RunError(f"no plan for the cluster at RAY_ADDRESS={address}: {why}")
+    import ray
+
+    ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+    try:
+        return of_ray()
+    finally:
+        ray.shutdown()
+
+
+def unreachable(address: str) -> str | None:
+    """Asks the cluster's own health check; None if it answers."""
+    command = Path(sys.executable).parent / "ray"
+    where = [] if address == "auto" else ["--address", address]
+    try:
+        done = subprocess.run([command, "health-check", *where], capture_output=True, text=True, timeout=HEALTH_SECONDS)
+    except subprocess.TimeoutExpired:
+        return f"no answer within {HEALTH_SECONDS:g} s"
+    except OSError as error:
+        return f"cannot run {command}: {error.strerror}"
+    return None if done.returncode == 0 else "no healthy cluster answers"
 
 
 def of_ray() -> Machine:

@@ -13,5 +13,12 @@ class Refusal(Exception):
         super().__init__(reason)
         self.changes, self.before, self.after, self.otherwise = changes, before, after, otherwise
 
+    def and_also(self, other: Refusal | None) -> Refusal:
+        """Both reasons, this one first; what is proposed for it leads to what is proposed for the other."""
+        if other is None:
+            return self
+        both = f"{self}, and {other}"
+        return Refusal(both, *self.changes, before=self.before, after=self.after, otherwise=self.otherwise)
+
     def with_change(self, words: str) -> str:
         return f"{self}: {self.before}{words}{self.after}"

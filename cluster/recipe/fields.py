@@ -114,7 +114,8 @@ def kind_of(kinds: Kinds, given: Any) -> tuple[type[BaseModel] | None, dict]:
 
 
 def did_you_mean(key: str, tree: dict) -> str:
-    """Another kind's setting, a near miss among the same section's keys, else among all dotted keys by last name."""
+    """Another kind's setting, initials (lr) or a near miss among the same section's keys, else among all dotted keys by
+    last name."""
     inside, _, name = key.rpartition(".")
     model, kinds, given = section(tree, inside.split(".") if inside else [])
     siblings = [] if model is None else list(model.model_fields)
@@ -124,7 +125,8 @@ def did_you_mean(key: str, tree: dict) -> str:
                 f": {kinds.tag}={given.get(kinds.tag, kinds.default)} has no such setting; {', '.join(others)} have it"
             )
         siblings.append(kinds.tag)
-    close = difflib.get_close_matches(name, siblings, n=1, cutoff=0.7)
+    initials = [each for each in siblings if "_" in each and name == "".join(word[0] for word in each.split("_"))]
+    close = initials or difflib.get_close_matches(name, siblings, n=1, cutoff=0.7)
     if close:
         return f"; did you mean {inside + '.' if inside else ''}{close[0]}?"
     known = dotted_keys()

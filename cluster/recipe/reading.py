@@ -28,6 +28,7 @@ from cluster.errors import ConfigError
 from cluster.recipe.config import RunConfig
 from cluster.recipe.earlier import in_todays_shape
 from cluster.recipe.fields import did_you_mean, is_section, kind_of, kinds_of, section_in
+from cluster.recipe.packaged import SUFFIXES, packaged, recipe_file
 from cluster.recipe.plain_yaml import read_yaml
 from cluster.recipe.renamed import GONE, WHOLE_ONCE, instead_of, renamed
 from envs.game import Game, hook
@@ -41,15 +42,16 @@ COMMAND_LINE = "command line"
 def load_recipe(path: str | Path | None, overrides: Sequence[str] = (), written: bool = False) -> RunConfig:
     """The config of a recipe (of the defaults alone if `path` is None) under `overrides`. `written`: it is one that
     a run wrote into its folder, perhaps by an earlier version."""
-    tree = {} if path is None else read_recipe(Path(path))
-    if path is not None and "game" not in tree and (instead := instead_of(Path(path), WHOLE_ONCE)):
+    file = None if path is None else recipe_file(path)
+    tree = {} if file is None else read_recipe(file)
+    if file is not None and "game" not in tree and (instead := instead_of(file, WHOLE_ONCE)):
         raise ConfigError(f"{path} is a layer, which says nothing of a game: write {instead}")
     if written:
         tree = in_todays_shape(tree)
     sources = {}
     for override in overrides:
         layer = _is_layer(override)
-        over = read_recipe(Path(override)) if layer else parse_override(override)
+        over = read_recipe(recipe_file(override)) if layer else parse_override(override)
         keys = _leaves(over) if layer else [override.partition("=")[0]]
         sources |= dict.fromkeys(keys, override if layer else COMMAND_LINE)
         tree = merge(tree, over)
@@ -110,7 +112,7 @@ def read_recipe(path: Path, inside: tuple[Path, ...] = ()) -> dict:
 
 
 def _is_layer(override: str) -> bool:
-    return "=" not in override and override.endswith((".yaml", ".yml"))
+    return "=" not in override and recipe_file(override).suffix in SUFFIXES
 
 
 def _leaves(tree: Mapping, prefix: str = "") -> list[str]:
@@ -126,9 +128,7 @@ def parse_override(text: str) -> dict:
     """'a.b=[1, 2]' -> {'a': {'b': [1, 2]}}"""
     key, equals, value = text.partition("=")
     if not equals or not all(part.strip() for part in key.split(".")):
-        raise ConfigError(
-            f"{COMMAND_LINE}: {text!r} is neither key=value (for example rollout.workers=2) nor a YAML file"
-        )
+        raise ConfigError(f"{COMMAND_LINE}: {text!r} is neither key=value (for example rollout.workers=2) nor a recipe")
     try:
         parsed = read_yaml(value)
     except yaml.YAMLError as error:
@@ -312,6 +312,10 @@ def _model_folder(key: str, path: str) -> str:
 
 
 def _similar_files(path: Path) -> str:
+    if path.suffix not in SUFFIXES:
+        close = difflib.get_close_matches(path.name, [each.rpartition("/")[2] for each in packaged()], n=1, cutoff=0.5)
+        games = [each.rpartition("/")[2] for each in packaged() if each.startswith("games/")]
+        return f"; did you mean {close[0]}?" if close else f"; there are demo, {', '.join(games)}"
     folder = path.parent if path.parent.is_dir() else Path("recipes")
     names = sorted(p.name for p in folder.glob("*.yaml")) if folder.is_dir() else []
     close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.5)

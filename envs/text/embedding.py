@@ -156,7 +156,8 @@ def _load(model: str | None):
         return library.SentenceTransformer(source, device="cpu", local_files_only=Path(source).is_dir())
     except ModuleNotFoundError as error:
         raise ValueError(
-            f"embedding model {name!r} needs the package {error.name}: install parley[cpu] or parley[gpu]"
+            f"embedding model {name!r} needs the package {error.name}: "
+            "pip install '.[cpu]' or '.[gpu]' in Parley's folder"
         ) from None
     except Exception as error:  # a library's own kinds, many; each means the same to whoever named the model
         reason = next(iter(str(error).splitlines()), type(error).__name__)

@@ -13,7 +13,10 @@ import inspect
 import json
 import os
 import shutil
+import socket
 import tempfile
+import time
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -22,6 +25,7 @@ from envs.settings import GameSettings
 from learners.model.folder import make_readable
 from learners.settings import EmbeddedSettings
 
+BUILDING, DAY_SECONDS = ".building-", 86_400.0
 LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors")
 
 
@@ -35,11 +39,12 @@ def build_policy(game: GameSettings, embedded: EmbeddedSettings, cache: Path | N
     all, loss)` is called every 50 cloning steps, and not at all when it is there."""
     key = policy_key(game, embedded)
     parent = Path(cache) if cache is not None else cache_folder()
+    _sweep(parent)
     folder = parent / f"embedded-{game.name}-{key}"
     if folder.is_dir():
         return folder
     parent.mkdir(parents=True, exist_ok=True)
-    building = Path(tempfile.mkdtemp(prefix=".building-", dir=parent))
+    building = Path(tempfile.mkdtemp(prefix=f"{BUILDING}{os.getpid()}-{socket.gethostname()}-", dir=parent))
     try:
         _build(building, game, embedded, progress)
         building.chmod(0o755)
@@ -51,6 +56,17 @@ def build_policy(game: GameSettings, embedded: EmbeddedSettings, cache: Path | N
     finally:
         shutil.rmtree(building, ignore_errors=True)
     return folder
+
+
+def _sweep(cache: Path) -> None:
+    """What killed processes have left: those of this machine, and after a day those of others."""
+    here = f"-{socket.gethostname()}-"
+    for left in cache.glob(f"{BUILDING}*"):
+        process, separator, of = left.name.removeprefix(BUILDING).partition("-")
+        with suppress(FileNotFoundError):  # another process sweeps, or has done with it
+            old = time.time() - left.stat().st_mtime > DAY_SECONDS
+            if old or (f"{separator}{of}".startswith(here) and not Path("/proc", process).exists()):
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def policy_key(game: GameSettings, embedded: EmbeddedSettings) -> str:

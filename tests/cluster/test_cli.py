@@ -8,18 +8,22 @@ import signal
 import subprocess
 import sys
 import textwrap
+from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import yaml
+from rich.console import Console
 
 from cluster.api import evaluated
 from cluster.commands import cli
+from cluster.errors import shortened
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
 from cluster.record.checkpoints import CheckpointStore
 from cluster.record.run_folder import RunFolder
+from cluster.record.terminal import Show, sparkline
 from cluster.run import session
 
 ROOT = Path(__file__).parents[2]
@@ -114,9 +118,11 @@ def finished_run(tmp_path) -> Path:
     [
         (["resume", "{run}", "seed=3"], 2, "resume cannot change 'seed'"),
         (["resume", "{run}", "updates=3"], 2, "updates=3, but {run} is already at update 4"),
-        (["resume", "{run}/nowhere"], 1, "no run folder at '{run}/nowhere'"),
-        (["resume", "{run}/checkpoints"], 1, "is no run folder: it holds no config.yaml"),
-        (["evaluate", "{run}", "--checkpoint", "7"], 1, "no complete checkpoint '7'; it has: update-000004"),
+        (["resume", "{run}/nowhere"], 2, "no run folder at '{run}/nowhere'"),
+        (["resume", "{run}/checkpoints"], 2, "is no run folder: it holds no config.yaml"),
+        (["evaluate", "{run}x"], 2, "no run folder at '{run}x'; did you mean {run}?"),
+        (["serve-model", "runs/typo"], 2, "no run folder at 'runs/typo'"),
+        (["evaluate", "{run}", "--checkpoint", "7"], 2, "no complete checkpoint '7'; it has: update-000004"),
         (["evaluate", "{run}", "--recipe", "x.yaml"], 2, "--recipe is for evaluating a model"),
         (["evaluate", "{run}/checkpoints/update-000004/nowhere"], 2, "model.path: no model folder at"),
         (["evaluate", "embedded", "--checkpoint", "best"], 2, "--checkpoint chooses among a run's checkpoints"),
@@ -130,6 +136,26 @@ def test_resume_and_evaluate_refuse_what_cannot_be(finished_run, capsys, argumen
     assert line.format(run=run) in printed and printed.count("\n") == 1
     assert (finished_run / "config.yaml").read_bytes() == before
     assert [path.name for path in finished_run.parent.iterdir()] == [finished_run.name]
+
+
+def test_a_run_that_has_ended_is_not_started_again(finished_run, capsys):
+    with RunFolder.open(finished_run) as folder:
+        folder.write_summary({"updates": 4})
+    assert cli.main(["resume", str(finished_run)]) == 0
+    told = f"{finished_run} has ended: all 4 updates are done. Train on: parley resume {finished_run} updates=8\n"
+    assert capsys.readouterr().out == told
+
+
+def test_a_long_message_keeps_its_beginning_and_its_end():
+    long = shortened(f"RayError: {'traceback ' * 90}; after that is mended: parley resume RUN")
+    assert shortened("short") == "short" and len(long) <= 300
+    assert long.startswith("RayError: traceback") and long.endswith("mended: parley resume RUN")
+
+
+def test_the_moving_line_has_words_from_the_start(finished_run):
+    screen = Console(file=StringIO(), force_terminal=True)
+    with RunFolder.open(finished_run) as folder, Show(load_recipe(None), folder, screen) as show:
+        assert show.moving.status == "starting"
 
 
 def test_a_game_without_the_policy_measures_nothing(finished_run, capsys):
@@ -202,16 +228,14 @@ def test_doctor_survives_an_import_that_crashes(tmp_path, monkeypatch):
 
 def test_version_is_the_installed_one(capsys):
     assert cli.main(["version"]) == 0
-    assert "ray 2." in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "ray 2." in told
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["--version"])
+    assert (stop.value.code, capsys.readouterr().out) == (0, told)
 
 
 def test_the_summary_on_the_terminal_holds_the_figures_of_summary_json(finished_run):
-    from io import StringIO
-
-    from rich.console import Console
-
-    from cluster.record.terminal import Show, sparkline
-
     summary = {
         "game": "twenty_questions", "updates": 4, "held_out_games": 400,
         "win_rate_before": 0.275, "win_rate_before_interval": [0.2336, 0.3208],

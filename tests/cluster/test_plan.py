@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from cluster.errors import RunError
+from cluster.plan import machine as machine_module
 from cluster.plan.decide import Plan, PlanError, changed, in_words, plan
-from cluster.plan.machine import GIB, Card, Machine, Node, described
+from cluster.plan.machine import GIB, Card, Machine, Node, described, there
 from cluster.plan.shape import ModelShape, shape_of_run
 from cluster.recipe.config import RunConfig
 from cluster.recipe.fields import dotted_fields
@@ -349,6 +351,24 @@ def test_cpus_are_counted():
         planned("two_workers", few)
     with pytest.raises(PlanError, match="of memory, but a node has 8"):
         planned("qwen3_lora", Machine("cpu", (Node(gib=8.0),)))
+
+
+def test_all_shortages_are_told_and_gpus_come_first(monkeypatch):
+    config = load_recipe(FOLDER / "games/negotiation.yaml", [str(FOLDER / "gpu/8x80.yaml")])
+    two_cpus = Node(cpus=2.0)
+    with pytest.raises(PlanError) as none:
+        plan(config, Machine("cpu", (two_cpus,)))
+    assert str(none.value) == (
+        "no GPU is used, for the CPU build is installed, and the run needs 8 CPUs (rollout.workers=4, learner.ranks=4) "
+        "but this machine has 2: rollout.cpus_per_worker=0.2 learner.cpus_per_rank=0.2"
+    )
+    with pytest.raises(PlanError, match=r"need 4 cards, but there are 2, and the run needs 8 CPUs .* has 2: ") as few:
+        plan(config, Machine("cuda", (Node((Card(80),) * 2, 2.0),)))
+    plan(changed(config, few.value.change), Machine("cuda", (Node((Card(80),) * 2, 2.0),)))
+    monkeypatch.setattr(machine_module, "HEALTH_SECONDS", 0.1)
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    with pytest.raises(RunError, match="no plan for the cluster at RAY_ADDRESS=127.0.0.1:1: no answer within 0.1 s"):
+        there()
 
 
 def test_weights_that_go_through_too_little_shared_memory_are_refused_before_anything_starts():

@@ -27,6 +27,7 @@ def refused(*overrides: str, path: Path | None = None) -> str:
     [
         (["rollout.workrs=2"], "command line: rollout.workrs: unknown key; did you mean rollout.workers?"),
         (["workers=2"], "command line: workers: unknown key; did you mean rollout.workers?"),
+        (["learner.lr=1e-3"], "command line: learner.lr: unknown key; did you mean learner.learning_rate?"),
         (["lora.rank=2"], "command line: lora: unknown key; did you mean learner.lora?"),
         (["updates=abc"], "command line: updates: should be a whole number, not 'abc'"),
         (["updates=1.5"], "command line: updates: should be a whole number, not 1.5"),
@@ -72,8 +73,8 @@ def refused(*overrides: str, path: Path | None = None) -> str:
         ([f"seed={10**26}"], "command line: seed: should be less than 2147483648, not 1" + "0" * 26),
         (["learner.betas=[0.9, 1.5]"], "command line: learner.betas.1: should be less than 1, not 1.5"),
         (["evaluation.seed=5"], "command line: evaluation.seed: should be greater than or equal to 1000000, not 5"),
-        (["x"], "command line: 'x' is neither key=value (for example rollout.workers=2) nor a YAML file"),
-        (["a..b=1"], "command line: 'a..b=1' is neither key=value (for example rollout.workers=2) nor a YAML file"),
+        (["x"], "command line: 'x' is neither key=value (for example rollout.workers=2) nor a recipe"),
+        (["a..b=1"], "command line: 'a..b=1' is neither key=value (for example rollout.workers=2) nor a recipe"),
         (["updates=x", "seed=y"], "command line: seed: should be a whole number, not 'y' (and 1 more)"),
         (
             ["batch_episodes=1", "learner.ranks=2"],

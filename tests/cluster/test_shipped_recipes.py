@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cluster.errors import ConfigError
+from cluster.recipe.packaged import recipe_file
 from cluster.recipe.reading import load_recipe, read_recipe
 from cluster.recipe.renamed import GONE, WHOLE_ONCE
 from learners.credit.method import CREDIT
@@ -42,6 +43,24 @@ def refused(path: Path, *overrides: str) -> str:
         load_recipe(path, overrides)
     assert "\n" not in (line := str(caught.value))
     return line
+
+
+def test_a_recipe_is_found_by_its_name_anywhere_after_the_files_that_are_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for path in EVERY:
+        below = path.relative_to(FOLDER)
+        for words in (path.stem, str(below.with_suffix("")), f"recipes/{below}"):
+            assert recipe_file(words) == path, words
+    assert load_recipe("demo", ["poad", "rollout.workers=2"]) == load_recipe(
+        FOLDER / "demo.yaml", [str(FOLDER / "credit/poad.yaml"), "rollout.workers=2"]
+    )
+    assert refused("demoo").endswith("recipe 'demoo' does not exist; did you mean demo?")
+    assert (
+        refused("demo", "poat")
+        == "command line: 'poat' is neither key=value (for example rollout.workers=2) nor a recipe"
+    )
+    Path("demo").write_text("updates: 7")
+    assert load_recipe("demo").updates == 7
 
 
 def test_there_are_few():

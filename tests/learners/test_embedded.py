@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import socket
+import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -106,6 +109,25 @@ def test_a_failed_build_leaves_nothing_behind(tmp_path):
     with pytest.raises(ValueError, match="no scripted player 'genius'"):
         build_policy(GAME, SHORT.model_copy(update={"player": "genius"}), tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_build_left_goes_with_the_next_start(cloned, tmp_path):
+    ended, host = subprocess.Popen(["true"]), socket.gethostname()
+    ended.wait()
+    names = [
+        f".building-{ended.pid}-{host}-a",
+        ".building-old",
+        f".building-{os.getpid()}-{host}-a",
+        ".building-1-far-a",
+    ]
+    for name in names:
+        (cloned[0].parent / name).mkdir()
+    os.utime(cloned[0].parent / ".building-old", (0, 0))
+    build_policy(GAME, SHORT, cloned[0].parent)
+    left = sorted(cloned[0].parent.glob(".building-*"))
+    for folder in left:
+        folder.rmdir()
+    assert [folder.name for folder in left] == sorted(names[2:]), "of processes that may still be at work"
 
 
 def test_cloned_games_are_laid_out_as_rollouts_are(games):

@@ -61,7 +61,9 @@ def test_it_reads_lists_and_plays(packages, words):
 def test_a_game_that_needs_more_says_what_and_how_to_get_it(packages, game, package, extra):
     done = parley(packages, "play", game)
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
-    assert re.search(rf"game '{game}' needs the package '{package}', .*pip install 'parley\[{extra}\]'", done.stderr)
+    assert re.search(
+        rf"game '{game}' needs the package '{package}', .*pip install '\.\[{extra}\]' in Parley's", done.stderr
+    )
 
 
 def test_the_folder_is_the_base_installation(packages):

@@ -165,7 +165,19 @@ def test_the_wheel_holds_every_file_of_the_packages_and_the_command(tmp_path):
         for path in (ROOT / name).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert held == expected
+    recipes = {f"parley/{path.relative_to(ROOT)}" for path in (ROOT / "recipes").rglob("*.yaml")}
+    assert held == expected | recipes
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "installed")
+    done = subprocess.run(
+        [sys.executable, "-m", "parley", "train", "bargaining", "poad", "updates=7", "--dry-run", "--machine", "cpu"],
+        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(tmp_path / "installed")}, capture_output=True, text=True,
+        timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert RunConfig(**yaml.safe_load(done.stdout)) == load_recipe(
+        "bargaining", ["recipes/credit/poad.yaml", "updates=7"]
+    )
 
 
 # --- set-up ---------------------------------------------------------------------------------------

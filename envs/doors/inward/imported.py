@@ -37,7 +37,8 @@ def library(module: str, game: str) -> ModuleType:
         return import_module(module)
     except ModuleNotFoundError as missing:
         raise ValueError(
-            f"game {game!r} needs the package {missing.name!r}, which is not installed: pip install 'parley[doors]'"
+            f"game {game!r} needs the package {missing.name!r}, which is not installed: "
+            "pip install '.[doors]' in Parley's folder"
         ) from None
 
 
