@@ -1,8 +1,9 @@
 """The generated pages: `python -m docs.reference` writes docs/reference.
 
 The settings come from the models that read a recipe, the commands from the argument parsers of cluster/commands, the
-metrics from cluster/record/metric_list. docs/python_reference.py reads the Python names, and docs/games_page.py what
-the games say of themselves. tests/whole/test_docs.py compares the files with what is generated.
+metrics from cluster/record/metric_list. docs/python_reference.py reads the Python names, docs/games_page.py what the
+games say of themselves, and docs/methods_page.py what the methods do. tests/whole/test_docs.py compares the files with
+what is generated.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from cluster.recipe.fields import dotted_fields, is_section, kinds_of
 from cluster.recipe.renamed import RENAMED
 from cluster.record.metric_list.page import page as metrics_page
 from docs.games_page import games_page
+from docs.methods_page import methods_page
 from docs.python_reference import python_page
 from envs.kinds import Kinds
 
@@ -199,6 +201,7 @@ PAGES = {
     "metrics.md": metrics_page,
     "python.md": python_page,
     "games.md": games_page,
+    "methods.md": methods_page,
 }
 
 

@@ -8,7 +8,7 @@
 F is the deviation of what is compared + 1e-6, or 1 with group_std off. A turn in a state that no
 other turn of the task was in has A_step = 0, a game alone in its group A_episode = 0. Anchors are
 exact observations, or the intentions voiced so far, which free dialogue repeats where it never
-repeats a text.
+repeats a text. The paper ran gamma 0.95 and step_weight 1.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ itself, and has no head for each word. An utterance is chosen token by token, an
 That is `poad` in which a token pays temperature * (log of the best token's probability - log pi). Where
 no advantage is left on average, at any token, V is the value of the best utterances of the game, and the
 likeliest tokens speak them. Each delta is a statement about one transition, true of the optimum whoever
-sampled it, so old tokens need no weights. With the reference's log-prob in place of the best token's this
-is the soft form of `poad` (learners/credit/soft.py).
+sampled it, so old tokens need no weights: the layer's loss is `mirror_descent`. With the
+reference's log-prob in place of the best token's this is the soft form of `poad` (learners/credit/soft.py).
 """
 
 from __future__ import annotations

@@ -8,6 +8,9 @@ distribution (actors/play/choice.py) and the trained one (learners/batch/decisio
 the action and whoever computes the loss have to score every listed action, chosen or not:
 
     d log P(chosen) / d log-prob of a token of a = ((a is chosen) - P(a)) / words of a
+
+It needs `rollout.choose_listed: true`. From a policy that already knows how to say what it means the division
+by words hides it: set `rollout.choice_length: none`.
 """
 
 from __future__ import annotations
