@@ -18,8 +18,10 @@ from envs.game import Player
 from envs.glee.bargaining_players import PLAYERS, words_players_say
 from envs.glee.labelled import DIVIDING, PLACES
 from envs.glee.money import dollars
+from envs.glee.published import bargaining as published
 from envs.glee.speech import UNCLEAR, Grammar, Meaning, decisions, read
 from envs.glee.talks import ALICE, BOB, RIVAL, SCALES, SEATS, Talks
+from envs.text.prompts import filled
 
 LOSSES = (20, 10, 5, 0)  # percent a round
 
@@ -44,6 +46,7 @@ def _clauses() -> re.Pattern:
 class Bargaining(Talks):
     name = "bargaining"
     grammar = Grammar({"alice_gain": ALICE, "bob_gain": BOB}, _clauses(), decisions(), DIVIDING, PLACES)
+    known_texts = published.TEXTS
     asks = "Your offer?"
     acts = {"accept": "accepts", "reject": "rejects"}
 
@@ -71,7 +74,7 @@ class Bargaining(Talks):
             f"Each round you lose {self.losses[seat]} %{theirs}."
         )
 
-    def briefing(self, seat: str) -> str:
+    def _own_rules(self, seat: str) -> str:
         rival, money = RIVAL[seat].title(), dollars(self.whole)
         if self.complete:
             losses = f"{self.losses[seat]} % of its worth for you and {self.losses[RIVAL[seat]]} % for {rival}"
@@ -79,16 +82,15 @@ class Bargaining(Talks):
             losses = (
                 f"{self.losses[seat]} % of its worth for you; what {rival} loses you do not know, nor {rival} your loss"
             )
-        alice = self.whole // 250  # 40 % in dollars
         return (
             f"You are {seat.title()}. You and {rival} have {money} to divide, in at most {self.rounds} rounds. "
             f"{self._order('proposes a division')} The other one accepts, which ends the game, or rejects, and the "
             f"next round begins. Waiting is dear: with each round that passes the money loses {losses}. Without a deal "
             f"after round {self.rounds} both get nothing. {self._aim(seat)}\n"
             f"An offer names both gains in dollars, not negative and {money} together: "
-            f'{{"alice_gain": {alice}, "bob_gain": {self.whole // 100 - alice}, "message": "..."}}. '
+            '{"alice_gain": A, "bob_gain": B, "message": "..."}. '
             f'{self._messages_rule(seat)} An answer is {{"decision": "accept"}} or {{"decision": "reject"}}. Plain '
-            "words are understood too: i offer you 40 % (you keep the rest), i accept, i reject. "
+            "words are understood too: i offer you x % (you keep the rest), i accept, i reject. "
             f"{self._tries_rule()}"
         )
 
@@ -126,11 +128,18 @@ class Bargaining(Talks):
 
     def _pattern(self, offer_due: bool) -> str:
         if self.plain:
-            return "say: i offer you 40 %." if offer_due else "say: i accept. or: i reject."
+            return "say: i offer you x %." if offer_due else "say: i accept. or: i reject."
         if not offer_due:
             return 'Say {"decision": "accept"} or {"decision": "reject"}.'
-        alice = self.whole // 250
-        return f'Say {{"alice_gain": {alice}, "bob_gain": {self.whole // 100 - alice}}}, for instance.'
+        return 'Say {"alice_gain": A, "bob_gain": B}.'
+
+    def _published_rules(self, seat: str) -> str:
+        return filled(self.texts["rules"], published.places(self, seat))
+
+    def _request(self, seat: str) -> str:
+        if self._offer is None:
+            return filled(self.texts["offer"], published.places(self, seat))
+        return f"{published.update(self, seat, self._round)} {published.ANSWER}".lstrip()
 
     def _whole_offers(self) -> Iterable[int]:
         return range(0, self.whole + 1, self.whole // 100)

@@ -23,8 +23,10 @@ from envs.game import Player
 from envs.glee.labelled import PRICES, PRICING
 from envs.glee.money import dollars
 from envs.glee.negotiation_players import PLAYERS, words_players_say
+from envs.glee.published import negotiation as published
 from envs.glee.speech import UNCLEAR, Grammar, Meaning, decisions, read
 from envs.glee.talks import ALICE, BOB, RIVAL, SCALES, Talks
+from envs.text.prompts import filled
 
 VALUES = (80, 100, 120, 150)  # percent of the list price
 MOST = 10  # list prices
@@ -52,6 +54,7 @@ _CLAUSES = re.compile(
 class Negotiation(Talks):
     name = "negotiation"
     grammar = Grammar({"product_price": "price"}, _CLAUSES, decisions(LEAVE), PRICING, PRICES)
+    known_texts = published.TEXTS
     asks = "Your price?"
     acts = {"accept": "accepts", "reject": "rejects", "leave": "deals with John"}
 
@@ -72,12 +75,13 @@ class Negotiation(Talks):
     def _introduction(self, seat: str) -> str:
         rival = RIVAL[seat]
         theirs = f" and {self._amount(self.values[rival])} to {rival.title()}" if self.complete else ""
+        listed = "" if self.published else f" The list price is {dollars(self.whole)}."
         return (
-            f"You are {seat.title()}, the {ROLES[seat]}. The list price is {dollars(self.whole)}. "
+            f"You are {seat.title()}, the {ROLES[seat]}.{listed} "
             f"The product is worth {self._amount(self.values[seat])} to you{theirs}."
         )
 
-    def briefing(self, seat: str) -> str:
+    def _own_rules(self, seat: str) -> str:
         rival, own = RIVAL[seat].title(), dollars(self.values[seat])
         if seat == ALICE:
             trade = f"You sell a product to Bob. It is worth {own} to you: at a price p it earns you p minus {own}"
@@ -95,7 +99,7 @@ class Negotiation(Talks):
             f"There are at most {self.rounds} rounds. {self._order('names a price')} The other one accepts, which ends "
             f"the game, or rejects, and the next round begins, or deals with John instead: {john}. That ends the game, "
             f"and both earn nothing, just as without a deal after round {self.rounds}. {self._aim(seat)}\n"
-            f'An offer is {{"product_price": {self.whole // 100}, "message": "..."}}, in dollars. '
+            'An offer is {"product_price": P, "message": "..."}, in dollars. '
             f'{self._messages_rule(seat)} An answer is {{"decision": "accept"}}, {{"decision": "reject"}} or '
             '{"decision": "john"}. Plain words are understood too: my price is 105 % (of the list price), i accept, '
             f"i reject, i deal with john. {self._tries_rule()}"
@@ -121,10 +125,18 @@ class Negotiation(Talks):
 
     def _pattern(self, offer_due: bool) -> str:
         if self.plain:
-            return "say: my price is 105 %." if offer_due else "say: i accept. or: i reject. or: i deal with john."
+            return "say: my price is x %." if offer_due else "say: i accept. or: i reject. or: i deal with john."
         if offer_due:
-            return f'Say {{"product_price": {self.whole // 100}}}, for instance.'
+            return 'Say {"product_price": P}.'
         return 'Say {"decision": "accept"}, {"decision": "reject"} or {"decision": "john"}.'
+
+    def _published_rules(self, seat: str) -> str:
+        return filled(self.texts[f"rules {seat}"], published.places(self, seat))
+
+    def _request(self, seat: str) -> str:
+        if self._offer is not None:
+            return published.answer(seat)
+        return filled(self.texts[f"{'' if self.messages else 'silent '}offer {seat}"], published.places(self, seat))
 
     def _whole_offers(self) -> Iterable[int]:
         return range(0, self.whole * PLAIN_MOST // 100 + 1, self.whole // 100)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from math import log10
 
 from envs.glee.equilibrium import best_ultimatum, prices
 from envs.glee.strategies import JUNK, REMARKS, Conceding, Mediocre, Random, Side, Strategy, Stubborn, TitForTat
@@ -17,7 +18,7 @@ HOPELESS_SPAN = 20  # percent of the list price, where there is nothing to gain 
 
 _MONEY = r"(?:(\d+) %|\$([\d,]+)(?:\.(\d\d))?)"
 _YOU = re.compile(
-    rf"the (\w+)\. the list price is \$([\d,]+)\. the product is worth {_MONEY} to you(?: and {_MONEY} to)?"
+    rf"the (\w+)\.(?: the list price is \$([\d,]+)\.)? the product is worth {_MONEY} to you(?: and {_MONEY} to)?"
 )
 _PRICE = re.compile(rf"(?:asks|bids) (a little over |far over )?{_MONEY}")
 
@@ -32,8 +33,10 @@ class Negotiator(Side):
     def learn(self, seen: str) -> None:
         if stakes := _YOU.search(seen):
             self.selling = stakes[1] == "seller"
-            self.hundred = 100 if self.plain else int(stakes[2].replace(",", "")) * 100  # units in the list price
             self.value = _units(*stakes.groups()[2:5])
+            # units in the list price; where none is told it is taken to be 100, 10,000, ... dollars
+            listed = int(stakes[2].replace(",", "")) * 100 if stakes[2] else 10 ** round(log10(self.value))
+            self.hundred = 100 if self.plain else listed
             known = stakes.groups()[5:]
             self.rival_value = _units(*known) if any(known) else None
             limit = self.rival_value

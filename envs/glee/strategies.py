@@ -11,10 +11,12 @@ import random
 import re
 from typing import ClassVar
 
+from envs.glee.manner import is_plain
+
 REMARKS = ("this is my last word", "i come towards you, now come towards me", "i give as much as you give")
 JUNK = ("i do not know", "let me think", "hello there")
 _QUOTED = re.compile(r'"[^"]*"')  # a message is not the game speaking; messages hold no such marks
-_ROUND = re.compile(r"round (\d+) of (\d+)\. your (\w+)\?")
+_ROUND = re.compile(r"round (\d+)(?: of (\d+))?\. your (\w+)\?")
 
 
 class Side:
@@ -24,8 +26,9 @@ class Side:
     may_leave = False  # whether there is an outside option
 
     def __init__(self, **options):
-        self.plain = options.get("speech", "plain") == "plain"
+        self.plain = is_plain(**{name: options[name] for name in ("speech", "rules", "prompts") if name in options})
         self.messages = options.get("messages", True)
+        self.rounds = options.get("rounds", 20)  # known to it even where its seat is not told
 
     def reset(self, seed: int) -> None:
         self.offered: float | None = None  # own share of the cake in the rival's latest offer
@@ -33,7 +36,7 @@ class Side:
     def read(self, observation: str) -> None:
         seen = _QUOTED.sub("", observation.lower())
         number, rounds, asked = _ROUND.search(seen).groups()
-        self.round, self.rounds, self.answering = int(number), int(rounds), asked == "answer"
+        self.round, self.rounds, self.answering = int(number), int(rounds or self.rounds), asked == "answer"
         self.learn(seen)
 
     @property

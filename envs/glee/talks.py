@@ -25,10 +25,12 @@ from fractions import Fraction
 from typing import Any
 
 from envs.game import OVER, Game, Step, Trial
+from envs.glee.manner import SHOWN, is_plain, is_published, one_of
 from envs.glee.messages import harmless
 from envs.glee.money import dollars, percent
 from envs.glee.speech import NO_AMOUNT, UNCLEAR, Grammar, Meaning, read
 from envs.options import whole_number
+from envs.text.prompts import Text, texts_of
 
 ALICE, BOB = SEATS = ("alice", "bob")
 RIVAL = {ALICE: BOB, BOB: ALICE}
@@ -42,18 +44,13 @@ OPPONENTS = ("equilibrium", "tit_for_tat", "conceding", "stubborn", "random")
 EPISODES = 1200  # of each trial: 25 for each configuration
 
 
-def one_of(option: str, value: Any, choices: tuple) -> Any:
-    if not any(type(value) is type(each) and value == each for each in choices):
-        raise ValueError(f"game option {option}={value!r} must be one of {', '.join(map(repr, choices))}")
-    return value
-
-
 class Talks(Game):
     """The protocol. What is talked about is in the hooks at the end of this class."""
 
     name: str
     seats = SEATS
     grammar: Grammar
+    known_texts: dict[str, Text]  # of the published version
     asks: str  # how a seat is asked for an offer
     acts: dict[str, str]  # what an answer is called in the third person
 
@@ -63,10 +60,12 @@ class Talks(Game):
         rounds: int = 20,
         messages: bool = True,
         complete: bool = True,
-        speech: str = "plain",
+        speech: str | None = None,
         reward: str = "win",
         first: str = ALICE,
         no_deal: float = 0.5,
+        rules: str = "own",
+        prompts: str | None = None,
     ):
         if configuration is not None:
             whole_number("configuration", configuration, 0, CONFIGURATIONS - 1)
@@ -75,10 +74,13 @@ class Talks(Game):
         self.rounds = whole_number("rounds", rounds, 1, 99)
         self.messages = one_of("messages", messages, (True, False))
         self.complete = one_of("complete", complete, (True, False))
-        self.plain = one_of("speech", speech, ("plain", "json")) == "plain"
+        self.published = is_published(rules, prompts)
+        self.plain = is_plain(speech, rules=rules, prompts=prompts)
+        self.hidden = self.published and self.rounds > SHOWN  # how many rounds there are
         self.pays_money = one_of("reward", reward, ("win", "money")) == "money"
         self.first = SEATS.index(one_of("first", first, SEATS))
         self.no_deal = float(no_deal)
+        self.texts = texts_of(prompts, self.name, self.known_texts)
         self.horizon = 2 * TRIES * rounds
         self._fixed = configuration
         self._playing, self._ending = False, ""
@@ -99,6 +101,10 @@ class Talks(Game):
     # whose turn it is, and what happens in it
 
     @property
+    def round(self) -> int:
+        return self._round
+
+    @property
     def proposer(self) -> str:
         return SEATS[(self._round - 1 + self.first) % 2]
 
@@ -110,7 +116,11 @@ class Talks(Game):
 
     def observe(self) -> str:
         asked = self.asks if self._offer is None else "Your answer?"
-        return f"{self._news[self.seat]} {self._styled(f'Round {self._round} of {self.rounds}. {asked}')}".lstrip()
+        seen = f"{self._news[self.seat]} {self._styled(f'{self._numbered(self._round)} {asked}')}".lstrip()
+        return f"{seen} {self._request(self.seat)}" if self.published else seen
+
+    def _numbered(self, number: int) -> str:
+        return f"Round {number}." if self.hidden else f"Round {number} of {self.rounds}."
 
     def step(self, utterance: str) -> Step:
         seat = self.seat
@@ -149,8 +159,8 @@ class Talks(Game):
         self._tried += 1
         caption = f"{seat.title()} makes no move: {reason}"
         if self._tried < TRIES:
-            hint = f"{self._pattern(self._offer is None)} Tries left: {TRIES - self._tried}."
-            self._tell(seat, f"{self._styled(reason.capitalize())} {self._styled(hint)}")
+            hint = "" if self.published else f"{self._pattern(self._offer is None)} "
+            self._tell(seat, self._styled(f"{reason.capitalize()} {hint}Tries left: {TRIES - self._tried}."))
             return Step(executable=False, caption=self._styled(caption))
         self._tried = 0
         if seat not in self._lapsed:
@@ -268,7 +278,7 @@ class Talks(Game):
         """All that is said in whole percents of what is at stake; messages are not in it."""
         asked = [self._styled(f"{self.asks} Your answer?"), self._styled("You lose your turn.")]
         yield from (*asked, "a little far over") if self.plain else asked
-        yield from (self._styled(f"Round {number} of {self.rounds}.") for number in range(1, self.rounds + 1))
+        yield from (self._styled(self._numbered(number)) for number in range(1, self.rounds + 1))
         yield from (self._styled(f"Tries left: {number}.") for number in range(1, TRIES))
         for seat in SEATS:
             yield from (self._styled(f"{seat.title()} {act}.") for act in self.acts.values())
@@ -281,6 +291,8 @@ class Talks(Game):
             yield from (self._styled(like._pattern(due)) for due in (True, False))
             for seat in SEATS:
                 yield self._styled(like._introduction(seat))
+                if self.published:
+                    yield from like._requests(seat)
                 if configuration % 16 == 0:
                     for offer in like._whole_offers():
                         yield self._styled(like._offer_words(seat, offer, "you"))
@@ -309,7 +321,27 @@ class Talks(Game):
         amounts = ", ".join(f"{owner} {amount}" for owner, amount in meaning.amounts if amount is not None)
         return f"{meaning.message} {meaning.act} {amounts}".strip()
 
+    def briefing(self, seat: str) -> str:
+        return self._published_rules(seat) if self.published else self._own_rules(seat)
+
+    def _requests(self, seat: str) -> Iterable[str]:
+        """All that `_request` may say to this seat."""
+        for number in range(1, self.rounds + 1):
+            for offer in (None, 0):
+                self._round, self._offer = number, offer
+                yield self._request(seat)
+
     # hooks: what is talked about
+
+    def _own_rules(self, seat: str) -> str:
+        raise NotImplementedError
+
+    def _published_rules(self, seat: str) -> str:
+        raise NotImplementedError
+
+    def _request(self, seat: str) -> str:
+        """How to put what is due from this seat now, by published rules."""
+        raise NotImplementedError
 
     def _endow(self, one: int, other: int) -> None:
         """Give Alice and Bob what sets them apart, by its number from 0 to 3."""

@@ -82,10 +82,10 @@ def test_what_is_no_move_is_told_and_the_third_time_loses_the_turn():
     first = say(game, "alice", "what a day")
     assert not first.executable and first.rewards == {} and not first.terminated
     assert first.caption == "alice makes no move: that is not understood."
-    again = "say: i offer you 40 %. tries left: 2. round 1 of 2. your offer?"
+    again = "say: i offer you x %. tries left: 2. round 1 of 2. your offer?"
     assert game.observe() == f"that is not understood. {again}"
     say(game, "alice", offer(60, 50))
-    assert game.observe().startswith("the two gains must add up to 100 %. say: i offer you 40 %. tries left: 1.")
+    assert game.observe().startswith("the two gains must add up to 100 %. say: i offer you x %. tries left: 1.")
     third = say(game, "alice", "i accept")
     assert third.caption.endswith("make an offer first. alice makes no offer.")
     assert game.seat == "bob", "the round is over: it is Bob's turn to propose"
@@ -296,7 +296,7 @@ def test_what_a_briefing_and_a_first_observation_say():
             and "Bob proposes a division in round 1" in briefing
         )
         example = briefing[briefing.index("{") : briefing.index("}") + 1]
-        assert new(NAME, 17).step(example).executable
+        assert new(NAME, 17).step(example.replace("A", "3000").replace("B", "7000")).executable
 
 
 def test_the_plain_language_is_closed_and_small():

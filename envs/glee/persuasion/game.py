@@ -28,23 +28,29 @@ products: good ones, and bad ones as often as they still leave him no worse off 
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Iterable
 from fractions import Fraction
 
 from envs.game import OVER, Game, Player, Step, Trial
+from envs.glee.manner import is_plain, is_published, one_of
 from envs.glee.messages import harmless
 from envs.glee.money import dollars, percent
+from envs.glee.persuasion.briefing import own_rules
 from envs.glee.persuasion.players import PLAYERS, words_players_say
 from envs.glee.persuasion.speech import advice, answered, gist_of
+from envs.glee.published import persuasion as published
 from envs.glee.speech import UNCLEAR
-from envs.glee.talks import ALICE, BOB, SCALES, TRIES, one_of
+from envs.glee.talks import ALICE, BOB, SCALES, TRIES
 from envs.options import whole_number
+from envs.text.prompts import filled, texts_of
 
 CHANCES = (Fraction(1, 3), Fraction(1, 2), Fraction(4, 5))
 WORTHS = (120, 125, 200, 300, 400)  # percent of the price
 CONFIGURATIONS = 45
-QUALITY = {True: "good", False: "bad"}
+GOOD = {True: "good", False: "bad"}
+HIGH = {True: "of high quality", False: "of low quality"}
 OPPONENTS = ("equilibrium", "honest", "calculating", "unforgiving", "random")
 EPISODES = 900  # of each trial: 20 for each configuration
 
@@ -60,8 +66,10 @@ class Persuasion(Game):
         messages: bool = False,
         complete: bool = True,
         myopic: bool = False,
-        speech: str = "plain",
+        speech: str | None = None,
         reward: str = "outcome",
+        rules: str = "own",
+        prompts: str | None = None,
     ):
         if configuration is not None:
             whole_number("configuration", configuration, 0, CONFIGURATIONS - 1)
@@ -69,7 +77,10 @@ class Persuasion(Game):
         self.messages = one_of("messages", messages, (True, False))
         self.complete = one_of("complete", complete, (True, False))
         self.myopic = one_of("myopic", myopic, (True, False))
-        self.plain = one_of("speech", speech, ("plain", "json")) == "plain"
+        self.published = is_published(rules, prompts)
+        self.plain = is_plain(speech, rules=rules, prompts=prompts)
+        self.quality = HIGH if self.published else GOOD
+        self.texts = texts_of(prompts, self.name, published.TEXTS)
         self.pays_money = one_of("reward", reward, ("outcome", "money")) == "money"
         if self.myopic:
             self.seats = (ALICE, *(f"buyer{number}" for number in range(1, self.rounds + 1)))
@@ -108,10 +119,13 @@ class Persuasion(Game):
     def observe(self) -> str:
         if self.seat == ALICE:
             asked = "Your message?" if self.messages else "Do you recommend it?"
-            asked = f"This product is {QUALITY[self._good[self._round - 1]]}. {asked}"
+            asked = f"This product is {self.quality[self._good[self._round - 1]]}. {asked}"
         else:
             asked = "Do you buy it?"
-        return f"{self._news[self.seat]} {self._styled(f'Round {self._round} of {self.rounds}. {asked}')}".lstrip()
+        hidden = self.published and self.myopic and self.seat != ALICE
+        number = "" if hidden else f"Round {self._round} of {self.rounds}. "
+        seen = f"{self._news[self.seat]} {self._styled(f'{number}{asked}')}".lstrip()
+        return f"{seen} {self._request(self.seat)}" if self.published else seen
 
     def step(self, utterance: str) -> Step:
         seat = self.seat
@@ -145,8 +159,8 @@ class Persuasion(Game):
         self._tried += 1
         caption = self._styled(f"{self._named(seat)} makes no move: {UNCLEAR}")
         if self._tried < TRIES:
-            hint = f"{self._pattern(seat)} Tries left: {TRIES - self._tried}."
-            self._tell(seat, self._styled(f"{UNCLEAR.capitalize()} {hint}"))
+            hint = "" if self.published else f"{self._pattern(seat)} "
+            self._tell(seat, self._styled(f"{UNCLEAR.capitalize()} {hint}Tries left: {TRIES - self._tried}."))
             return Step(executable=False, caption=caption)
         self._tell(seat, self._styled(f"{UNCLEAR.capitalize()} You lose your turn."))
         if seat == ALICE:
@@ -164,7 +178,9 @@ class Persuasion(Game):
             self._tell(buyer, words)
         else:
             self._tell(ALICE, words)
-            self._tell(buyer, self._styled(f"You {'bought' if bought else 'did not buy'} it: it was {QUALITY[good]}."))
+            self._tell(
+                buyer, self._styled(f"You {'bought' if bought else 'did not buy'} it: it was {self.quality[good]}.")
+            )
         paid = self._earned(self._round, bought)
         self._bought.append(bought)
         self._advice, self._tried, self._round = None, 0, self._round + 1
@@ -247,18 +263,19 @@ class Persuasion(Game):
         buyers = "the buyers" if self.myopic else "Bob"
         who = "Alice, the seller" if seat == ALICE else "a buyer" if self.myopic else "Bob, the buyer"
         market = f"You are {who}. The price is {dollars(self.price)}. "
-        market += f"A product is good with chance {self._odds}."
+        market += f"A product is {self.quality[True]} with chance {self.odds}."
         if seat == ALICE and not self.complete:
             return market
-        return f"{market} A good one is worth {self._amount(self.worth)} to {buyers if seat == ALICE else 'you'}."
+        good = "One of high quality" if self.published else "A good one"
+        return f"{market} {good} is worth {self._amount(self.worth)} to {buyers if seat == ALICE else 'you'}."
 
     @property
-    def _odds(self) -> str:
+    def odds(self) -> str:
         return f"{self.chance.numerator} in {self.chance.denominator}"
 
     def _record(self) -> str:
         sold = [good for good, bought in zip(self._good, self._bought, strict=False) if bought]
-        return f"So far {len(sold)} of {len(self._bought)} were bought, {sum(sold)} of them good."
+        return f"So far {len(sold)} of {len(self._bought)} were bought, {sum(sold)} of them {self.quality[True]}."
 
     def _advice_words(self) -> str:
         if isinstance(self._advice, str):
@@ -273,71 +290,40 @@ class Persuasion(Game):
         return 'Say {"decision": "yes"} or {"decision": "no"}.'
 
     def briefing(self, seat: str) -> str:
-        one, many = f"${self.price // 100:,}", self.rounds
-        odds = f"Each is good with a chance of {self._odds}, else bad"
-        worth, heard = dollars(self.worth), "says what she likes about it" if self.messages else "recommends it or not"
-        hears, who = ("a buyer", "A buyer") if self.myopic else ("Bob", "Bob")
-        if seat == ALICE:
-            role = f"You are Alice. You sell products at {one} each, for {many} rounds, to "
-            role += "another buyer in every round" if self.myopic else "Bob"
-            values = f" To {hears} a good one is worth {worth} and a bad one nothing." if self.complete else ""
-            known = f"{who} knows that chance, but only you see whether this round's product is good."
-            told = "your message" if self.messages else "whether you recommend it"
-            turn = f"{who} hears {told}, buys or does not, and then learns what it was."
-            if self.myopic:
-                turn += " Buyers are told how many products were bought before and how many of them were good."
-            aim = "You earn the price of each product that is bought, and nothing else: sell as many as you can."
-        else:
-            role = f"You are {'a buyer' if self.myopic else 'Bob'}. Alice sells products at {one} each"
-            role += (
-                f"; you are one of {many} buyers, and each is offered one" if self.myopic else f", for {many} rounds"
-            )
-            values = f" To you a good one is worth {worth} and a bad one nothing; Alice "
-            values += "knows this." if self.complete else "does not know this."
-            known = f"Alice sees whether the product is good and {heard}."
-            turn = "You buy it or you do not, and then you learn what it was."
-            if self.myopic:
-                turn += " You are told how many products were bought before and how many of them were good."
-            aim = (
-                "You earn what a product is worth less its price if you buy it, else nothing: earn as much as you can."
-            )
-        return f"{role}. {odds}. {known}{values} {turn} {aim}\n{self._format(seat)} {self._tries(seat)}"
+        if self.published:
+            who = "seller" if seat == ALICE else "buyer"
+            return filled(self.texts[f"rules of the {who}"], published.places(self))
+        return own_rules(self, seat)
 
-    def _format(self, seat: str) -> str:
-        if seat == ALICE and self.messages:
-            return 'Your message is {"message": "..."} or plain words.'
-        said = "" if seat == ALICE or not self.messages else ', with a "message" to Alice if you like'
-        words = "i recommend it, i do not recommend it" if seat == ALICE else "i buy it, i pass"
-        return (
-            f'Answer with {{"decision": "yes"}} or {{"decision": "no"}}{said}. Plain words are understood too: {words}.'
-        )
-
-    def _tries(self, seat: str) -> str:
-        lost = "the product is withdrawn" if seat == ALICE else "it counts as a wrong decision"
-        return f"What is not understood may be said anew, {TRIES} times in all; then {lost}."
+    def _request(self, seat: str) -> str:
+        """How to put what is due, by published rules."""
+        rival = ALICE if seat != ALICE else "the buyer" if self.myopic else BOB
+        rival = rival if self.myopic and seat == ALICE else rival.title()
+        return filled(self.texts[published.text_for(self, seat)], {"rival_name": rival})
 
     def language(self) -> Iterable[str]:
         """All but messages, and what is counted for myopic buyers."""
         seats = (ALICE, self.seats[-1])
         yield from (self._styled(f"Round {number} of {self.rounds}.") for number in range(self.rounds + 1))
-        yield self._styled(
-            "This product is good. This product is bad. Your message? Do you recommend it? Do you buy it?"
-        )
+        yield self._styled("Your message? Do you recommend it? Do you buy it?")
+        for quality in self.quality.values():
+            yield self._styled(f"This product is {quality}. You bought it: it was {quality}.")
         yield self._styled("Alice recommends it. Alice does not recommend it. Alice says: Alice offers nothing.")
-        yield self._styled("You bought it: it was good. You did not buy it: it was bad. You lose your turn.")
+        yield self._styled("You bought it: You did not buy it: You lose your turn.")
         yield self._styled(f"{UNCLEAR.capitalize()} Tries left: 1. Tries left: 2.")
         if self.myopic:
-            yield self._styled("So far were bought, of them good.")
+            yield self._styled(f"So far were bought, of them {self.quality[True]}.")
         for seat in seats:
             name = self._named(seat)
             yield self._styled(f"{self._pattern(seat)} {name} buys it. {name} does not buy it. {name} gives no answer.")
             yield self._styled(f"{name} says:")
+            if self.published:
+                yield self._request(seat)
         for configuration in range(CONFIGURATIONS):
-            like = Persuasion(configuration, self.rounds, self.messages, self.complete, self.myopic)
-            like.plain = self.plain
+            like = copy.copy(self)
             like._set_up(configuration)
             yield from (self._styled(like._introduction(seat)) for seat in seats)
-        yield from words_players_say(speech="plain" if self.plain else "json", messages=self.messages)
+        yield from words_players_say(plain=self.plain, messages=self.messages)
 
     # for those who evaluate, and for those who compare utterances
 

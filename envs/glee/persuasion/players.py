@@ -11,19 +11,22 @@ import re
 from collections.abc import Iterable
 from fractions import Fraction
 
+from envs.glee.manner import is_plain
+
 JUNK = ("i do not know", "let me think", "hello there")
 PRAISE, WARNING = "this one is good, take it", "this one is bad, leave it"
 
+_QUALITY = r"(?:(good|of high quality)|bad|of low quality)"
 _MARKET = re.compile(
-    r"you are (alice|bob|a buyer)\b.*? the price is \$([\d,]+)\. a product is good with chance (\d) in (\d)\."
-    r"(?: a good one is worth (?:(\d+) %|\$([\d,]+)))?"
+    r"you are (alice|bob|a buyer)\b.*? the price is \$([\d,]+)\. a product is (?:good|of high quality) with chance "
+    r"(\d) in (\d)\.(?: (?:a good one|one of high quality) is worth (?:(\d+) %|\$([\d,]+)))?"
 )
 _QUOTED = re.compile(r'"([^"]*)"')  # a message is not the game speaking; messages hold no such marks
 _ROUND = re.compile(r"round (\d+) of (\d+)\.")
-_PRODUCT = re.compile(r"this product is (good|bad)\.")
+_PRODUCT = re.compile(rf"this product is {_QUALITY}\.")
 _ADVICE = re.compile(r"alice (recommends|does not recommend) it\.")
-_RECORD = re.compile(r"so far (\d+) of \d+ were bought, (\d+) of them good\.")
-_WAS = re.compile(r"it was (good|bad)\.")
+_RECORD = re.compile(r"so far (\d+) of \d+ were bought, (\d+) of them (?:good|of high quality)\.")
+_WAS = re.compile(rf"it was {_QUALITY}\.")
 _AGAINST = re.compile(r"\b(?:bad|low|poor|not|don't|leave|skip|pass|avoid)\b")
 
 
@@ -31,7 +34,7 @@ class Trader:
     """One seat as its player knows it, from observations alone."""
 
     def __init__(self, **options):
-        self.plain = options.get("speech", "plain") == "plain"
+        self.plain = is_plain(**{name: options[name] for name in ("speech", "rules", "prompts") if name in options})
         self.messages = options.get("messages", False)
 
     def reset(self, seed: int) -> None:
@@ -48,7 +51,8 @@ class Trader:
     def read(self, seen: str) -> None:
         message = _QUOTED.search(seen)
         seen = _QUOTED.sub("", seen)
-        self.round, self.rounds = map(int, _ROUND.search(seen).groups())
+        if number := _ROUND.search(seen):  # myopic buyers are not told it, by published rules
+            self.round, self.rounds = int(number[1]), int(number[2])
         if found := _MARKET.search(seen):
             _, price, some, many, percent, dollars = found.groups()
             self.chance = Fraction(int(some), int(many))
@@ -56,9 +60,9 @@ class Trader:
             if percent or dollars:
                 self.worth = Fraction(int(percent), 100) if percent else Fraction(int(dollars.replace(",", "")), whole)
         if (was := _WAS.search(seen)) and self.recommended:
-            self.followed[was[1] == "good"] += 1
+            self.followed[bool(was[1])] += 1
         product, said, record = (each.search(seen) for each in (_PRODUCT, _ADVICE, _RECORD))
-        self.good = None if product is None else product[1] == "good"
+        self.good = None if product is None else bool(product[1])
         if said or message:
             self.recommended = said[1] == "recommends" if said else not _AGAINST.search(message[1])
         if record:
@@ -172,8 +176,8 @@ PLAYERS: dict[str, type[Trader]] = {
 }
 
 
-def words_players_say(**options) -> Iterable[str]:
-    player = Random(**options)
+def words_players_say(plain: bool, messages: bool) -> Iterable[str]:
+    player = Random(speech="plain" if plain else "json", messages=messages)
     yield from JUNK
     yield from (say(yes) for say in (player.advise, player.decide) for yes in (True, False))
     if player.messages:
