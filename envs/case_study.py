@@ -43,7 +43,7 @@ STAGES = {  # stage -> what is seen of it
 }
 CHANGES = {("closed", OPEN): "open", ("open", PUT): "filled", ("open", CLOSE): "closed", ("filled", CLOSE): "heated"}
 LISTED = {  # rules -> stage -> the actions that are listed there; others change nothing
-    "parley": dict.fromkeys(STAGES, ACTIONS),
+    "own": dict.fromkeys(STAGES, ACTIONS),
     "published": {"closed": (OPEN, CLOSE), "open": (PUT,), "filled": (OPEN, CLOSE)},
 }
 GOAL = "In order to heat up the pancake in the microwave, your next step is to"
@@ -67,7 +67,7 @@ def _changed(state: State, action: str | None, rules: str) -> str | None:
     return CHANGES.get((state.stage, action)) if action in LISTED[rules][state.stage] else None
 
 
-def transition(state: State, action: str | None, rules: str = "parley") -> Transition:
+def transition(state: State, action: str | None, rules: str = "own") -> Transition:
     """What an action does; None stands for everything that is no action."""
     stage = _changed(state, action, rules) or state.stage
     if stage == "heated":
@@ -82,7 +82,7 @@ def states(turns: int = TURNS) -> list[State]:
     return [State(stage, left) for left in range(turns, 0, -1) for stage in STAGES]
 
 
-def transitions(turns: int = TURNS, rules: str = "parley") -> list[Transition]:
+def transitions(turns: int = TURNS, rules: str = "own") -> list[Transition]:
     return [transition(state, action, rules) for state in states(turns) for action in LISTED[rules][state.stage]]
 
 
@@ -90,7 +90,7 @@ def action_values(
     gamma: float = 1.0,
     turns: int = TURNS,
     policy: Callable[[State], Mapping[str, float]] | None = None,
-    rules: str = "parley",
+    rules: str = "own",
 ) -> dict[tuple[State, str], float]:
     """Expected discounted return of each action in each state, when the policy goes on from
     there. It maps a state to the probability of each action; None is the optimal one."""
@@ -127,7 +127,7 @@ class CaseStudy(Game):
         shuffle: bool = True,
         menu: bool = False,
         wording: str = "short",
-        rules: str = "parley",
+        rules: str = "own",
     ):
         self.horizon = whole_number("turns", turns, 1, 99)
         self._worded = WORDINGS[one_of("wording", wording, tuple(WORDINGS))]

@@ -1,6 +1,6 @@
 """Overcooked: one cook, one bowl, one salad, by macro actions and with a narrow view.
 
-`rules` is "parley", the kitchen of `kitchen`, `macros` and `words`, or "published", that of
+`rules` is "own", the kitchen of `kitchen`, `macros` and `words`, or "published", that of
 `published`, where nothing is told but the observation.
 
 `task` is "tomato_salad" or "tomato_lettuce_salad". The actions listed in a state are the
@@ -42,7 +42,7 @@ class Rules(NamedTuple):
 
 
 RULES = {
-    "parley": Rules(Kitchen, macros.moves_of, macros.phrase, words.description_of, told=True, cut_off=True),
+    "own": Rules(Kitchen, macros.moves_of, macros.phrase, words.description_of, told=True, cut_off=True),
     "published": Rules(
         published.PublishedKitchen, published.moves_of, published.phrase, published.description, False, False
     ),
@@ -60,7 +60,7 @@ class Overcooked(Game):
         discount: float = 0.99,
         shuffle: bool = True,
         menu: bool = False,
-        rules: str = "parley",
+        rules: str = "own",
     ):
         self.rules = RULES[one_of("rules", rules, tuple(RULES))]
         self.room = room_of(one_of("task", task, TASKS))

@@ -34,8 +34,8 @@ def _as_listed(advice: str, actions: tuple[str, ...]) -> str:
 class Cook(Chooser):
     """What is on the boards is remembered from when it was last seen."""
 
-    def __init__(self, task: str = "tomato_salad", rules: str = "parley", **options):
-        self.recipe, self.told_when_empty = RECIPES[task], rules == "parley"
+    def __init__(self, task: str = "tomato_salad", rules: str = "own", **options):
+        self.recipe, self.told_when_empty = RECIPES[task], rules == "own"
         single = len(self.recipe) == 1
         self.board_names = (
             ["the cutting board"] if single else [f"the {name} cutting board" for name in BOARD_NAMES[:2]]

@@ -78,5 +78,5 @@ def test_the_expert_knows_the_way_by_these_rules_too(task, turns, paid):
 
 def test_nothing_is_told_before_the_first_observation():
     assert make_game("overcooked", {"rules": "published"}).briefing(SEAT) == ""
-    with pytest.raises(ValueError, match="rules='real' must be one of: parley, published"):
+    with pytest.raises(ValueError, match="rules='real' must be one of: own, published"):
         make_game("overcooked", {"rules": "real"})
