@@ -14,7 +14,6 @@ Folder: ids.npy; seen.npy, said.npy, worth.npy of each turn; turns.npy, tokens.n
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from cluster.offline.files import FileRefused
+from cluster.offline.files import FileRefused, are_token_ids, is_number, is_text, shown, why_not_json
 from envs.text.dialogue import Dialogue
 from reward_service.offline.columns import Column, open_column
 
@@ -54,6 +53,8 @@ def rows_of(path: Path, seen: Callable[[int], None] | None = None) -> Iterator[t
                 raise FileRefused(f"{path}, entry {number + 1}: {what}") from None
             text, place = text[place:] + piece, 0
             continue
+        except (ValueError, RecursionError) as error:
+            raise FileRefused(f"{path}, entry {number + 1}: not JSON ({why_not_json(error)})") from None
         number += 1
         yield number, _checked(path, number, row)
 
@@ -74,18 +75,28 @@ def _pieces(path: Path, seen: Callable[[int], None] | None) -> Iterator[str]:
 def _checked(path: Path, number: int, row: Any) -> dict[str, Any]:
     if not isinstance(row, dict):
         raise FileRefused(f"{path}, entry {number}: should be a JSON object, not {type(row).__name__}")
-    for field, kind, name in (
-        ("observation", str, "text"),
-        ("action", str, "text"),
-        ("reward", int | float, "a number"),
-    ):
-        value = row.get(field)
-        if field not in row or not isinstance(value, kind) or isinstance(value, bool):
-            what = "is missing" if field not in row else f"should be {name}, not {value!r}"
+    for field, (fits, name) in FIELDS.items():
+        if field not in row and field in OPTIONAL:
+            continue
+        if field not in row or not fits(row[field]):
+            what = "is missing" if field not in row else f"should be {name}, not {shown(row[field])}"
             raise FileRefused(f"{path}, entry {number}: {field}: {what}")
-    if not math.isfinite(row["reward"]):
-        raise FileRefused(f"{path}, entry {number}: reward: should be a number, not {row['reward']!r}")
     return row
+
+
+def _two_lists(tokens: Any) -> bool:
+    return isinstance(tokens, list) and len(tokens) == 2 and all(map(are_token_ids, tokens))
+
+
+FIELDS = {
+    "observation": (is_text, "text"),
+    "action": (is_text, "text"),
+    "reward": (is_number, "a number"),
+    "seen": (is_text, "text"),
+    "briefing": (is_text, "text"),
+    "tokens": (_two_lists, "two lists of token ids"),
+}
+OPTIONAL = {"seen", "briefing", "tokens"}
 
 
 def games_of(rows: Iterator[tuple[int, dict[str, Any]]]) -> Iterator[list[dict[str, Any]]]:

@@ -19,7 +19,7 @@ One record is in memory at a time. Whatever is wrong is one line: file, line, fi
 from __future__ import annotations
 
 import json
-import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,7 @@ from typing import Any
 from cluster.errors import ParleyError
 from envs.episode import Episode, Ticket, Turn
 
+SHOWN = 60  # characters of a wrong value
 PLAYERS = ("alice", "bob")
 EMBEDDINGS = {  # of the actions of alice, of bob, and of the only player; of what the world answers
     "alice": ("alice_action_embeddings", "alice_actions_embeddings", "alice_embeddings"),
@@ -85,13 +86,42 @@ def lines_of(path: Path, seen: Callable[[int], None] | None = None) -> Iterator[
 def _object(path: Path, number: int, line: bytes) -> dict[str, Any]:
     try:
         value = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         cut = "" if line.endswith(b"\n") else "; the file is cut off in it"
-        what = error.msg if isinstance(error, json.JSONDecodeError) else "not UTF-8 text"
-        raise FileRefused(f"{path}, line {number}: not JSON ({what}){cut}") from None
+        raise FileRefused(f"{path}, line {number}: not JSON ({why_not_json(error)}){cut}") from None
     if not isinstance(value, dict):
         raise FileRefused(f"{path}, line {number}: should be a JSON object, not {type(value).__name__}")
     return value
+
+
+def why_not_json(error: ValueError | RecursionError) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return error.msg
+    if isinstance(error, RecursionError):
+        return "brackets inside brackets, too many of them"
+    return "not UTF-8 text" if isinstance(error, UnicodeDecodeError) else "a number of too many digits"
+
+
+def is_number(value: Any) -> bool:
+    """One that a float holds."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def is_text(value: Any) -> bool:
+    """Without halves of surrogate pairs, which JSON can write and no file or tokenizer takes."""
+    return isinstance(value, str) and (value.isascii() or not any("\ud800" <= each <= "\udfff" for each in value))
+
+
+def shown(value: Any) -> str:
+    """In a message of one line."""
+    if isinstance(value, int) and not -(10**40) < value < 10**40:
+        return "a number of more than 40 digits"
+    text = ascii(value)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+
+
+def are_token_ids(part: Any) -> bool:
+    return isinstance(part, list) and all(type(token) is int and 0 <= token < 2**31 for token in part)
 
 
 def reward_scale_of(path: Path) -> str:
@@ -179,7 +209,7 @@ class GameFileReader:
             if isinstance(number, str) and number.isascii() and number.isdigit():
                 number = int(number)
             if isinstance(number, bool) or not isinstance(number, int):
-                raise self.wrong(f"{field}[{index}]", f"should be the number of a turn, not {value!r}")
+                raise self.wrong(f"{field}[{index}]", f"should be the number of a turn, not {shown(value)}")
             if found and number <= found[-1]:
                 raise self.wrong(f"{field}[{index}]", f"turn {number} comes after turn {found[-1]}")
             found.append(number)
@@ -220,6 +250,8 @@ class GameFileReader:
 
     def _episode(self, raw: dict[str, Any], turns: list[Turn], outcome: dict[str, float]) -> Episode:
         seed = raw.get("seed", 0)
+        if type(seed) is not int or not abs(seed) < 2**63:
+            raise self.wrong("seed", f"should be a whole number of at most 63 bits, not {shown(seed)}")
         ticket = Ticket(str(self.path), self.sides.game, self.number, seed, self.players)
         return Episode(ticket, turns, outcome, bool(raw.get("terminated", True)))
 
@@ -236,19 +268,19 @@ class GameFileReader:
     def _texts(self, raw: dict[str, Any], field: str, count: int | None = None) -> list[str]:
         values = self._list(raw, field, count)
         for index, value in enumerate(values):
-            if not isinstance(value, str):
-                raise self.wrong(f"{field}[{index}]", f"should be text, not {value!r}")
+            if not is_text(value):
+                raise self.wrong(f"{field}[{index}]", f"should be text, not {shown(value)}")
         return values
 
     def _text(self, raw: dict[str, Any], field: str) -> str:
-        if not isinstance(raw.get(field), str):
-            raise self.wrong(field, "is missing" if field not in raw else f"should be text, not {raw[field]!r}")
+        if not is_text(raw.get(field)):
+            raise self.wrong(field, "is missing" if field not in raw else f"should be text, not {shown(raw[field])}")
         return raw[field]
 
     def _number(self, raw: dict[str, Any], field: str) -> float:
         value = raw.get(field)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise self.wrong(field, "is missing" if field not in raw else f"should be a number, not {value!r}")
+        if not is_number(value):
+            raise self.wrong(field, "is missing" if field not in raw else f"should be a number, not {shown(value)}")
         return float(value)
 
     def _share(self, raw: dict[str, Any], field: str) -> float:
@@ -262,7 +294,7 @@ class GameFileReader:
             return [None] * count
         found = self._list(raw, field, count)
         for index, entry in enumerate(found):
-            whole = isinstance(entry, list) and len(entry) == 2 and all(_token_ids(part) for part in entry)
+            whole = isinstance(entry, list) and len(entry) == 2 and all(are_token_ids(part) for part in entry)
             if entry is not None and not whole:
                 raise self.wrong(f"{field}[{index}]", "should be two lists of token ids")
         return found
@@ -281,7 +313,3 @@ class GameFileReader:
                 raise self.wrong(field, f"has {len(vectors)} entries for {len(texts)} utterances")
             found |= dict(zip(texts, vectors, strict=False))
         return found
-
-
-def _token_ids(part: Any) -> bool:
-    return isinstance(part, list) and all(type(token) is int and 0 <= token < 2**31 for token in part)

@@ -127,7 +127,7 @@ class RecordedEmbeddings:
     def _row(self, vector: object) -> None:
         try:
             row = np.asarray(vector, np.float32)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             row = np.empty(0)
         length = float(np.linalg.norm(row)) if row.ndim == 1 and len(row) else 0.0
         if not np.isfinite(length) or not length:

@@ -13,9 +13,20 @@ import psutil
 import pytest
 
 from benchmarks import credit, intention_credit
+from benchmarks.lab.command import SEEDS
 from benchmarks.lab.contest import Contest, estimate, gain, second_half
 from benchmarks.lab.gradients import measured, told
-from benchmarks.lab.pages import costs, gains, gradient_table, mean_of, outcomes, speeds, step_sizes, transfers
+from benchmarks.lab.pages import (
+    costs,
+    gains,
+    gradient_table,
+    mean_of,
+    outcomes,
+    speeds,
+    step_sizes,
+    transfers,
+    write_curves,
+)
 from benchmarks.lab.store import Store, _pool
 from benchmarks.lab.trainee import Trainee
 from benchmarks.lab.trial import RECIPES, TUNING, Game, Method, Record, Sizes, Trial, destroyed, run, warm_start
@@ -163,6 +174,13 @@ def test_tables_show_every_method_with_its_seeds(tmp_path):
     assert "while learning" in (found := gains(CONTEST, store, 3, ("plain",), mean_of)) and "7.5 ± 0.0" in found
     assert "| plain | 0.003 |" in step_sizes(CONTEST, store)
     assert "1.000" in costs(CONTEST, store, 3)
+
+
+@pytest.mark.parametrize("page", [credit, intention_credit], ids=["words", "intentions"])
+def test_a_committed_picture_is_redrawn_byte_for_byte(page, tmp_path):
+    shown = [method.name for method in credit.METHODS] if page is credit else intention_credit.SHOWN
+    write_curves(page.PARTS["main"], Store(page.RECORDS), SEEDS, shown, tmp_path / "drawn.webp")
+    assert (tmp_path / "drawn.webp").read_bytes() == page.CURVES.read_bytes()
 
 
 def test_a_method_that_cannot_play_a_game_is_left_out_of_it_alone(tmp_path):

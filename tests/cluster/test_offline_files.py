@@ -81,6 +81,10 @@ WRONG = [
     ({"bob_reward": "1"}, "line 1: bob_reward: should be a number, not '1'"),
     ({"bob_reward": True}, "line 1: bob_reward: should be a number, not True"),
     ({"bob_reward": float("nan")}, "line 1: bob_reward: should be a number, not nan"),
+    ({"bob_reward": 10**400}, "line 1: bob_reward: should be a number, not a number of more than 40 digits"),
+    ({"bob_actions": ["\ud800"]}, "line 1: bob_actions[0]: should be text, not '\\ud800'"),
+    ({"bob_tokens": [[[2**40], []]]}, "line 1: bob_tokens[0]: should be two lists of token ids"),
+    ({"seed": 2**80}, "line 1: seed: should be a whole number of at most 63 bits, not 1208925819614629174706176"),
     ({"alice_reward": 2}, "line 1: alice_reward: should be from 0 (lost) to 1 (won), not 2"),
     ({"alice_ids": [0]}, "line 1: alice_ids: has 1 entries for 2 actions"),
     ({"alice_ids": [2, 0]}, "line 1: alice_ids[1]: turn 0 comes after turn 2"),
@@ -111,6 +115,10 @@ def test_a_file_that_is_cut_off_or_of_another_game_is_refused(tmp_path):
     assert refusal(file).startswith("FILE, line 2: not JSON") and refusal(file).endswith("the file is cut off in it")
     file.write_bytes(text.encode()[:-1] + b"\n\xff\n")
     assert refusal(file) == "FILE, line 3: not JSON (not UTF-8 text)"
+    file.write_bytes(b"[" * 10**5 + b"]" * 10**5 + b"\n")
+    assert refusal(file) == "FILE, line 1: not JSON (brackets inside brackets, too many of them)"
+    file.write_bytes(b'{"reward": 1' + b"0" * 5000 + b"}\n")
+    assert refusal(file) == "FILE, line 1: not JSON (a number of too many digits)"
     file.write_text("[1]\n")
     assert refusal(file) == "FILE, line 1: should be a JSON object, not list"
     file.write_text("\n")
@@ -224,6 +232,11 @@ def test_a_training_set_is_read_however_it_is_laid_out(tmp_path):
     assert list(rows_of(path)) == []
 
 
+def row(reward: str) -> str:
+    """A training set of one entry; whatever follows the reward is more of it."""
+    return f'[{{"observation": "o", "action": "a", "reward": {reward}}}]'
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -235,6 +248,14 @@ def test_a_training_set_is_read_however_it_is_laid_out(tmp_path):
         ('[{"observation": "o", "action": "a", "reward": 0}, {"obs', ", entry 2: the file is cut off in it"),
         ('[{"observation": "o", "action": "a", "reward": 0}', ", entry 2: the file is cut off in it"),
         ("[3]", ", entry 1: should be a JSON object, not int"),
+        ("[" * 10**5, ", entry 1: not JSON (brackets inside brackets, too many of them)"),
+        (row("1" + "0" * 400), ", entry 1: reward: should be a number, not a number of more than 40 digits"),
+        (row("1" + "0" * 5000), ", entry 1: not JSON (a number of too many digits)"),
+        (row('0, "briefing": "\\udfff"'), ", entry 1: briefing: should be text, not '\\udfff'"),
+        (
+            row(f'0, "tokens": [[{2**40}], []]'),
+            f", entry 1: tokens: should be two lists of token ids, not [[{2**40}], []]",
+        ),
         ('[{"observation": oops, "action": "a", "reward": 0}' + " " * 99, ", entry 1: not JSON (Expecting value)"),
     ],
 )

@@ -263,7 +263,9 @@ def test_a_lost_answer_is_given_again(service, client):
 # --- samples of other frameworks ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", ["openrlhf_rewards/reward_func.py", "verl_rewards/compute_score.py"])
+@pytest.mark.parametrize(
+    "path", ["openrlhf_rewards/reward_func.py", "openrlhf_rewards/agent_func.py", "verl_rewards/compute_score.py"]
+)
 def test_the_examples_run(service, path):
     environment = {**os.environ, "PARLEY_URL": service.address, "PARLEY_API_KEY": KEY, "PYTHONPATH": str(ROOT)}
     environment = {**environment, "PYTHONWARNINGS": "ignore"}
@@ -272,11 +274,14 @@ def test_the_examples_run(service, path):
     )
     assert ended.returncode == 0, ended.stderr
     answers = [json.loads(line) for line in ended.stdout.splitlines()]
-    if "openrlhf" in path:
+    if "agent" in path:
+        assert [(len(each["values"]), each["over"]) for each in answers] == [(3, True), (5, True), (1, True)]
+        assert answers[0]["heard"] == ["higher", "lower", "right"] and answers[2]["values"] == [1.0]
+    elif "openrlhf" in path:
         assert answers[0]["scores"] == [1.0, 0.5, 0.0] and len(answers[0]["rewards"]) == 3
     else:
         assert [each["outcome"] for each in answers] == [1.0, 1.0, 0.0]
-        assert all(set(each) == {"score", "outcome", "version"} for each in answers)
+        assert all(set(each) == {"score", "acc", "outcome", "version"} for each in answers)
 
 
 # --- the command ----------------------------------------------------------------------------------

@@ -4,7 +4,8 @@
         custom_reward_function.path=docs/examples/verl_rewards/compute_score.py ...
 
 The data set's `data_source` is the game; its `extra_info` should hold the `question`, for verl gives a
-reward function the response alone. verl takes "score" as the reward and logs the rest.
+reward function the response alone. verl takes "score" as the reward and logs the rest, with "acc" as
+the first metric of its validation. Samples whose `extra_info` has the `split` "test" count nowhere.
 Run by itself it asks for three samples:
 
     python docs/examples/verl_rewards/compute_score.py
@@ -19,7 +20,7 @@ from typing import Any
 from reward_service.service.client import RewardClient
 
 CLIENT = RewardClient(os.environ.get("PARLEY_URL", "http://127.0.0.1:8400"), os.environ.get("PARLEY_API_KEY", ""))
-READ = ("prompt", "question", "num_turns", "outcome")  # of extra_info, what the service reads
+READ = ("prompt", "question", "num_turns", "outcome", "split")  # of extra_info, what the service reads
 
 
 def compute_score(
@@ -32,7 +33,7 @@ def compute_score(
         "extra_info": {name: plain(extra_info[name]) for name in READ if name in (extra_info or {})},
     }
     answer = CLIENT.send("/v1/verl", sample)
-    return {name: answer[name] for name in ("score", "outcome", "version")}
+    return {name: answer[name] for name in ("score", "acc", "outcome", "version")}
 
 
 def plain(value: Any) -> Any:

@@ -28,7 +28,7 @@ from envs.episode import Episode
 from envs.registry import game_class, game_names
 from reward_service.service.errors import CallerError, Refusal
 from reward_service.service.http import openrlhf, prometheus, verl
-from reward_service.service.http.dialogue import register
+from reward_service.service.http.dialogue import Sample, register
 from reward_service.service.http.gate import Gate
 from reward_service.service.http.shard import RESTART_SECONDS, shard_of
 from reward_service.service.plain import Plain, PlainEpisode, episode_of
@@ -100,8 +100,16 @@ class Service:
     async def metrics(self) -> list[dict[str, float]]:
         return [await self._ask(shard.metrics.remote(), HEALTH_SECONDS) for shard in self.shards]
 
-    def dialogue(self, game: str) -> DialogueSettings:
-        return self.settings.games.get(game) or DialogueSettings()
+    async def sampled(self, game: str, samples: Sequence[Sample], request_id: str) -> list[ShapedRewards]:
+        """Of those that count what the shard says, of the others how they were played."""
+        counted = [sample.episode for sample in samples if sample.counts]
+        values = iter(await self.values(game, counted, request_id) if counted else ())
+        return [next(values) if sample.counts else sample.as_played() for sample in samples]
+
+    def reading(self, game: str, request_id: str) -> tuple[DialogueSettings, str, int]:
+        """What samples of a game are read by."""
+        judged = self.settings.games.get(game) or DialogueSettings()
+        return judged, request_id, self.settings.stream.longest_text
 
     async def answer(self, error: CallerError) -> JSONResponse:
         self.shards[0].count.remote(str(error.kind))
@@ -146,16 +154,16 @@ def make_app(shards: Sequence[Any], settings: HttpSettings, key: str | None) -> 
     ) -> openrlhf.OpenRlhfAnswer:
         """The remote reward of OpenRLHF."""
         known(game)
-        episodes = openrlhf.episodes_of(body, game, service.dialogue(game), request_id)
-        return openrlhf.answer_of(episodes, await service.values(game, episodes, request_id))
+        samples = openrlhf.samples_of(body, game, *service.reading(game, request_id))
+        return openrlhf.answer_of(samples, await service.sampled(game, samples, request_id))
 
     @app.post("/v1/verl")
     async def for_verl(body: verl.VerlRequest, request_id: RequestId = "") -> verl.VerlAnswer:
         """One sample of a custom reward function of verl."""
         known(body.data_source)
-        episode, turns = verl.episode_of(body, service.dialogue(body.data_source), request_id)
-        (values,) = await service.values(body.data_source, [episode], request_id)
-        return verl.answer_of(episode, values, turns)
+        sample = verl.sample_of(body, *service.reading(body.data_source, request_id))
+        (values,) = await service.sampled(body.data_source, [sample], request_id)
+        return verl.answer_of(sample, values)
 
     @app.get("/health")
     async def health() -> JSONResponse:
@@ -184,6 +192,8 @@ def make_app(shards: Sequence[Any], settings: HttpSettings, key: str | None) -> 
 
     @app.exception_handler(HTTPException)
     async def elsewhere(request: Request, error: HTTPException) -> JSONResponse:
+        if error.status_code == 400:  # of bytes that are no text, of brackets in brackets without end
+            return await service.answer(CallerError(400, "not_json", "the request's body is not JSON that can be read"))
         return await service.answer(
             CallerError(error.status_code, "no_endpoint", f"{request.url.path}: {error.detail}")
         )

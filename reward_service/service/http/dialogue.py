@@ -9,20 +9,25 @@ So the label history of an answer holds what was asked, and answers share credit
 questions were asked. What the assistant said earlier, in the prompt, are turns like its last one.
 
 Such a game has a name and no rules here: its gist is the plain text, it has no amounts.
+
+A sample of an evaluation is judged and counts nowhere: its one value is its outcome, and no shaper sees it. A data
+set says which those are, by the name of its part (`split`), the one thing that frameworks hand on.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
 import secrets
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from envs.episode import Episode, Ticket, Turn
 from envs.registry import GAMES, game_names
+from envs.text.thinking import spoken
 from reward_service.service.errors import bad_sample
 from reward_service.settings import DialogueSettings
 from reward_service.shaper import ShapedRewards
@@ -32,7 +37,26 @@ PLAYERS = ((ASSISTANT, "policy"), (USER, "data"))
 SILENCE = "(says nothing)"  # a policy may end its turn at once, and that has its worth, too
 REGISTERED = "reward_service.service.http.dialogue:DialogueGame"
 
+LABEL = {"outcome", "answer", "split"}  # what a label may hold that is an object
+TRAINED, EVALUATED = {"train", "training"}, {"test", "testing", "val", "valid", "validation", "dev", "eval"}
+
 Message = tuple[str, str]  # role, what was said
+
+
+class Sample(NamedTuple):
+    episode: Episode
+    turns: int = 1  # the latest of the policy, that are the response
+    counts: bool = True  # False: of an evaluation
+
+    @property
+    def outcome(self) -> float:
+        return self.episode.outcome[ASSISTANT]
+
+    def as_played(self) -> ShapedRewards:
+        """What an evaluation is told: the outcome, at the last turn."""
+        rewards = np.zeros(len(self.episode.turns_of(ASSISTANT)), np.float32)
+        rewards[-1] = self.outcome
+        return ShapedRewards(self.episode.ticket.number, ASSISTANT, rewards, version=0)
 
 
 class DialogueGame:
@@ -49,16 +73,20 @@ def register(names: Iterable[str]) -> None:
         GAMES[name] = REGISTERED
 
 
-def episode_of(game: str, run: str, number: int, messages: Sequence[Message], outcome: float) -> Episode:
-    """System prompts say nothing about how it was played, and are left out."""
+def episode_of(game: str, run: str, number: int, messages: Sequence[Message], outcome: float, longest: int) -> Episode:
+    """System prompts say nothing about how it was played, and are left out. A text of more than `longest` characters
+    is read up to there, without what a model thought before it spoke."""
     turns, heard = [], ""
     for role, text in messages:
+        said = text.strip()
+        if len(said) > longest:
+            said = spoken(said)[:longest].strip()
         if role == ASSISTANT:
-            turns.append(Turn(ASSISTANT, "policy", heard, text.strip() or SILENCE))
+            turns.append(Turn(ASSISTANT, "policy", heard, said or SILENCE))
             heard = ""
-        elif role != "system" and text.strip():
-            turns.append(Turn(USER, "data", "", text.strip()))
-            heard = text.strip()
+        elif role != "system" and said:
+            turns.append(Turn(USER, "data", "", said))
+            heard = said
     return Episode(Ticket(run, game, number, 0, PLAYERS), turns, {ASSISTANT: outcome}, terminated=True)
 
 
@@ -67,6 +95,28 @@ def numbers(request_id: str, count: int) -> list[int]:
     name = request_id or secrets.token_hex(16)
     digests = (blake2b(f"{name}/{place}".encode(), digest_size=6).digest() for place in range(count))
     return [int.from_bytes(digest) for digest in digests]
+
+
+def counts(where: str, split: Any) -> bool:
+    """Whether samples of this part of a data set are learned from. Without a name they are."""
+    name = str(split or "train").strip().casefold()
+    if name in TRAINED or name in EVALUATED:
+        return name in TRAINED
+    raise bad_sample(where, f"should be one of {', '.join(sorted(TRAINED | EVALUATED))}, not {split!r}")
+
+
+def marked(label: Any) -> tuple[Any, Any]:
+    """What a label says of the sample, and of which part of the data set it is: {"answer": "Paris", "split": "test"}
+    or {"outcome": 0.5, "split": "test"}, an object or its JSON."""
+    found = label
+    if isinstance(label, str) and label.lstrip().startswith("{"):
+        try:
+            found = json.loads(label)
+        except (ValueError, RecursionError):
+            return label, None
+    if not isinstance(found, dict) or "split" not in found or not found.keys() <= LABEL:
+        return label, None
+    return found.get("outcome", found.get("answer")), found["split"]
 
 
 def outcome_of(where: str, settings: DialogueSettings, label: Any, utterance: str) -> float:
@@ -85,11 +135,11 @@ def _given(where: str, label: Any) -> float:
     if isinstance(label, str):
         try:
             label = json.loads(label)
-        except ValueError:
+        except (ValueError, RecursionError):
             label = None if label.strip() else label
     if isinstance(label, dict):
         label = label.get("outcome")
-    if isinstance(label, bool) or not isinstance(label, int | float) or not math.isfinite(label) or not 0 <= label <= 1:
+    if isinstance(label, bool) or not isinstance(label, int | float) or not 0 <= label <= 1:
         raise bad_sample(where, "its label should be the outcome, a number from 0 to 1")
     return float(label)
 

@@ -1,5 +1,8 @@
 """Who may come in, and with how much: before anything is read into memory or understood.
 
+So many requests may be on their way in at once; with one more, the one that has been on its way longest is let go.
+Callers that send slowly, or never, so cannot keep the others out.
+
 The key comes as `Authorization: Bearer KEY`, or, from callers that can only be given a URL, as the
 password of HTTP basic authentication (http://anything:KEY@host:port/...).
 """
@@ -17,6 +20,7 @@ from reward_service.service.errors import CallerError
 
 OPEN = {"/health", "/docs", "/openapi.json"}  # what says nothing about anybody's games
 READ_SECONDS = 60.0  # for a request to arrive
+ARRIVING = 500  # requests of one ingress that arrive at once; it has room for more than these
 
 Asgi = Callable[[dict, Callable, Callable], Awaitable[None]]
 Answer = Callable[[CallerError], Awaitable[Asgi]]
@@ -27,6 +31,7 @@ class Gate:
 
     def __init__(self, app: Asgi, *, key: str | None, request_bytes: int, answer: Answer):
         self.app, self.key, self.request_bytes, self.answer = app, key, request_bytes, answer
+        self.arriving: dict[asyncio.Timeout, None] = {}  # the limits of those that arrive, oldest first
 
     async def __call__(self, scope: dict, receive: Callable, send: Callable) -> None:
         if scope["type"] != "http" or scope["path"] in OPEN:
@@ -47,10 +52,21 @@ class Gate:
         if declared.isdigit() and int(declared) > self.request_bytes:
             raise self._too_large()
         try:
-            async with asyncio.timeout(READ_SECONDS):
+            async with asyncio.timeout(READ_SECONDS) as limit:
+                self._make_room()
+                self.arriving[limit] = None
                 return await self._read(receive)
         except TimeoutError:
-            raise CallerError(408, "slow_request", f"the request did not arrive within {READ_SECONDS:g} s") from None
+            late = f"the request did not arrive within {READ_SECONDS:g} s, or held up {ARRIVING} later ones"
+            raise CallerError(408, "slow_request", late) from None
+        finally:
+            self.arriving.pop(limit, None)
+
+    def _make_room(self) -> None:
+        if len(self.arriving) >= ARRIVING:
+            oldest = next(iter(self.arriving))
+            del self.arriving[oldest]
+            oldest.reschedule(asyncio.get_running_loop().time())
 
     async def _read(self, receive: Callable) -> bytes:
         parts, size, more = [], 0, True

@@ -6,7 +6,7 @@ r"""Samples as OpenRLHF sends them to `--reward.remote_url` (read off its versio
 The query is decoded with its special tokens, so that the prompt's markers say who spoke. What comes
 after the prompt is the policy's one answer; it gets the value of that turn. OpenRLHF sends no headers:
 the API key goes into the URL, http://parley:KEY@host:port/v1/openrlhf?game=NAME, which becomes HTTP
-basic authentication.
+basic authentication. Its evaluation asks in the same way, and only the label tells: see `dialogue.marked`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from envs.episode import Episode
 from reward_service.service.errors import CallerError, bad_sample
 from reward_service.service.http import dialogue
 from reward_service.service.http.chat_text import messages_of, said
-from reward_service.service.http.dialogue import ASSISTANT, USER, Message
+from reward_service.service.http.dialogue import ASSISTANT, USER, Message, Sample
 from reward_service.settings import DialogueSettings
 from reward_service.shaper import ShapedRewards
 
@@ -38,24 +37,28 @@ class OpenRlhfRequest(BaseModel):
 
 
 class OpenRlhfAnswer(BaseModel):
-    rewards: list[float] = Field(description="value of the response: what training uses")
+    rewards: list[float] = Field(description="value of the response: what training uses; its outcome in an evaluation")
     scores: list[float] = Field(description="outcome, 0 to 1: what dynamic filtering uses")
     extra_logs: dict[str, list[float]] = Field(description="for the log")
 
 
-def episodes_of(request: OpenRlhfRequest, game: str, settings: DialogueSettings, request_id: str) -> list[Episode]:
+def samples_of(
+    request: OpenRlhfRequest, game: str, settings: DialogueSettings, request_id: str, longest: int
+) -> list[Sample]:
     if not len(request.query) == len(request.prompts) == len(request.labels):
         sizes = f"{len(request.query)} query, {len(request.prompts)} prompts and {len(request.labels)} labels"
         raise CallerError(422, "bad_request", f"{sizes}: should be as many of each")
-    samples = zip(
+    given = zip(
         dialogue.numbers(request_id, len(request.query)), request.query, request.prompts, request.labels, strict=True
     )
-    episodes = []
-    for place, (number, query, prompt, label) in enumerate(samples):
-        messages = conversation(f"query[{place}]", query, prompt)
-        outcome = dialogue.outcome_of(f"labels[{place}]", settings, label, messages[-1][1])
-        episodes.append(dialogue.episode_of(game, RUN, number, messages, outcome))
-    return episodes
+    samples = []
+    for place, (number, query, prompt, label) in enumerate(given):
+        where, messages = f"labels[{place}]", conversation(f"query[{place}]", query, prompt)
+        label, split = dialogue.marked(label)
+        outcome = dialogue.outcome_of(where, settings, label, messages[-1][1])
+        episode = dialogue.episode_of(game, RUN, number, messages, outcome, longest)
+        samples.append(Sample(episode, counts=dialogue.counts(f"{where}.split", split)))
+    return samples
 
 
 def conversation(where: str, query: str, prompt: str) -> list[Message]:
@@ -71,8 +74,8 @@ def conversation(where: str, query: str, prompt: str) -> list[Message]:
     return messages
 
 
-def answer_of(episodes: Sequence[Episode], values: Sequence[ShapedRewards]) -> OpenRlhfAnswer:
-    outcomes = [episode.outcome[ASSISTANT] for episode in episodes]
+def answer_of(samples: Sequence[Sample], values: Sequence[ShapedRewards]) -> OpenRlhfAnswer:
+    outcomes = [sample.outcome for sample in samples]
     return OpenRlhfAnswer(
         rewards=[dialogue.worth(each, turns=1) for each in values],
         scores=outcomes,

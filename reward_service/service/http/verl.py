@@ -7,7 +7,8 @@ response. Where its agent loops took several turns (`extra_info["num_turns"]` ab
 holds the others' turns too, each role on a line of its own; its number is then the mean of the
 advantages, or the sum of the rewards, of the policy's turns. The prompt is not given to a reward function:
 it comes as `extra_info["prompt"]` or `extra_info["question"]`, text or messages, if the data set
-puts it there. Without it, answers to all prompts are compared with each other.
+puts it there. Without it, answers to all prompts are compared with each other. Its validation asks in the same
+way; `extra_info["split"]`, which its data sets have, tells that from training.
 """
 
 from __future__ import annotations
@@ -16,11 +17,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from envs.episode import Episode
 from reward_service.service.errors import bad_sample
 from reward_service.service.http import dialogue
 from reward_service.service.http.chat_text import messages_of, role_lines, said
-from reward_service.service.http.dialogue import ASSISTANT, USER, Message
+from reward_service.service.http.dialogue import ASSISTANT, USER, Message, Sample
 from reward_service.settings import DialogueSettings
 from reward_service.shaper import ShapedRewards
 
@@ -35,20 +35,20 @@ class VerlRequest(BaseModel):
     solution_str: str = Field(description="the decoded response")
     ground_truth: Any = Field(None, description="the label: the outcome or the right answer, as the game is judged")
     extra_info: dict[str, Any] | None = Field(
-        None, description="prompt or question, num_turns, outcome; the rest is not read"
+        None, description="prompt or question, num_turns, outcome, split; the rest is not read"
     )
 
 
 class VerlAnswer(BaseModel):
-    score: float = Field(description="value of the response")
+    score: float = Field(description="value of the response; its outcome in an evaluation")
+    acc: float = Field(description="the outcome, under the name that verl's validation takes for its first metric")
     outcome: float
     version: int = Field(description="of the state that made the values")
     kind: str = Field(description="advantage or reward")
     values: list[float] = Field(description="of each turn of the policy in the response")
 
 
-def episode_of(request: VerlRequest, settings: DialogueSettings, request_id: str) -> tuple[Episode, int]:
-    """The episode, and how many of its last policy turns are the response."""
+def sample_of(request: VerlRequest, settings: DialogueSettings, request_id: str, longest: int) -> Sample:
     extra = request.extra_info or {}
     response = _response(request.solution_str, extra.get("num_turns"))
     messages = [*_prompt(extra), *response]
@@ -58,8 +58,9 @@ def episode_of(request: VerlRequest, settings: DialogueSettings, request_id: str
         last = next(text for role, text in reversed(response) if role == ASSISTANT)
         outcome = dialogue.outcome_of("ground_truth", settings, request.ground_truth, last)
     number = dialogue.numbers(request_id, 1)[0]
-    episode = dialogue.episode_of(request.data_source, RUN, number, messages, outcome)
-    return episode, sum(role == ASSISTANT for role, _ in response)
+    episode = dialogue.episode_of(request.data_source, RUN, number, messages, outcome, longest)
+    turns = sum(role == ASSISTANT for role, _ in response)
+    return Sample(episode, turns, dialogue.counts("extra_info.split", extra.get("split")))
 
 
 def _response(text: str, turns: Any) -> list[Message]:
@@ -81,11 +82,12 @@ def _prompt(extra: dict[str, Any]) -> list[Message]:
     return []
 
 
-def answer_of(episode: Episode, values: ShapedRewards, turns: int) -> VerlAnswer:
+def answer_of(sample: Sample, values: ShapedRewards) -> VerlAnswer:
     return VerlAnswer(
-        score=dialogue.worth(values, turns),
-        outcome=episode.outcome[ASSISTANT],
+        score=dialogue.worth(values, sample.turns),
+        acc=sample.outcome,
+        outcome=sample.outcome,
         version=values.version,
         kind=values.kind,
-        values=values.rewards[-turns:].tolist(),
+        values=values.rewards[-sample.turns :].tolist(),
     )

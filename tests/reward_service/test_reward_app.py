@@ -1,0 +1,154 @@
+"""The service's endpoints in this process: what counts and what does not, what is read, who is kept waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from types import SimpleNamespace
+
+import httpx
+import pytest
+
+from envs import registry
+from reward_service.service.errors import Refusal
+from reward_service.service.http import gate
+from reward_service.service.http.app import make_app
+from reward_service.service.http.gate import Gate
+from reward_service.service.stream import RewardStream
+from reward_service.settings import DialogueSettings, HttpSettings, StreamSettings
+from tests.support.reward_streams import SECONDS, aggregates, aria
+
+PROMPT = "<|im_start|>user\nCapital of {}?<|im_end|>\n<|im_start|>assistant\n"
+
+
+class Shard:
+    """What a shard's actor does, without Ray."""
+
+    def __init__(self, stream: RewardStream):
+        self.stream, self.counted = stream, Counter()
+        self.rewards, self.count = SimpleNamespace(remote=self._rewards), SimpleNamespace(remote=self._count)
+
+    async def _rewards(self, episodes, request_id):
+        try:
+            return await asyncio.wrap_future(self.stream.submit(episodes, request_id))
+        except (ValueError, RuntimeError) as error:
+            return Refusal(error.reason, str(error))
+
+    def _count(self, kind: str) -> None:
+        self.counted[kind] += 1
+
+
+@pytest.fixture
+def shard():
+    stream = RewardStream(aria(observations="none"), StreamSettings(longest_text=300))
+    yield Shard(stream)
+    stream.close()
+    registry.GAMES.pop("capitals", None)
+
+
+def asked(shard, path: str, content, **options) -> httpx.Response:
+    settings = HttpSettings(
+        stream=StreamSettings(longest_text=300), games={"capitals": DialogueSettings(judge="contains")}
+    )
+    body = content if isinstance(content, bytes) else json.dumps(content).encode()
+
+    async def ask() -> httpx.Response:
+        there = httpx.ASGITransport(make_app([shard], settings, None))
+        async with httpx.AsyncClient(transport=there, base_url="http://here", timeout=SECONDS) as client:
+            return await client.post(path, content=body, headers={"Content-Type": "application/json"} | options)
+
+    return asyncio.run(ask())
+
+
+def openrlhf(*samples: tuple[str, str, object]) -> dict:
+    asked = [PROMPT.format(country) for country, _, _ in samples]
+    queries = [prompt + answer for prompt, (_, answer, _) in zip(asked, samples, strict=True)]
+    return {"query": queries, "prompts": asked, "labels": [label for _, _, label in samples]}
+
+
+def verl(said: str, **extra) -> dict:
+    extra = {"question": "Capital of France?"} | extra
+    return {"data_source": "capitals", "solution_str": said, "ground_truth": "Paris", "extra_info": extra}
+
+
+def test_an_evaluation_is_told_outcomes_and_changes_nothing(shard):
+    """OpenRLHF's is told apart by its labels, verl's by the split of its data set."""
+    path = "/v1/openrlhf?game=capitals"
+    few = openrlhf(("France", "Paris", "Paris"), ("Italy", "Rome", "Rome"), ("Italy", "no idea", "Rome"))
+    assert asked(shard, path, few).json()["rewards"] == [1.0, 1.0, 0.0]
+    assert asked(shard, "/v1/verl", verl("Paris", split="train")).json()["kind"] == "advantage"
+    before, counted = aggregates(shard.stream.shaper), shard.stream.metrics()["stream/episodes"]
+    assert counted == 4
+    for split in ("test", "Validation"):
+        marked = {"answer": "Paris", "split": split}
+        evaluated = openrlhf(("France", "It is Paris.", marked), ("France", "Rome", json.dumps(marked)))
+        answer = asked(shard, path, evaluated).json()
+        assert answer["rewards"] == answer["scores"] == [1.0, 0.0]
+        for said, outcome in (("Paris!", 1.0), ("Rome", 0.0)):
+            answer = asked(shard, "/v1/verl", verl(said, split=split)).json()
+            assert answer["score"] == answer["acc"] == answer["outcome"] == outcome
+            assert (answer["values"], answer["version"], answer["kind"]) == ([outcome], 0, "reward")
+    assert aggregates(shard.stream.shaper) == before
+    assert shard.stream.metrics()["stream/episodes"] == counted
+    both = openrlhf(("France", "Paris", "Paris"), ("France", "Paris", {"answer": "Rome", "split": "dev"}))
+    answer = asked(shard, path, both).json()
+    assert answer["rewards"][1] == 0.0 and answer["scores"] == [1.0, 0.0]
+    assert shard.stream.metrics()["stream/episodes"] == counted + 1
+    wrong = asked(shard, "/v1/verl", verl("Paris", split="tset"))
+    assert wrong.status_code == 422 and "extra_info.split: should be one of" in wrong.text
+
+
+def test_a_long_sample_is_judged_whole_and_read_up_to_the_limit(shard):
+    thought = f"<think>{'hm ' * 400}</think>"
+    for said in (f"{'well, ' * 400} Paris", f"{thought} Paris", f"{thought}{'so, ' * 400} Paris"):
+        assert asked(shard, "/v1/verl", verl(said)).json()["outcome"] == 1.0
+    assert asked(shard, "/v1/openrlhf?game=capitals", openrlhf(("x" * 9999, "Paris", "Paris"))).status_code == 200
+    read = [utterance.gist.text for utterance in shard.stream.shaper.corpus.utterances.values()]
+    assert "Paris" in read and max(map(len, read)) <= 300 and not any("hm hm" in text for text in read)
+
+
+@pytest.mark.parametrize("body", [b"\xff", b"{", b"[" * 100_000, b'{"data_source": "capitals", "solution_str": 1e'])
+def test_a_body_that_cannot_be_read_is_not_json(shard, body):
+    answer = asked(shard, "/v1/verl", body)
+    assert (answer.status_code, answer.json()["error"]["kind"]) == (400, "not_json")
+    assert shard.counted == {"not_json": 1}
+
+
+def test_callers_that_send_slowly_do_not_keep_others_out(monkeypatch):
+    """With three on their way that never arrive, three more come in at once, and the first three are let go."""
+    monkeypatch.setattr(gate, "ARRIVING", 3)
+    refused = []
+
+    async def app(scope, receive, send) -> None:
+        send((await receive())["body"])
+
+    async def answer(error):
+        refused.append(error.kind)
+        return app_nothing
+
+    async def app_nothing(scope, receive, send) -> None: ...
+
+    guard = Gate(app, key=None, request_bytes=99, answer=answer)
+    scope, arrived = {"type": "http", "path": "/v1/rewards", "headers": []}, []
+
+    async def never():
+        await asyncio.Event().wait()
+
+    async def at_once():
+        return {"type": "http.request", "body": b"here"}
+
+    async def crowd() -> None:
+        slow = [asyncio.create_task(guard(scope, never, arrived.append)) for _ in range(3)]
+        await asyncio.sleep(0)
+        for _ in range(3):
+            await asyncio.wait_for(guard(scope, at_once, arrived.append), SECONDS)
+        await asyncio.sleep(0.01)
+        assert [task.done() for task in slow] == [True, False, False], "there was room again after the first"
+        more = [asyncio.create_task(guard(scope, never, arrived.append)) for _ in range(3)]
+        await asyncio.wait_for(asyncio.gather(*slow), SECONDS)
+        for task in more:
+            task.cancel()
+
+    asyncio.run(crowd())
+    assert arrived == [b"here"] * 3 and refused == ["slow_request"] * 3
