@@ -9,21 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from envs.options import one_of
+from envs.text.prompts import is_published
+
 SHOWN = 20  # rounds: of a longer game published rules do not tell how long it is
 
 
-def one_of(option: str, value: Any, choices: tuple) -> Any:
-    if not any(type(value) is type(each) and value == each for each in choices):
-        raise ValueError(f"game option {option}={value!r} must be one of {', '.join(map(repr, choices))}")
-    return value
-
-
-def is_published(rules: str = "own", prompts: str | None = None, **_options: Any) -> bool:
-    return one_of("rules", rules, ("own", "published")) == "published" or prompts is not None
-
-
 def is_plain(speech: str | None = None, **options: Any) -> bool:
-    published = is_published(**options)
+    published = is_published(options.get("rules", "own"), options.get("prompts"))
     if speech is None:
         return not published
     if one_of("speech", speech, ("plain", "json")) == "plain" and published:

@@ -25,12 +25,12 @@ from fractions import Fraction
 from typing import Any
 
 from envs.game import OVER, Game, Step, Trial
-from envs.glee.manner import SHOWN, is_plain, is_published, one_of
+from envs.glee.manner import SHOWN, is_plain
 from envs.glee.messages import harmless
 from envs.glee.money import dollars, percent
 from envs.glee.speech import NO_AMOUNT, UNCLEAR, Grammar, Meaning, read
-from envs.options import whole_number
-from envs.text.prompts import Text, texts_of
+from envs.options import one_of, whole_number
+from envs.text.prompts import Text, is_published, texts_of
 
 ALICE, BOB = SEATS = ("alice", "bob")
 RIVAL = {ALICE: BOB, BOB: ALICE}

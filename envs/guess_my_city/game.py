@@ -8,7 +8,9 @@ known to the player from the start: terminated with outcome 0, not truncated.
 
 Options: `table="world"` ships with the game, a path to a TOML file of the same form replaces
 it; `turns` says how many turns there are; `paraphrases=False` does without sentence
-embeddings and takes questions in the words of the rules only.
+embeddings and takes questions in the words of the rules only. With `rules: published` the
+guesser is told what ARIA's version tells (envs/text/published.py), in words of our own;
+`prompts` names a folder with ARIA's own file.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from envs.game import OVER, Game, Player, Step, Trial
 from envs.guess_my_city.oracle import RIGHT, oracle_for
 from envs.guess_my_city.players import PLAYERS, words_players_say
 from envs.text import guessing
+from envs.text.published import rules_of
 
 SEAT = "guesser"
 
@@ -29,10 +32,18 @@ class GuessMyCity(Game):
     name = "guess_my_city"
     seats = (SEAT,)
 
-    def __init__(self, table: str = "world", turns: int = 20, paraphrases: bool = True):
+    def __init__(
+        self,
+        table: str = "world",
+        turns: int = 20,
+        paraphrases: bool = True,
+        rules: str = "own",
+        prompts: str | None = None,
+    ):
         if isinstance(turns, bool) or not isinstance(turns, int) or turns < 1:
             raise ValueError(f"game option turns={turns!r} must be a whole number of at least 1")
         self.oracle = oracle_for(table, paraphrases)
+        self.published = rules_of(self.name, rules, prompts)
         self.horizon = turns
         self._secret: str | None = None
 
@@ -49,6 +60,8 @@ class GuessMyCity(Game):
         return SEAT
 
     def briefing(self, seat: str) -> str:
+        if self.published:
+            return self.published
         cities = len(self.oracle.atlas.cities)
         return (
             f"We play a guessing game. I am thinking of a city: one of {cities} well-known cities of the world. "

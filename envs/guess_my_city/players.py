@@ -78,7 +78,7 @@ def words_players_say(oracle: Oracle) -> list[str]:
 class Guesser:
     """Keeps the candidates; what to say next is each player's own."""
 
-    def __init__(self, table: str = "world", turns: int = 20, paraphrases: bool = True):
+    def __init__(self, table: str = "world", turns: int = 20, paraphrases: bool = True, **_options):
         self.oracle = oracle_for(table, paraphrases)
         self.cities = tuple(self.oracle.atlas.cities.values())
         self.questions = tuple(questions_of(self.oracle))

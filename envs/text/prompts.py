@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from envs.options import one_of
+
 ARIA = "prompt_base.py"
 LARGEST = 1_000_000  # bytes of a file
 _GLEE_PLACE = re.compile(r"\{\{(\w+)\}\}")
@@ -31,6 +33,11 @@ class Text:
     file: str = ""  # of GLEE's, which holds the same
     key: str = ""  # in that file, where it is JSON
     constant: str = ""  # of ARIA's file
+
+
+def is_published(rules: str, prompts: str | None) -> bool:
+    """Whether a game's options ask for published rules."""
+    return one_of("rules", rules, ("own", "published")) == "published" or prompts is not None
 
 
 def places_in(names: str) -> frozenset[str]:

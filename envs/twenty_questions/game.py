@@ -11,6 +11,9 @@ language) and `table="full"` (217 objects, questions as anybody puts them) ship 
 and a path to a TOML file of the same form replaces them. `oracle` says who reads the
 questions: the rules alone ("plain"), rules and sentence embeddings ("free"), or a server
 ("endpoint"); left empty, the table decides.
+
+With `rules: published` the guesser is told what ARIA's version tells (envs/text/published.py), in words of our
+own; `prompts` names a folder with ARIA's own file.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from typing import Any
 
 from envs.game import OVER, Game, Player, Step, Trial
 from envs.text import guessing
+from envs.text.published import ANSWERS, rules_of
 from envs.twenty_questions.oracle import Oracle
 from envs.twenty_questions.oracles import oracle_for
 from envs.twenty_questions.players import PLAYERS, words_players_say
@@ -42,6 +46,8 @@ class TwentyQuestions(Game):
         oracle: str = "",
         endpoint: dict | None = None,
         constrained: bool = False,
+        rules: str = "own",
+        prompts: str | None = None,
     ):
         """`listed`: whether the briefing names all objects, or only their kinds. `endpoint`: the
         server that answers (`envs.settings.EndpointSettings`); `constrained`: it is a vLLM
@@ -57,6 +63,7 @@ class TwentyQuestions(Game):
         if not listed and not self.table.kinds:
             raise ValueError(f"game option listed=False needs a table whose objects have kinds; {table!r} has none")
         self.listed = listed
+        self.published = rules_of(self.name, rules, prompts)
         self.horizon = turns
         self._secret: str | None = None
 
@@ -73,6 +80,8 @@ class TwentyQuestions(Game):
         return SEAT
 
     def briefing(self, seat: str) -> str:
+        if self.published:
+            return self.published
         if self.listed:
             world = f"I think of one of these objects: {', '.join(self.table.names)}. "
         else:
@@ -95,7 +104,7 @@ class TwentyQuestions(Game):
             raise RuntimeError(OVER)
         meaning = self.oracle.understand(utterance)
         answer = self.oracle.answer(meaning, self._secret)  # a server that fails leaves the game as it is
-        self._seen = answer
+        self._seen = ANSWERS[answer] if self.published else answer
         self._asked += 1
         self._won = meaning is not None and meaning.guess == self._secret
         if meaning is None:
@@ -140,7 +149,7 @@ class TwentyQuestions(Game):
 
     def language(self) -> Iterable[str]:
         yield self.table.opening
-        yield from ("yes", "no", "invalid")
+        yield from ANSWERS.values() if self.published else ANSWERS
         yield from words_players_say(self.table)
 
     @classmethod

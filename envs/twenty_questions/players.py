@@ -51,7 +51,7 @@ class Guesser:
         return utterance
 
     def _learn(self, said: str, answer: str) -> None:
-        meaning = self.oracle.understand(said)
+        meaning, answer = self.oracle.understand(said), answer.lower().removesuffix(".")
         if meaning is None or answer not in ("yes", "no"):
             return
         if meaning.guess is not None:

@@ -270,3 +270,35 @@ def test_a_file_of_aria_that_is_not_whole_is_one_line_too(tmp_path, content, tol
 def test_a_folder_that_is_none(prompts):
     with pytest.raises(ValueError, match="^game option prompts=.*(no such folder|must be the path of a folder)$"):
         make_game("persuasion", {"prompts": prompts})
+
+
+# the games of questions
+
+
+@pytest.mark.parametrize(("name", "table"), [("twenty_questions", "full"), ("guess_my_city", "small")])
+def test_a_guesser_is_told_neither_the_secrets_nor_the_turns_and_wins_as_ever(name, table, tmp_path):
+    options = {"table": table, "turns": 20, "rules": "published"}
+    told = new(name, 0, **options).briefing("guesser")
+    assert "Question: <your question>" in told and not re.search(r"\d|paris|cat\b|guess,", told.lower())
+    for seed in range(12):
+        game, player = new(name, seed, **options), make_player(name, "expert", options)
+        player.reset(seed)
+        turns = finish(game, {"guesser": player})
+        assert game.outcome() == {"guesser": 1.0}
+        if name == "twenty_questions":
+            known = set(" ".join(game.language()).split())
+            assert {turn[1] for turn in turns[1:]} <= {"Yes.", "No.", "Invalid Question."}
+            assert {word for turn in turns for word in turn[1].split()} <= known
+
+
+@pytest.mark.parametrize(
+    ("name", "constant"),
+    [("twenty_questions", "INSTRUCTION_TWENTY_QUESTIONS"), ("guess_my_city", "INSTRUCTION_GUESS_MY_CITY")],
+)
+def test_guessers_are_told_a_users_copy(name, constant, tmp_path):
+    folder = aria_folder(tmp_path, f'{constant} = """\nFind it.\n\n{{history}}\nAsk. """\n')
+    game = make_game(name, {"prompts": str(folder)})
+    assert game.briefing("guesser") == "Find it.\nAsk."
+    (folder / "reward_aggregation" / "prompt_base.py").unlink()
+    with pytest.raises(ValueError, match=f"it holds none of the files of {name}: prompt_base.py$"):
+        make_game(name, {"prompts": f"{folder}/"})

@@ -34,7 +34,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from envs.game import OVER, Game, Player, Step, Trial
-from envs.glee.manner import is_plain, is_published, one_of
+from envs.glee.manner import is_plain
 from envs.glee.messages import harmless
 from envs.glee.money import dollars, percent
 from envs.glee.persuasion.briefing import own_rules
@@ -43,8 +43,8 @@ from envs.glee.persuasion.speech import advice, answered, gist_of
 from envs.glee.published import persuasion as published
 from envs.glee.speech import UNCLEAR
 from envs.glee.talks import ALICE, BOB, SCALES, TRIES
-from envs.options import whole_number
-from envs.text.prompts import filled, texts_of
+from envs.options import one_of, whole_number
+from envs.text.prompts import filled, is_published, texts_of
 
 CHANCES = (Fraction(1, 3), Fraction(1, 2), Fraction(4, 5))
 WORTHS = (120, 125, 200, 300, 400)  # percent of the price
