@@ -87,7 +87,7 @@ def start(config: RunConfig) -> Run:
     from cluster.run import session
 
     session.check_online(config)
-    with RunFolder.create(config) as folder, continuing(folder):
+    with RunFolder.create(config) as folder, continuing(folder), folder.telling_its_end(_resume(folder)):
         session.train(config, folder)
     return Run(folder.path)
 
@@ -131,13 +131,18 @@ def go_on(run: str | Path, overrides: Sequence[str]) -> Run:
             return done
         from cluster.run import session
 
-        if newest is None:
-            print(f"{folder.path} has no checkpoint yet: it begins again", flush=True)
-            folder.begin_again()
-            session.train(config, folder)
-        else:
-            session.resume(config, folder)
+        with folder.telling_its_end(_resume(folder)):
+            if newest is None:
+                print(f"{folder.path} has no checkpoint yet: it begins again", flush=True)
+                folder.begin_again()
+                session.train(config, folder)
+            else:
+                session.resume(config, folder)
     return Run(folder.path)
+
+
+def _resume(folder: RunFolder) -> str:
+    return f"parley resume {folder.path}"
 
 
 def _continued(run: str | Path, overrides: Sequence[str]) -> RunConfig:
@@ -205,7 +210,7 @@ def measure(config: RunConfig, model: str, pattern: str | None = None, episodes:
     if pattern is None:
         if episodes is not None:
             raise ConfigError("--episodes is for --trials; without it give evaluation.episodes=N")
-        with RunFolder.create(config) as folder:
+        with RunFolder.create(config) as folder, folder.telling_its_end():
             from cluster.run import session
 
             folder.write_summary(session.evaluate(config, model, folder))
@@ -216,7 +221,7 @@ def measure(config: RunConfig, model: str, pattern: str | None = None, episodes:
         trials = chosen_trials(config, pattern, episodes)
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    with RunFolder.create(config) as folder:
+    with RunFolder.create(config) as folder, folder.telling_its_end():
         from cluster.run import session
 
         folder.write_summary(session.evaluate_trials(config, model, folder, trials))

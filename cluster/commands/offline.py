@@ -87,7 +87,8 @@ def run(asked: argparse.Namespace) -> None:
         try:
             from cluster.offline import pipeline
 
-            pipeline.run(config, folder, asked.until or "")
+            with folder.telling_its_end(f"parley offline run {folder.path}"):
+                pipeline.run(config, folder, asked.until or "")
         except KeyboardInterrupt as stop:
             raise KeyboardInterrupt(f"go on with: parley offline run {folder.path}") from stop
 

@@ -18,8 +18,8 @@ from cluster.offline.recording import record_of, tokenizer_name
 from cluster.offline.work import Work
 from cluster.record.run_folder import to_json, write_whole
 from cluster.run.evaluate import measure, play_held_out
+from cluster.run.failures import named_failures
 from cluster.run.ledger import training_seed
-from cluster.run.session import named_failures
 from envs.episode import Ticket
 
 Seats = tuple[tuple[str, str], ...]

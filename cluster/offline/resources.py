@@ -16,9 +16,10 @@ from cluster.plan.machine import Machine
 from cluster.plan.of_run import plan_run
 from cluster.recipe.config import RunConfig
 from cluster.record.run_folder import RunFolder
+from cluster.run.failures import named_failures
 from cluster.run.last_word import last_word
 from cluster.run.policy import check_model, model_to_measure
-from cluster.run.session import named_failures, ray_cluster, start_playing
+from cluster.run.session import ray_cluster, start_playing
 
 if TYPE_CHECKING:
     from cluster.run.playing import Playing
@@ -52,7 +53,9 @@ class Resources:
 
     def _cluster(self) -> None:
         if self.machine is None:
-            word = self.ray.enter_context(last_word(f"go on with: parley offline run {self.folder.path}"))
+            word = self.ray.enter_context(
+                last_word(f"go on with: parley offline run {self.folder.path}", folder=self.folder.path)
+            )
             self.machine = self.ray.enter_context(ray_cluster(self.terminal, word))
 
     def beginning(self) -> str:

@@ -5,7 +5,7 @@
       versions.json      packages, host, engine     tensorboard/     the same as events
       checkpoints/       see cluster.record.checkpoints    transcripts/     sample games, as text
       samples.jsonl      see cluster.report         parley.log       what happened
-      summary.json       the result, at the end        now.json         what it is doing now
+      summary.json       how it ended, and the result  now.json         what it is doing now
 
 One process at a time: an flock on run.lock is held while a run folder is in use and goes
 with its process, however that ends. Whole files are replaced, never rewritten in place.
@@ -28,15 +28,16 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from cluster.errors import ConfigError, NoRunFolder, RunFolderError
+from cluster.errors import ConfigError, NoRunFolder, ParleyError, RunFolderError
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe, to_yaml
+from cluster.record.ending import Ending
 from cluster.record.transcript import transcript
 from envs.episode import Episode
 
@@ -141,6 +142,25 @@ class RunFolder:
         heading = f"{title}: {min(TRANSCRIPTS, len(episodes))} of {len(episodes)} held-out games\n"
         write_whole(path, heading + "".join(transcript(episode) for episode in episodes[:TRANSCRIPTS]))
         return path
+
+    @contextmanager
+    def telling_its_end(self, go_on: str | None = None) -> Iterator[None]:
+        """Whatever ends what is done here, summary.json and the log say how. A run that was refused has nothing to
+        tell of."""
+        ending = Ending(self.path)
+        ending.running()
+        try:
+            yield
+        except BaseException as error:
+            if not isinstance(error, ConfigError) or self._has_results():
+                how = "stopped" if isinstance(error, KeyboardInterrupt) else "failed"
+                cause = str(error) if isinstance(error, ParleyError) else f"{type(error).__name__}: {error}"
+                with suppress(OSError):  # a disk that is full hides no other reason
+                    cause = ending.ended(how, "asked to stop" if how == "stopped" else cause, go_on)
+                if isinstance(error, ParleyError):
+                    error.args = (cause,)
+            raise
+        ending.ended("finished")
 
     def close(self) -> None:
         log.removeHandler(self._log_handler)

@@ -6,35 +6,38 @@
     word.end(why)                        the same from inside, where the process can do no more than end; a run that
                                          was asked to stop has stopped, whatever else went with it
 
-A small process waits for the end of a pipe that nobody but the run's process holds. With --keep-going it is not
-needed: there the process that waits for the run says what happened.
+A small process waits for the end of a pipe that nobody but the run's process holds (`cluster.record.ending`, which also
+writes it into the run's folder). With --keep-going it says nothing: there the process that waits for the run does.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from threading import Event
 
-IN_ORDER = b"in order"
+from cluster.errors import LostError
+from cluster.record import ending
+from cluster.record.ending import Ending
+
 SPOKEN_FOR = "PARLEY_SPOKEN_FOR"  # in the environment of a run whose end somebody else tells
 WAIT_SECONDS = 10.0
-LOST_CODE = 75  # of cluster.errors.LostError; this file imports nothing of Parley, for it is also run by itself
 STOPPED_CODE = 130
 
 
 class LastWord:
-    def __init__(self, then: str, asked: Event | None = None):
-        """`asked`: set when the run is asked to stop."""
-        self.then, self.asked = then, asked or Event()
+    def __init__(self, then: str, asked: Event | None = None, folder: Path | None = None):
+        """`asked`: set when the run is asked to stop; `folder`: the run's, which is to say it too."""
+        self.then, self.asked, self.folder = then, asked or Event(), folder
+        self.ending = None if folder is None else Ending(folder)
         self.listener: subprocess.Popen | None = None
 
-    def listen(self) -> None:
-        command = [sys.executable, "-I", "-S", __file__, self.then]
+    def listen(self, silent: bool = False) -> None:
+        command = [sys.executable, "-I", "-S", ending.__file__, self.then, str(self.folder or ""), "silent" * silent]
         self.listener = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
         )
@@ -43,7 +46,7 @@ class LastWord:
         if self.listener is None:
             return
         try:
-            self.listener.communicate(IN_ORDER, timeout=WAIT_SECONDS)
+            self.listener.communicate(ending.IN_ORDER, timeout=WAIT_SECONDS)
         except subprocess.TimeoutExpired:
             self.listener.kill()
 
@@ -52,33 +55,22 @@ class LastWord:
         would end this one with a code of its own when it sees them gone."""
         self.in_order()
         stopped = self.asked.is_set()
+        if self.ending is not None:
+            with suppress(OSError):  # a disk that cannot be written is no reason to stay
+                self.ending.ended("stopped" if stopped else "failed", why, self.then)
         os.write(2, f"parley: {'stopped' if stopped else why}; {self.then}\n".encode())
         if then_kill:
             killing = ["/bin/sh", "-c", 'sleep 1; kill -9 "$@"', "sh", *map(str, then_kill)]
             subprocess.Popen(killing, stderr=subprocess.DEVNULL, start_new_session=True)
-        os._exit(STOPPED_CODE if stopped else LOST_CODE)
+        os._exit(STOPPED_CODE if stopped else LostError.exit_code)
 
 
 @contextmanager
-def last_word(then: str, asked: Event | None = None) -> Iterator[LastWord]:
-    word = LastWord(then, asked)
-    if not os.environ.get(SPOKEN_FOR):
-        word.listen()
+def last_word(then: str, asked: Event | None = None, folder: Path | None = None) -> Iterator[LastWord]:
+    word, silent = LastWord(then, asked, folder), bool(os.environ.get(SPOKEN_FOR))
+    if folder is not None or not silent:
+        word.listen(silent)
     try:
         yield word
     finally:
         word.in_order()
-
-
-def listen(then: str) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends with the pipe
-    if sys.stdin.buffer.read() != IN_ORDER:
-        print(
-            f"parley: the process was killed, or ended by Ray, which does so where its raylet or GCS is gone; {then}",
-            file=sys.stderr,
-            flush=True,
-        )
-
-
-if __name__ == "__main__":
-    listen(sys.argv[1])

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from cluster.errors import CheckpointError, ConfigError, LostError, ParleyError, RunError
+from cluster.errors import CheckpointError, ConfigError, RunError
 from cluster.plan.lines import summary as plan_summary
 from cluster.plan.machine import Machine, of_ray
 from cluster.plan.of_run import plan_run
@@ -31,6 +31,7 @@ from cluster.record.metrics import Metrics
 from cluster.record.picture import draw_curve
 from cluster.record.run_folder import RunFolder
 from cluster.record.terminal import Show
+from cluster.run.failures import named_failures
 from cluster.run.last_word import LastWord, last_word
 from cluster.run.policy import check_model, model_to_measure, policy_folder
 from cluster.run.ray_watch import disconnecting, ray_watch
@@ -82,7 +83,7 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
             show.line(f"warning: {folder.path} goes when the job's node does; give output=/a/shared/folder")
         if checkpoint is not None:
             show.line(_from_where(folder, checkpoint))
-        word = stack.enter_context(last_word(f"go on with: parley resume {folder.path}", asked))
+        word = stack.enter_context(last_word(f"go on with: parley resume {folder.path}", asked, folder.path))
         machine = stack.enter_context(ray_cluster(show, word))
         plan = plan_run(config, machine)
         config = plan.config
@@ -179,7 +180,8 @@ def _evaluating(config: RunConfig, model: str, folder: RunFolder, games: dict[st
     with ExitStack() as stack:
         asked = stack.enter_context(interruptible())
         show = stack.enter_context(Show(config, folder))
-        machine = stack.enter_context(ray_cluster(show, stack.enter_context(last_word("evaluate again", asked))))
+        word = stack.enter_context(last_word("evaluate again", asked, folder.path))
+        machine = stack.enter_context(ray_cluster(show, word))
         with named_failures():
             path = model_to_measure(config, model, folder, show)
             check_model(path, config)
@@ -316,24 +318,6 @@ def ray_cluster(show: Show, word: LastWord) -> Iterator[Machine]:
                 ray.shutdown()
         if logs is not None:  # or each run leaves a folder behind
             shutil.rmtree(logs, ignore_errors=True)
-
-
-@contextmanager
-def named_failures() -> Iterator[None]:
-    """Errors of the floors below, as the one line that the command line prints."""
-    from ray.exceptions import RayError
-
-    from actors.fleet.health import FleetExhausted
-    from learners.group import LearnerLost
-
-    try:
-        yield
-    except ParleyError:
-        raise
-    except (RayError, FleetExhausted, LearnerLost) as error:
-        raise LostError(f"{type(error).__name__}: {error}") from error
-    except (RuntimeError, ValueError, OSError) as error:
-        raise RunError(f"{type(error).__name__}: {error}") from error
 
 
 def _from_where(folder: RunFolder, checkpoint: Path) -> str:
