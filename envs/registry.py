@@ -47,6 +47,7 @@ DOORS = {
 WORLDS = {
     "mcp": "envs.tools.served:ServedTools",
     "open_spiel": "envs.worlds.open_spiel.game:OpenSpielGame",
+    "textworld_express": "envs.worlds.textworld_express.game:TextWorldExpressGame",
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from importlib.util import find_spec
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from envs.registry import WORLDS
 from envs.worlds.package import WAYS
 
+JAVA = {"textworld_express"}  # worlds that run in it
 NEED_OPTIONS = {"mcp"}  # worlds that cannot be made without
 MODULES = {"open_spiel": "pyspiel"}  # what a world's package is imported as, where that is another name
 
@@ -18,4 +21,7 @@ def installed(world: str) -> bool:
 
 
 def needs(world: str) -> pytest.MarkDecorator:
-    return pytest.mark.skipif(not installed(world), reason=f"NOT tested here: {world} is not installed: {WAYS}")
+    lacks = "" if installed(world) else f"{world} is not installed: {WAYS}"
+    if not lacks and world in JAVA and not (os.environ.get("JAVA_HOME") or shutil.which("java")):
+        lacks = f"Java, in which {world} runs, is not installed: apt-get install openjdk-17-jre-headless"
+    return pytest.mark.skipif(bool(lacks), reason=f"NOT tested here: {lacks}")

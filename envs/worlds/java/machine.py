@@ -1,0 +1,97 @@
+"""A Java machine, started from a world's own archive, and what such a world is inside its process.
+
+    java()                the program that runs archives, or one line that says how to get it
+    Machine(archive)      begins one, with a bound on its memory
+    Episodes              a world of many episodes, told apart by a number
+
+What one episode raises is its own failure: the others go on.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+from envs.worlds.package import MissingPackage, package
+
+HOW = "apt-get install openjdk-17-jre-headless, or set JAVA_HOME to another one"
+# Short lives and small heaps: little is compiled, nothing is collected by threads of its own.
+OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss2m", "-XX:-UsePerfData")
+
+
+def java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+    if found is None:
+        where = f"there is no bin/java in JAVA_HOME={home}" if home else "there is no java on the PATH"
+        raise MissingPackage(f"Java is not installed ({where}): {HOW}")
+    return found
+
+
+class Machine:
+    def __init__(self, archive: str, megabytes: int):
+        py4j = package("py4j.java_gateway", "py4j")
+        port, process = py4j.launch_gateway(
+            classpath=archive,
+            cwd=str(Path(archive).parent),  # where a world's data are
+            java_path=java(),
+            javaopts=[f"-Xmx{megabytes}m", *OPTIONS],
+            die_on_exit=True,
+            return_proc=True,
+        )
+        address = py4j.GatewayParameters(auto_field=True, port=port)
+        self.gateway = py4j.JavaGateway(gateway_parameters=address, java_process=process)
+
+    def make(self, name: str) -> Any:
+        """An object of the Java class with this full name."""
+        found = self.gateway.jvm
+        for part in name.split("."):
+            found = getattr(found, part)
+        return found()
+
+
+class Episodes(ABC):
+    """What a process of the world answers to. One who has left makes room: its simulator is another one's then."""
+
+    archive: str
+    simulator: str  # the Java class that plays one episode
+    heap: int = 256  # MB
+
+    def __init__(self) -> None:
+        self.machine = Machine(self.archive, self.heap)
+        self.playing: dict[int, Any] = {}
+        self.idle: list[Any] = []
+
+    def ask(self, number: int, what: str, *arguments: Any) -> dict[str, Any]:
+        """{"is": answer} or {"raised": line}."""
+        if number not in self.playing:
+            self.playing[number] = self.idle.pop() if self.idle else self.made()
+        try:
+            return {"is": getattr(self, what)(self.playing[number], *arguments)}
+        except Exception as error:
+            del self.playing[number]  # nobody knows what state it is in
+            return {"raised": reason(error)}
+
+    def leave(self, number: int) -> None:
+        if number in self.playing:
+            self.idle.append(self.playing.pop(number))
+
+    def made(self) -> Any:
+        return self.machine.make(self.simulator)
+
+    @abstractmethod
+    def begin(self, simulator: Any, asked: dict[str, Any]) -> dict[str, Any]:
+        """Start what is asked for, whatever was going on before."""
+
+    @abstractmethod
+    def step(self, simulator: Any, command: str) -> dict[str, Any]: ...
+
+
+def reason(error: Exception) -> str:
+    """One line: of an exception in Java its own name and message, without where it was thrown."""
+    lines = [line.strip(" :") for line in str(error).splitlines() if line.strip(" :")]
+    thrown = next((line for line in lines if line.startswith(("java.", "scala."))), None)
+    return (thrown or f"{type(error).__name__}: {lines[0] if lines else ''}")[:200]
