@@ -22,15 +22,32 @@ from cluster.commands import (
     report,
     resume,
     rewards,
+    runs,
     serve_model,
     train,
     version,
+    watch,
 )
 from cluster.errors import ParleyError, shortened
 
 COMMANDS = [
     each.COMMAND
-    for each in (train, resume, evaluate, serve_model, rewards, offline, report, doctor, games, play, config, version)
+    for each in (
+        train,
+        resume,
+        evaluate,
+        serve_model,
+        rewards,
+        offline,
+        watch,
+        runs,
+        report,
+        doctor,
+        games,
+        play,
+        config,
+        version,
+    )
 ]
 
 OVERVIEW = """\

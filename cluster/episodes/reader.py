@@ -79,18 +79,22 @@ class Episodes:
     def first(self, count: int, by: str | None = None) -> list[dict[str, Any]]:
         """So many games; `by`: in the order of a column, "-column" begins with the highest. A game without a value
         comes last."""
-        if by is None:
-            return list(islice(self, count))
+        return list(islice(self, count)) if by is None else self.page(0, count, by)[1]
+
+    def page(
+        self, skip: int, count: int, by: str, columns: Sequence[str] = tuple(SCHEMA.names)
+    ) -> tuple[int, list[dict[str, Any]]]:
+        """How many games there are, and so many of them after the first `skip` in the order of a column."""
         column, descending = by.removeprefix("-"), by.startswith("-")
         _check([column], PLAIN)
         places = [place for place in self._places() if len(place.rows)]
         values = [place.read([column])[column] for place in places]
         if not places:
-            return []
+            return 0, []
         whole = pa.chunked_array([chunk for each in values for chunk in each.chunks])
         order = [(column, "descending" if descending else "ascending", "at_end")]
-        chosen = pc.sort_indices(pa.table({column: whole}), order)[:count]
-        return _at(places, chosen.to_numpy().astype(np.int64))
+        chosen = pc.sort_indices(pa.table({column: whole}), order)[skip : skip + count]
+        return len(whole), _at(places, chosen.to_numpy().astype(np.int64), columns)
 
     def _places(self) -> Iterator[Place]:
         for listed in parts_of(self.folder):
@@ -147,7 +151,7 @@ def _games(table: pa.Table) -> Iterator[dict[str, Any]]:
         yield from table.slice(start, AT_ONCE).to_pylist(maps_as_pydicts="strict")
 
 
-def _at(places: Sequence[Place], chosen: np.ndarray) -> list[dict[str, Any]]:
+def _at(places: Sequence[Place], chosen: np.ndarray, columns: Sequence[str]) -> list[dict[str, Any]]:
     """The games with these numbers, counted through all places, in that order."""
     ends = np.cumsum([len(place.rows) for place in places])
     which = np.searchsorted(ends, chosen, side="right")
@@ -155,6 +159,6 @@ def _at(places: Sequence[Place], chosen: np.ndarray) -> list[dict[str, Any]]:
     for number in np.unique(which):
         place, wanted = places[number], chosen[which == number]
         rows = place.rows[wanted - (ends[number] - len(place.rows))]
-        table = place._replace(rows=rows).read(SCHEMA.names)
+        table = place._replace(rows=rows).read(columns)
         found |= zip(wanted.tolist(), _games(table), strict=True)
     return [found[number] for number in chosen.tolist()]

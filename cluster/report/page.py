@@ -102,14 +102,26 @@ def _missing(run: Run, meanings: Meanings | None) -> dict[str, str]:
 
 
 def page(data: dict[str, Any]) -> str:
+    return assembled(data["title"], data, SCRIPTS)
+
+
+def assembled(
+    title: str,
+    data: dict[str, Any],
+    scripts: Sequence[str],
+    more_scripts: Sequence[str] = (),
+    more_style: str = "",
+    connect: str = "'none'",
+) -> str:
+    """One HTML file. `connect`: whom its scripts may ask."""
     assets = files("cluster.report") / "assets"
-    style = (assets / "style.css").read_text(encoding="utf-8")
-    script = "\n".join((assets / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
+    style = (assets / "style.css").read_text(encoding="utf-8") + more_style
+    script = "\n".join([(assets / f"{name}.js").read_text(encoding="utf-8") for name in scripts] + [*more_scripts])
     script = f'"use strict";\n(() => {{\n{script}\n}})();\n'
     parts = {
-        "title": html.escape(data["title"]),
+        "title": html.escape(title),
         "policy": f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; img-src data:; "
-        "base-uri 'none'; form-action 'none'",
+        f"connect-src {connect}; base-uri 'none'; form-action 'none'",
         "style": style,
         "script": script,
         "data": _inert(to_json(data, indent=None)),

@@ -56,7 +56,8 @@ class Browser:
             time.sleep(0.05)
         raise TimeoutError("Chromium did not start")
 
-    def open(self, path: Path, **size: int) -> Page:
+    def open(self, path: Path | str, **size: int) -> Page:
+        """`path`: a file, or an address."""
         address = (Path(self.profile.name) / "DevToolsActivePort").read_text().split()[1]
         with connect(f"ws://127.0.0.1:{self.port}{address}") as whole:
             whole.send(json.dumps({"id": 1, "method": "Target.createTarget", "params": {"url": "about:blank"}}))
@@ -64,7 +65,8 @@ class Browser:
             while target.get("id") != 1:
                 target = json.loads(whole.recv(timeout=SECONDS))
         page = f"ws://127.0.0.1:{self.port}/devtools/page/{target['result']['targetId']}"
-        page = Page(self.connections.enter_context(connect(page, max_size=2**26)), path.as_uri())
+        url = path if isinstance(path, str) else path.as_uri()
+        page = Page(self.connections.enter_context(connect(page, max_size=2**26)), url)
         page.show(**size)
         return page
 

@@ -1,0 +1,76 @@
+"""`parley runs`: what lies in a folder of runs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from cluster.commands.command import Command
+from cluster.errors import ConfigError, ParleyError
+
+EXAMPLES = """\
+examples:
+  parley runs
+  parley runs experiments --json
+"""
+SHOWN = ("name", "game", "state", "update", "of", "score", "began")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", nargs="?", default="runs", metavar="FOLDER", help="default: runs")
+    parser.add_argument("--json", action="store_true", help="one JSON object for each run, a line each")
+
+
+def run(asked: argparse.Namespace) -> None:
+    folder = Path(asked.folder).expanduser()
+    if not folder.is_dir():
+        raise ConfigError(f"there is no folder {str(folder)!r}")
+    found = [told(each.parent) for each in sorted(folder.glob("*/config.yaml"))]
+    if asked.json:
+        for each in found:
+            print(json.dumps(each))
+        return
+    if not found:
+        print(f"no run in {folder}")
+        return
+    rows = [SHOWN, *(tuple(_text(each[name]) for name in SHOWN) for each in found)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(SHOWN))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def told(folder: Path) -> dict[str, Any]:
+    """A run that cannot be read is listed, too: its state says why."""
+    from cluster.record.run import Run
+    from cluster.watch.followed import Followed
+
+    row: dict[str, Any] = dict.fromkeys(SHOWN) | {"name": folder.name, "path": str(folder)}
+    try:
+        read = Run(folder)
+        rows = read.metrics
+        row |= {
+            "game": read.config.get("game", {}).get("name"),
+            "state": Followed.of(folder).state(),
+            "update": rows[-1]["update"] if rows else 0,
+            "of": read.config.get("updates"),
+            "score": read.score,
+            "began": rows[0].get("time") if rows else None,
+        }
+    except (ParleyError, AttributeError, KeyError) as error:
+        row["state"] = f"unreadable: {error}"[:120]
+    return row
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        if value > 1e9:
+            import time
+
+            return time.strftime("%Y-%m-%d %H:%M", time.localtime(value))
+        return f"{value:.3f}"
+    return "-" if value is None else str(value)
+
+
+COMMAND = Command("runs", "list runs", run, arguments, EXAMPLES)

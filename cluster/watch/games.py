@@ -1,0 +1,50 @@
+"""The games of a run as the page asks for them: a table by condition and order, and one game whole."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from cluster.episodes.columns import GAME, PLAIN, SCHEMA
+from cluster.episodes.reader import Episodes
+from cluster.errors import ConfigError
+
+AT_ONCE = 500  # rows of the table that are sent
+SHOWN = (  # columns of the table, in this order
+    *("update", "number", "game", "seat", "outcome", "reward", "turns", "tokens", "surprise", "credit"),
+    *("staleness", "seconds", "worker", "attempt", "held_out", "failure"),
+)
+MEANINGS = {column.name: column.meaning for column in GAME if column.name in SHOWN}
+
+
+def table(games: Episodes, by: str, skip: int, count: int) -> dict[str, Any]:
+    """So many rows after the first `skip`, in the order of a column ("-outcome": the highest first)."""
+    if not 0 < count <= AT_ONCE or skip < 0:
+        raise ConfigError(f"rows {skip} to {skip + count} cannot be sent; at most {AT_ONCE} at once")
+    total, rows = games.page(skip, count, by, SHOWN)
+    return {
+        "total": total,
+        "skip": skip,
+        "columns": SHOWN,
+        "rows": [[finite(row[name]) for name in SHOWN] for row in rows],
+    }
+
+
+def one(games: Episodes) -> dict[str, Any]:
+    """The game that the condition of `games` leaves, whole."""
+    found = games.first(1)
+    if not found:
+        raise ConfigError("there is no such game: it may have been forgotten (record.most_gib)")
+    return finite(found[0])
+
+
+def finite(value: Any) -> Any:
+    """JSON has no NaN and no infinity."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: finite(each) for key, each in value.items()}
+    return [finite(each) for each in value] if isinstance(value, list) else value
+
+
+assert set(SHOWN) <= set(PLAIN) <= set(SCHEMA.names)

@@ -1,0 +1,192 @@
+"""`parley watch` without a browser: what the server tells, whom it tells it, and the rules of advice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+
+import pytest
+from starlette.testclient import TestClient
+
+from cluster.commands.cli import main
+from cluster.recipe.fields import dotted_keys
+from cluster.watch.advice import RULES, advice
+from cluster.watch.app import application, changes
+from cluster.watch.followed import Followed
+from cluster.watch.lanes import BINS, lanes
+from cluster.watch.server import bound
+from tests.support.watched import at_work, learned, made_run
+
+NAMES = ("testserver", "127.0.0.1")
+CALM = {"rollout/outcome": 0.5, "rollout/episodes": 100.0, "seconds/update": 10.0, "learner/entropy": 1.0}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = made_run(tmp_path_factory.mktemp("runs"))
+    for update in (1, 2, 3):
+        learned(folder, update)
+    return folder
+
+
+@pytest.fixture
+def client(run):
+    return TestClient(application([Followed.of(run)], None, NAMES))
+
+
+def test_figures_are_those_of_the_folder(client):
+    told = client.get("/runs/0").json()
+    assert (told["game"], told["state"], told["headline"]["updates"]) == ("twenty_questions", "killed", 3)
+    assert told["curves"]["outcome"] == pytest.approx([0.1, 0.2, 0.3])
+    assert told["lanes"]["updates"][0] == [1, [["collect", 0, 1], ["learn", 1, 3], ["sync", 3, 3.5]]]
+    assert [each["worker"] for each in told["lanes"]["workers"]] == [0, 1]
+
+
+def test_a_worker_s_lane_counts_its_games_by_the_seconds_that_they_took(run):
+    """Two games of each update are its own, each of two seconds in an update of four."""
+    found = lanes(
+        [{"update": n, "time": 1000.0 + 4 * n, "seconds/update": 4.0} for n in (1, 2, 3)], Followed.of(run).kept()
+    )
+    assert found["seconds"] == 12
+    for lane in found["workers"]:
+        assert sum(lane["games"]) * 12 / BINS == pytest.approx(3 * 2 * 2, rel=0.01) and max(lane["games"]) == 2
+
+
+def test_games_are_found_sorted_and_sent_in_parts(client):
+    told = client.get("/runs/0/games", params={"by": "-turns", "count": 5}).json()
+    turns = [row[told["columns"].index("turns")] for row in told["rows"]]
+    assert told["total"] == 12 and turns == [3, 3, 3, 3, 2]
+    rest = client.get("/runs/0/games", params={"by": "-turns", "skip": 5, "count": 100}).json()
+    assert len(rest["rows"]) == 7
+    found = client.get("/runs/0/games", params={"where": "outcome >= 1 and text('thing like 5')"}).json()
+    assert [row[found["columns"].index("number")] for row in found["rows"]] == [5]
+
+
+def test_a_game_is_sent_whole(client):
+    game = client.get("/runs/0/game", params={"update": 2, "number": 9, "attempt": 0, "held_out": "false"}).json()
+    turn = game["dialogue"][0]
+    assert (game["number"], game["facts"], len(turn["utterance_ids"])) == (9, {"secret": "elephant"}, 3)
+    assert turn["logprobs"] == [-0.5, -1.0, -2.0] and turn["credit"] == [-0.75] * 3 and turn["versions"] == [1] * 3
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("/runs/0/games?where=outcomes<1", "outcomes is no column, did you mean outcome?"),
+        ("/runs/0/games?by=dialogue", "no column 'dialogue'"),
+        ("/runs/0/games?count=5000", "at most 500"),
+        ("/runs/0/games?skip=-1", "skip='-1' must be a whole number"),
+        ("/runs/0/game?update=1&number=99&attempt=0", "there is no such game"),
+        ("/runs/0/game?update=x&number=1&attempt=0", "update='x' must be a whole number"),
+        ("/runs/7", "there is no run 7; 1 are watched"),
+    ],
+)
+def test_a_wrong_question_is_one_line(client, asked, said):
+    answer = client.get(asked)
+    assert said in answer.json()["error"] and "\n" not in answer.json()["error"]
+
+
+def test_a_run_before_its_first_update_and_one_without_a_store_say_so(tmp_path):
+    empty = TestClient(application([Followed.of(made_run(tmp_path))], None, NAMES))
+    assert "nothing to report yet" in empty.get("/runs/0").json()["nothing"]
+    assert "keeps no games" in empty.get("/runs/0/games").json()["error"]
+
+
+def test_nobody_without_the_token_sees_anything(run):
+    client = TestClient(application([Followed.of(run)], "sesame", ["*"]), follow_redirects=False)
+    for path in ("/", "/runs", "/runs/0", "/events", "/?token=", "/?token=wrong"):
+        assert client.get(path).status_code == 401
+    entered = client.get("/?token=sesame")
+    assert (entered.status_code, entered.headers["location"]) == (303, "/")
+    assert "HttpOnly" in entered.headers["set-cookie"] and client.get("/runs").status_code == 200
+
+
+def test_a_page_of_somebody_else_cannot_ask_under_a_name_of_its_own(client):
+    assert client.get("/runs", headers={"host": "evil.example"}).status_code == 400
+
+
+def test_the_page_may_run_its_own_scripts_and_ask_its_own_server_alone(client):
+    page = client.get("/").text
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
+    assert "default-src 'none'" in policy and "connect-src 'self'" in policy and "unsafe" not in policy
+
+
+def test_an_event_says_what_has_changed(tmp_path):
+    folder = made_run(tmp_path)
+
+    async def told():
+        events = changes([Followed.of(folder)])
+
+        async def heard():
+            async for event in events:
+                if event.startswith("data"):
+                    return json.loads(event.removeprefix("data: "))
+
+        first = await heard()
+        at_work(folder, os.getpid(), 0, "collect")
+        second = await heard()
+        learned(folder, 1)
+        return first, second, await heard()
+
+    first, second, third = asyncio.run(asyncio.wait_for(told(), 20))
+    assert first["changed"] == ["figures", "games", "now"]
+    assert (second["changed"], second["state"], second["now"]["stage"]) == (["now"], "running", "collect")
+    assert third["changed"] == ["figures", "games"]
+
+
+# --- advice ---------------------------------------------------------------------------------------
+
+
+def rows(count: int = 12, **last: float) -> list[dict[str, float]]:
+    return [CALM | {"update": n} | last for n in range(1, count + 1)]
+
+
+ADVISED = {
+    "waits_for_games": rows(**{"seconds/collect": 6.0}),
+    "waits_for_rewards": rows(**{"seconds/shape": 3.0}),
+    "syncs_and_saves": rows(**{"seconds/checkpoint": 3.0}),
+    "no_signal": rows(**{"rollout/groups_without_spread": 0.7}),
+    "entropy_fell": [row | {"learner/entropy": 0.5 ** row["update"]} for row in rows()],
+    "engines_differ": rows(**{"learner/logprob_gap_warned": 1.0, "learner/logprob_gap_mean": 0.2}),
+    "bad_steps": rows(**{"learner/bad_steps": 1.0}),
+    "failing": [row | {"failures/timeout": 30.0 * row["update"]} for row in rows()],
+    "cut_off": rows(**{"rollout/cut_off": 0.5}),
+}
+
+
+@pytest.mark.parametrize("rule", [rule.__name__ for rule in RULES])
+def test_each_rule_speaks_of_its_own_trouble_alone_and_names_settings_that_exist(rule):
+    (said,) = advice(ADVISED[rule])
+    assert re.search(r"\d", said), "the figure that it rests on"
+    known = {*dotted_keys(), "parley.log", "learner.loss.kl", "learner.mask_cut_off"}
+    assert set(re.findall(r"\b(?:[a-z_]+\.)+[a-z_]+\b", said)) <= known
+
+
+def test_a_run_that_goes_well_or_has_hardly_begun_gets_no_advice():
+    assert advice(rows()) == [] and advice(ADVISED["cut_off"][:2]) == []
+
+
+# --- commands -------------------------------------------------------------------------------------
+
+
+def test_runs_lists_them_and_what_cannot_be_read(run, capsys):
+    broken = run.parent / "broken"
+    broken.mkdir()
+    (broken / "config.yaml").write_text("game: {name: parrot}\n")
+    (broken / "metrics.jsonl").write_text("{\n")
+    assert main(["runs", str(run.parent), "--json"]) == 0
+    bad, good = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert bad["name"] == "broken" and "damaged" in bad["state"]
+    assert (good["game"], good["state"], good["update"], good["of"]) == ("twenty_questions", "killed", 3, 9)
+    assert main(["runs", str(run.parent)]) == 0
+    assert run.name in capsys.readouterr().out
+    assert main(["runs", str(run.parent / "elsewhere")]) == 2
+
+
+def test_a_port_that_is_taken_is_one_line(run, capsys):
+    with bound("127.0.0.1", 0) as taken:
+        taken.listen()
+        assert main(["watch", str(run), "--port", str(taken.getsockname()[1])]) == 2
+    assert "choose another with --port" in capsys.readouterr().err
