@@ -7,8 +7,8 @@ the game itself ends, and known to the player from the start: terminated with ou
 0, not truncated, so nothing is bootstrapped beyond it.
 
 Everything about the world is in the table: `table="small"` (30 objects, questions in a small
-language) and `table="full"` (217 objects, questions as anybody puts them) ship with the game,
-and a path to a TOML file of the same form replaces them. `oracle` says who reads the
+language), `table="full"` (217 objects, questions as anybody puts them) and `table="lmrl"` (the 158
+of LMRL-Gym) ship with the game, and a path to a TOML file of the same form replaces them. `oracle` says who reads the
 questions: the rules alone ("plain"), rules and sentence embeddings ("free"), or a server
 ("endpoint"); left empty, the table decides.
 
@@ -162,7 +162,8 @@ class TwentyQuestions(Game):
 
     @classmethod
     def trials(cls) -> list[Trial]:
-        return [Trial("small"), Trial("full", {"table": "full", "turns": 20})]
+        published = {"table": "lmrl", "turns": 20, "rules": "published"}
+        return [Trial("small"), Trial("full", {"table": "full", "turns": 20}), Trial("published", published)]
 
 
 def _oracle(table: str, oracle: str, endpoint: dict | None, constrained: bool) -> Oracle:

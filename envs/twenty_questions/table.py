@@ -20,6 +20,7 @@ from envs.twenty_questions.facts import Entries, TableError, Thing, read_measure
 TABLES = Path(__file__).parent / "tables"
 KEYS = {
     "opening", "reading", "differences", "attributes", "objects", "kinds", "groups", "measures", "unanswerable",
+    "base", "take",
 }  # fmt: skip
 READINGS = ("plain", "free")
 
@@ -69,16 +70,39 @@ def table_path(table: str) -> Path:
     raise TableError(f"table {table!r} is neither a file nor one of: {known}")
 
 
-def read_table(path: Path) -> Table:
-    source = str(path)
+def _raw(path: Path) -> dict:
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise TableError(f"table {source}: not a TOML file: {error}") from None
+        raise TableError(f"table {path}: not a TOML file: {error}") from None
     except OSError as error:
-        raise TableError(f"table {source}: {error.strerror}") from None
+        raise TableError(f"table {path}: {error.strerror}") from None
+
+
+def _on_base(entries: Entries, own: dict) -> dict:
+    """A table that says `base` has what the table of that name has, unless it says it itself; of its objects those
+    that it lists in `take`."""
+    base = _raw(table_path(own["base"]))
+    if "base" in base:
+        raise TableError(f"table {entries.source}: its base {own['base']!r} has a base itself")
+    taken = entries.strings("take", own.get("take", []))
+    objects = {name.lower(): entry for name, entry in entries.section(base, "objects").items()}
+    if unknown := [name for name in taken if name not in objects]:
+        raise TableError(f"table {entries.source}: take has {unknown[0]!r}, which is no object of {own['base']!r}")
+    whole = {**base, **own, "objects": {name: objects[name] for name in taken} | entries.part(own, "objects")}
+    for part in ("attributes", "kinds", "groups", "measures"):
+        whole[part] = entries.part(base, part) | entries.part(own, part)
+    return whole
+
+
+def read_table(path: Path) -> Table:
+    source, raw = str(path), _raw(path)
     entries = Entries(source)
     entries.only(raw, KEYS, "unknown key {!r}")
+    if "base" in raw:
+        raw = _on_base(entries, raw)
+    elif "take" in raw:
+        raise TableError(f"table {source}: take is for a table with a base")
     attributes = tuple(_attribute(entries, name, entry) for name, entry in entries.section(raw, "attributes").items())
     things = read_things(entries, raw)
     if len(things) < 2:

@@ -178,9 +178,10 @@ def test_the_briefing_names_all_objects_or_their_kinds():
     assert "hot air balloon" not in shy and "vehicle" in shy and "20 turns" in shy
 
 
-def test_trials_are_both_tables():
-    small, full = trials_of("twenty_questions")
+def test_trials_are_each_table():
+    small, full, published = trials_of("twenty_questions")
     assert (small.options, full.options) == ({}, FULL) and small.episodes == full.episodes == 200
+    assert published.options == {"table": "lmrl", "turns": 20, "rules": "published"}
 
 
 @pytest.mark.parametrize(
