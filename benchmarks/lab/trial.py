@@ -24,6 +24,8 @@ from learners.settings import EmbeddedSettings
 
 RECIPES = Path(__file__).parents[2] / "recipes" / "games"
 ELSEWHERE = 16  # games of each task that was not trained
+SHAPERS = {"reward.shaper=aria", "reward.shaper=aria_rm"}
+AS_MEASURED = ("reward.shaper.intentions.space.granularity=split",)  # in the contests that are recorded
 TUNING = 90  # seeds from here on are never reported: a step size is chosen by their curves alone
 
 
@@ -92,6 +94,7 @@ class Trial:
             f"model.embedded.seed={self.warm_start}",
             f"learner.learning_rate={self.rate!r}",
             *cloning,
+            *(AS_MEASURED if SHAPERS & {*self.method.settings} else ()),
             *self.game.settings,
             *self.method.settings,
         ]

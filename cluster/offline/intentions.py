@@ -28,6 +28,7 @@ from cluster.record.run_folder import to_json, write_whole
 from envs.text.embedding import Encoder, LocalEncoder
 from reward_service.intentions.fit import Utterances, fit_space
 from reward_service.intentions.gist import NOTHING, Gist, gist_of, observations_of, one_line
+from reward_service.intentions.granularity.granularity import Played
 from reward_service.intentions.granularity.split import split_scores
 from reward_service.intentions.reading import read, world_heard
 from reward_service.intentions.settings import IntentionSettings
@@ -199,8 +200,8 @@ def choose(work: Work, scratch: Path) -> dict:
     settings = work.config.reward.shaper.intentions.space
     space, labels = IntentionSpace.load(work.file("space")), _labels(work)
     turns = _turns(work)
-    scores = split_scores(turns, space.levels, np.stack([labels[level] for level in space.levels]))
-    chosen = settings.choose(space, lambda: scores)
+    played = Played(turns, space.levels, np.stack([labels[level] for level in space.levels]))
+    scores, chosen = split_scores(played), settings.choose(space, played)
     found = {"k": chosen.k, "settled": chosen.settled, "published": PUBLISHED_K.get(work.config.game.name)}
     members = {str(name): each[:8] for name, each in chosen.members().items()}
     written = found | {

@@ -17,7 +17,7 @@ import numpy as np
 from reward_service.intentions.clustering.clustering import SpaceSettings
 from reward_service.intentions.corpus import Utterance, stacked
 from reward_service.intentions.fit import Utterances, fit_space
-from reward_service.intentions.granularity.split import split_scores
+from reward_service.intentions.granularity.granularity import Played
 from reward_service.intentions.matching import UNCHANGED, Change, compare, keep_ids
 from reward_service.intentions.settings import IntentionSettings
 from reward_service.intentions.space import IntentionSpace
@@ -51,7 +51,7 @@ def fit(old: IntentionSpace | None, utterances: Utterances, turns: Turns, settin
     if old is not None:
         before, _ = old.nearest(old.features(utterances.embeddings, utterances.gists))
         new = keep_ids(old, new, before, prototype, utterances.counts, settings.keep)
-    new = settings.choose(new, lambda: split_scores(turns, new.levels, new.cuts[:, prototype]))
+    new = settings.choose(new, Played(turns, new.levels, new.cuts[:, prototype]))
     if old is None:
         return Fitted(new, UNCHANGED)
     return Fitted(new, compare(old.names(old.k)[before], new.names(new.k)[prototype], utterances.counts))

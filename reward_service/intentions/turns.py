@@ -60,6 +60,10 @@ class Turns:
         """int32 [turns]: place in the seat's own game, from 0."""
         return places(self.lengths).astype(np.int32)
 
+    def game(self) -> np.ndarray:
+        """int64 [turns]: the seat's game, from 0."""
+        return np.repeat(np.arange(len(self.lengths)), self.lengths)
+
     def player(self) -> np.ndarray:
         """int64 [turns]"""
         return np.repeat(self.players, self.lengths)

@@ -188,7 +188,7 @@ def test_config_shows_the_kinds_and_the_settings_of_one(capsys):
         "learner.sync", "poad"
     )
     choices = told("reward.shaper.intentions.space.granularity")
-    assert "space.granularity.kind = split" in choices and "fixed, silhouette, split" in choices
+    assert "space.granularity.kind = held_out" in choices and "fixed, held_out, silhouette, split" in choices
     assert "space.granularity.k = 20" in told("reward.shaper.intentions.space.granularity", "fixed")
     assert json.loads(told("--schema"))["title"] == "recipe"
 
@@ -266,7 +266,7 @@ def test_what_the_intentions_of_an_earlier_run_read_of_its_flat_settings_is_kept
             "aggregate.strength: is called reward.shaper.intentions.aggregate.pooling.strength now",
         ),
         ("space.min_cluster=5", "space.min_cluster: unknown key: method=ward has no such setting; hdbscan have it"),
-        ("space.granularity.k=5", "granularity.k: unknown key: kind=split has no such setting; fixed have it"),
+        ("space.granularity.k=5", "granularity.k: unknown key: kind=held_out has no such setting; fixed have it"),
         ("space={method: hdbscan, max_k: 5}", "max_k: unknown key: method=hdbscan has no such setting; average, ward"),
         ("aggregate.pooling.histories=[1]", "unknown key: kind=exact has no such setting; backoff, shrinkage have it"),
         ("aggregate.pooling=mean", "pooling.kind: 'mean' is not one of 'backoff', 'exact', 'shrinkage'"),

@@ -190,9 +190,9 @@ def test_a_whole_section_is_looked_at_again_but_what_comes_out_the_same_spreads_
 
 
 def test_another_k_is_chosen_without_clustering_again(work):
-    for granularity in ("granularity={kind: fixed, k: 2}", "granularity.epsilon=0.5"):
-        found = state(work, f"reward.shaper.intentions.space.{granularity}")
-        assert found["cluster"] == "done" and "space.granularity.epsilon was 0.01, is" in found["choose"]
+    for granularity in ("{kind: fixed, k: 2}", "{kind: split, epsilon: 0.5}"):
+        found = state(work, f"reward.shaper.intentions.space.granularity={granularity}")
+        assert found["cluster"] == "done" and "space.granularity" in found["choose"]
 
 
 class Watched:

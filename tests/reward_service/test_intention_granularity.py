@@ -14,6 +14,8 @@ from sklearn.metrics import silhouette_score
 from reward_service.intentions.clustering.ward import Ward
 from reward_service.intentions.fit import Utterances, fit_space
 from reward_service.intentions.gist import NOTHING, YES, Gist
+from reward_service.intentions.granularity.granularity import Played
+from reward_service.intentions.granularity.held_out import held_out_errors
 from reward_service.intentions.granularity.silhouette import silhouettes
 from reward_service.intentions.granularity.split import settled_level, split_scores
 from reward_service.intentions.trajectory import CodedGame
@@ -67,7 +69,7 @@ def test_split_scores_are_those_of_the_definition(played, seed):
         level: np.abs(np.subtract(fine, coarse)).mean()
         for level, coarse, fine in zip(levels, means, means[1:], strict=False)
     }
-    assert split_scores(Turns.of(played, 0.95), levels, labels) == pytest.approx(expected, abs=1e-12)
+    assert split_scores(Played(Turns.of(played, 0.95), levels, labels)) == pytest.approx(expected, abs=1e-12)
 
 
 def test_check_values():
@@ -126,18 +128,100 @@ def test_each_way_to_choose_k():
     turns, own = Turns.of(played, 0.95), space.nearest(points)[0]
 
     def chosen(granularity):
-        found = Ward(granularity=granularity).choose(
-            space, lambda: split_scores(turns, space.levels, space.cuts[:, own])
-        )
+        found = Ward(granularity=granularity).choose(space, Played(turns, space.levels, space.cuts[:, own]))
         return found.k, found.settled
 
     assert chosen("silhouette") == (6, True)
     assert chosen({"kind": "fixed", "k": 9}) == (9, True)
     assert chosen({"kind": "fixed", "k": 500}) == (40, True)
-    k, settled = chosen("split")
-    assert settled and 2 <= k <= 6
-    winners = space.labels(points, k)
-    assert not set(winners[100:]) & set(winners[:100])
+    for granularity in ("held_out", "split", {"kind": "split", "company": True}):
+        k, settled = chosen(granularity)
+        assert settled and 2 <= k <= 6
+        winners = space.labels(points, k)
+        assert not set(winners[100:]) & set(winners[:100])
+
+
+@st.composite
+def some_games(draw):
+    return draw(st.lists(trajectories(), min_size=2, max_size=10)), draw(st.integers(0, 10**6))
+
+
+@settings(deadline=None, max_examples=40)
+@given(some_games())
+def test_held_out_errors_are_those_of_the_definition(drawn):
+    """Turn by turn and pair by pair, with plain keys."""
+    played, seed = drawn
+    random, levels = np.random.default_rng(seed), (2, 3)
+    labels = np.array([random.integers(level, size=CODES) for level in levels])
+    told = [
+        (game, t, (each.player, t), each.outcome * 0.95 ** (len(each.actions) - 1 - t))
+        for game, each in enumerate(played)
+        for t in range(len(each.actions))
+    ]
+    means = {place: np.mean([value for *_, at, value in told if at == place]) for *_, place, _ in told}
+    x = np.array([value - means[place] for *_, place, value in told])
+    game = np.array([each for each, *_ in told])
+
+    def key(number, t, names, length):
+        each = played[number]
+        steps = [
+            (None if n == 0 else int(names[each.actions[n - 1]]),
+             each.observations[n] if each.observations[n] < 0 else int(names[each.observations[n]]))
+            for n in range(t + 1)
+        ]  # fmt: skip
+        begun = steps if length is None else [None] * max(length - t - 1, 0) + steps[max(t + 1 - length, 0) :]
+        return each.player, length, tuple(begun), int(names[each.actions[t]])
+
+    def error(names):
+        m, explained, square = np.zeros(len(x)), 0.0, (x**2).mean()
+        chain = []
+        for length in (0, 2, None):
+            keys = [key(number, t, names, length) for number, t, *_ in told]
+            same = np.array([[a == b for b in keys] for a in keys]) & (game[:, None] != game[None, :])
+            more = 0.0
+            if same.any():
+                mean = (np.outer(x, x) * same).sum() / same.sum()
+                more = max(mean - explained - max(square - mean, 0) * np.sqrt(2 / same.sum()), 0.0)
+            explained += more
+            chain.append((same, more))
+        noise = max(square - explained, 1e-12)
+        for same, spread in chain:
+            m = (spread * same @ x + noise * m) / (spread * same.sum(axis=1) + noise)
+        return ((x - m) ** 2).mean()
+
+    errors, plain = held_out_errors(Played(Turns.of(played, 0.95), levels, labels), (2, 0))
+    assert errors == pytest.approx({level: error(row) for level, row in zip(levels, labels, strict=True)}, abs=1e-9)
+    assert plain == pytest.approx((x**2).mean(), abs=1e-12)
+
+
+KINDS, WAYS = 36, 5
+
+
+def talk(games: int, length: int, seed: int = 0):
+    """Kinds of utterances that are worth from 0 to 1, each said in some ways; a game is won with the mean worth of what
+    was said in it. Turns, the space of the utterances, and their labels at each cut."""
+    random = np.random.default_rng(seed)
+    centres = random.normal(size=(KINDS, 32))
+    centres /= np.linalg.norm(centres, axis=1, keepdims=True)
+    points = np.repeat(centres, WAYS, axis=0) + 0.03 * random.normal(size=(KINDS * WAYS, 32))
+    points = (points / np.linalg.norm(points, axis=1, keepdims=True)).astype(np.float32)
+    worth = random.permutation(np.linspace(0, 1, KINDS))
+    said = random.integers(KINDS * WAYS, size=(games, length))
+    won = (random.random(games) < worth[said // WAYS].mean(axis=1)).astype(float)
+    turns = Turns(
+        said.ravel(), np.full(said.size, NOTHING), np.full(games, length), np.zeros(games, np.int64), won, 0.95
+    )
+    gists = [Gist(f"{number:03}") for number in range(len(points))]
+    space = fit_space(Utterances(gists, points, np.bincount(said.ravel())), Ward(max_k=60))
+    return space, Played(turns, space.levels, space.cuts[:, space.nearest(points)[0]])
+
+
+@pytest.mark.parametrize("length", [1, 5, 10, 20])
+def test_the_kinds_that_differ_are_found_however_long_games_are(length):
+    space, played = talk(4000, length)
+    assert 25 <= Ward().choose(space, played).k <= 40
+    if length == 5:
+        assert Ward(granularity="split").choose(space, played).k < 20, "turns that are alone change nothing"
 
 
 def test_where_splitting_never_stops_mattering_the_finest_cut_is_taken_and_said_so():
@@ -146,5 +230,5 @@ def test_where_splitting_never_stops_mattering_the_finest_cut_is_taken_and_said_
     space = fit_space(Utterances([Gist(str(i)) for i in range(120)], points, np.ones(120, np.int64)), Ward(max_k=15))
     played = [CodedGame(PLAYERS[0], (code,), (NOTHING,), float(random.integers(2))) for code in range(120)]
     labels = space.cuts[:, space.nearest(points)[0]]
-    found = Ward().choose(space, lambda: split_scores(Turns.of(played, 0.95), space.levels, labels))
+    found = Ward(granularity="split").choose(space, Played(Turns.of(played, 0.95), space.levels, labels))
     assert (found.k, found.settled) == (15, False)

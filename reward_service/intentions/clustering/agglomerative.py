@@ -15,7 +15,7 @@ from pydantic import Field
 from scipy.spatial.distance import cdist
 
 from reward_service.intentions.clustering.clustering import Points, SpaceSettings
-from reward_service.intentions.granularity.granularity import GRANULARITIES, AnyGranularity, Scores
+from reward_service.intentions.granularity.granularity import GRANULARITIES, AnyGranularity, Played
 from reward_service.intentions.space import IntentionSpace
 
 
@@ -61,8 +61,8 @@ class Hierarchy(SpaceSettings):
         tree = self.link(points.prototypes, points.weights)
         return nested_cuts(tree, points.weights, finest)[min(2, finest) - 1 :]
 
-    def level(self, space: IntentionSpace, scores: Scores) -> int | None:
-        return self.granularity.level(space, scores, self.seed)
+    def level(self, space: IntentionSpace, played: Played) -> int | None:
+        return self.granularity.level(space, played, self.seed)
 
 
 def _chain(distance: np.ndarray, weight: np.ndarray, update) -> tuple[list[tuple[int, int]], np.ndarray]:

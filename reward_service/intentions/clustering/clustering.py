@@ -11,7 +11,7 @@ from pydantic import Field
 
 from envs.kinds import Kinds
 from envs.settings import Settings
-from reward_service.intentions.granularity.granularity import Scores
+from reward_service.intentions.granularity.granularity import Played
 
 if TYPE_CHECKING:
     from reward_service.intentions.space import IntentionSpace
@@ -49,13 +49,13 @@ class SpaceSettings(Settings, ABC):
         """int32 [levels, p]: the cluster of each prototype, from 0, level by level, coarse to fine. Each level splits
         clusters of the one before."""
 
-    def level(self, space: IntentionSpace, scores: Scores) -> int | None:
+    def level(self, space: IntentionSpace, played: Played) -> int | None:
         """Which one is used; None: no criterion was met, so the finest is taken."""
         return space.levels[-1]
 
-    def choose(self, space: IntentionSpace, scores: Scores) -> IntentionSpace:
+    def choose(self, space: IntentionSpace, played: Played) -> IntentionSpace:
         """With the level in use chosen."""
-        level = self.level(space, scores) if len(space.levels) > 1 else space.levels[0]
+        level = self.level(space, played) if len(space.levels) > 1 else space.levels[0]
         return replace(space, k=level or space.levels[-1], settled=level is not None)
 
 

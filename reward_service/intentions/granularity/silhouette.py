@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from reward_service.intentions.granularity.granularity import Granularity, Scores
+from reward_service.intentions.granularity.granularity import Granularity, Played
 from reward_service.intentions.space import IntentionSpace
 
 SAMPLE = 2000  # prototypes
 
 
 class Silhouette(Granularity):
-    def level(self, space: IntentionSpace, scores: Scores, seed: int) -> int:
+    def level(self, space: IntentionSpace, played: Played, seed: int) -> int:
         found = silhouettes(space, seed)
         return max(found, key=lambda level: (found[level], -level))
 

@@ -8,33 +8,41 @@ for all j in [k, k + patience].
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from pydantic import Field
 
-from reward_service.intentions.granularity.granularity import Granularity, Scores
+from reward_service.intentions.granularity.granularity import Granularity, Played
 from reward_service.intentions.space import IntentionSpace
-from reward_service.intentions.turns import Turns
 
 
 class Split(Granularity):
     epsilon: float = Field(0.01, gt=0, description="a mean change of reward below this is none")
     patience: int = Field(10, ge=0, description="so many further cuts must change nothing either (tau)")
 
-    def level(self, space: IntentionSpace, scores: Scores, seed: int) -> int | None:
+    company: bool = Field(
+        False,
+        description="only turns count that share their group at the coarser cut; otherwise all do, as in the paper, "
+        "and those that are alone, most of them in long games, change nothing",
+    )
+
+    def level(self, space: IntentionSpace, played: Played, seed: int) -> int | None:
         complete = space.levels[-1] == len(space.prototypes)
-        return settled_level(scores(), self.epsilon, self.patience, complete)
+        return settled_level(split_scores(played, self.company), self.epsilon, self.patience, complete)
 
 
-def split_scores(turns: Turns, levels: Sequence[int], labels: np.ndarray) -> dict[int, float]:
-    """k -> SplitScore(k), for each pair of neighbouring levels; labels: int [levels, codes]."""
-    if len(turns.values) == 0:
+def split_scores(played: Played, company: bool = False) -> dict[int, float]:
+    """k -> SplitScore(k), for each pair of neighbouring levels."""
+    turns = played.turns
+    if turns.count == 0:
         raise ValueError("no turns to choose a granularity by")
-    scores, before = {}, turns.group_means(labels[0])
-    for level, row in zip(levels, labels[1:], strict=False):
-        finer = turns.group_means(row)
-        scores[level] = float(np.abs(finer - before).mean())
+    scores, before = {}, turns.grouped(turns.histories(played.labels[0]).action)
+    for level, row in zip(played.levels, played.labels[1:], strict=False):
+        finer = turns.grouped(turns.histories(row).action)
+        changed = np.abs(finer.means() - before.means())
+        counted = changed[before.counts() > 1] if company else changed
+        scores[level] = float(counted.mean()) if len(counted) else 0.0
         before = finer
     return scores
 
