@@ -18,6 +18,7 @@ from pathlib import Path
 
 from cluster.commands.command import KEY_VARIABLE, LOCAL, Command, takes_overrides
 from cluster.errors import CheckpointError, ConfigError, RunError
+from cluster.export.merging import is_adapter, merge
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
 from cluster.record import checkpoints
@@ -122,23 +123,7 @@ def _whole(config: RunConfig, model: str, folder: Path) -> Path | str:
         disable_progress_bar()
         print("making the embedded policy (some minutes the first time, then cached)", flush=True)
         return build_policy(config.game, config.model.embedded)
-    if not (Path(model) / "adapter_config.json").is_file():
-        return model
-    from peft import AutoPeftModelForCausalLM
-    from transformers import AutoTokenizer
-
-    from actors.serving import base_of
-
-    print("merging the adapter into its base model", flush=True)
-    try:
-        AutoPeftModelForCausalLM.from_pretrained(model).merge_and_unload().save_pretrained(folder / MERGED)
-        AutoTokenizer.from_pretrained(model).save_pretrained(folder / MERGED)
-    except OSError as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ConfigError(
-            f"adapter {model} was made for {base_of(Path(model))!r}, which cannot be loaded: {reason}"
-        ) from error
-    return folder / MERGED
+    return merge(model, folder / MERGED) if is_adapter(model) else model
 
 
 @contextmanager

@@ -1,0 +1,109 @@
+"""`parley export`: what is written is loaded by others, says what the run recorded, and trains again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from peft import LoraConfig, PeftModel, get_peft_model
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from cluster.commands.cli import main
+from cluster.recipe.reading import load_recipe
+from cluster.record.checkpoints import CheckpointStore
+from cluster.record.run_folder import read_config
+from tests.support.watched import learned, made_run
+
+BEFORE = {
+    "evaluation/episodes": 100,
+    "evaluation/win_rate": 0.1,
+    "evaluation/win_low": 0.05,
+    "evaluation/win_high": 0.18,
+}
+AFTER = BEFORE | {"evaluation/win_rate": 0.8, "evaluation/win_low": 0.71, "evaluation/win_high": 0.87}
+OUTCOME = {"evaluation/outcome": 0.75, "evaluation/outcome_low": 0.7, "evaluation/outcome_high": 0.8}
+
+
+def trained(output: Path, policy: str | Path) -> Path:
+    folder = made_run(output)
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps({"update": 0, "time": 1.0} | BEFORE | OUTCOME) + "\n")
+    learned(folder, 1, **{"rollout/tokens": 40.0})
+    learned(folder, 2, **{"rollout/tokens": 40.0}, **AFTER, **OUTCOME)
+    store = CheckpointStore(folder / "checkpoints", keep=2)
+    for update in (1, 2):
+        store.save(update, lambda inside: shutil.copytree(policy, inside / "policy"))
+    return folder
+
+
+def logits(model) -> torch.Tensor:
+    with torch.no_grad():
+        return model(torch.tensor([[3, 5, 7, 11]])).logits
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, tiny_model):
+    return trained(tmp_path_factory.mktemp("runs"), tiny_model)
+
+
+def test_the_folder_is_loaded_by_others_and_its_card_says_what_was_recorded(run, tiny_model, tmp_path, capsys):
+    to = tmp_path / "made" / "policy"
+    assert main(["export", str(run), "--to", str(to)]) == 0
+    assert str(to) in capsys.readouterr().out
+    model = AutoModelForCausalLM.from_pretrained(to)
+    assert torch.equal(logits(model), logits(AutoModelForCausalLM.from_pretrained(tiny_model)))
+    asked = [{"role": "user", "content": "your question?"}]
+    assert AutoTokenizer.from_pretrained(to).apply_chat_template(asked, tokenize=False)
+    _, head, text = (to / "README.md").read_text().split("---\n", 2)
+    assert yaml.safe_load(head)["library_name"] == "transformers" and "base_model" not in yaml.safe_load(head)
+    assert "# policy" in text and "after update 2 of 9" in text and "Trained on 8 games with 80 sampled tokens" in text
+    assert "| 0 | 100 | 10.0 % (5.0 to 18.0) | 75.0 % (70.0 to 80.0) |" in text
+    assert "| 2 | 100 | 80.0 % (71.0 to 87.0) | 75.0 % (70.0 to 80.0) |" in text
+    assert load_recipe(to / "recipe.yaml") == read_config(run)
+    assert sorted(each.name for each in to.parent.iterdir()) == ["policy"]
+
+
+def test_an_earlier_checkpoint_has_the_results_of_its_time(run, tmp_path):
+    assert main(["export", str(run), "--to", str(tmp_path / "first"), "--checkpoint", "1"]) == 0
+    text = (tmp_path / "first" / "README.md").read_text()
+    assert "after update 1 of 9" in text and "80.0 %" not in text
+
+
+def test_an_adapter_is_merged_or_stays_apart(tmp_path, tiny_model):
+    adapter = tmp_path / "adapter"
+    torch.manual_seed(0)
+    settings = LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False)
+    get_peft_model(AutoModelForCausalLM.from_pretrained(tiny_model), settings).save_pretrained(adapter)
+    AutoTokenizer.from_pretrained(tiny_model).save_pretrained(adapter)
+    run = trained(tmp_path / "runs", adapter)
+    assert main(["export", str(run), "--to", str(tmp_path / "whole")]) == 0
+    assert main(["export", str(run), "--to", str(tmp_path / "apart"), "--adapter"]) == 0
+    base = AutoModelForCausalLM.from_pretrained(tiny_model)
+    plain, whole = logits(base), logits(AutoModelForCausalLM.from_pretrained(tmp_path / "whole"))
+    apart = logits(PeftModel.from_pretrained(base, str(tmp_path / "apart")))
+    assert torch.allclose(whole, apart, atol=1e-5) and not torch.allclose(whole, plain, atol=1e-3)
+    assert not (tmp_path / "whole" / "adapter_config.json").exists()
+    assert "--enable-lora" in (tmp_path / "apart" / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--to", "{there}"], 2, "is there already"),
+        (["--to", "{new}", "--adapter"], 2, "trained the whole model"),
+        (["--to", "{new}", "--checkpoint", "7"], 2, "holds no complete checkpoint '7'"),
+        (["--to", "hub:mine"], 2, "should be hub:OWNER/NAME"),
+        (["--to", "hub:me/mine"], 1, "cannot upload to me/mine"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_leaves_nothing(run, tmp_path, capsys, words, code, said):
+    there = tmp_path / "there"
+    there.mkdir()
+    assert main(["export", str(run), *(word.format(there=there, new=tmp_path / "new") for word in words)]) == code
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+    assert [each.name for each in tmp_path.iterdir()] == ["there"]
