@@ -83,7 +83,7 @@ def check_parley(words: list[str]) -> None:
         assert is_placeholder(asked["game"]) or make_game(asked["game"], numbers(asked["overrides"]))
     elif name in ("doctor", "rewards"):
         load_recipe(None, layers_and_settings(parsed))
-    elif name != "report":
+    elif "overrides" in asked:
         of_folder = "recipes/offline/tiny_bargaining.yaml" if name == "offline" else None
         check_recipe(asked.get("recipe", asked.get("target")), asked["overrides"], of_folder)
         assert not str(asked.get("input")).startswith("docs/") or Path(asked["input"]).is_file()
