@@ -23,6 +23,7 @@ GAMES = {
     "case_study": "envs.case_study:CaseStudy",
     "data_science": "envs.data_science.game:DataScience",
     "guess_my_city": "envs.guess_my_city.game:GuessMyCity",
+    "maze": "envs.lmrl.maze:Maze",
     "negotiation": "envs.glee.negotiation:Negotiation",
     "overcooked": "envs.overcooked.game:Overcooked",
     "parrot": "envs.parrot:Parrot",
@@ -30,6 +31,7 @@ GAMES = {
     "tools": "envs.tools.game:Tools",
     "twenty_questions": "envs.twenty_questions.game:TwentyQuestions",
     "virtualhome": "envs.virtualhome.game:VirtualHome",
+    "wordle": "envs.lmrl.wordle:Wordle",
 }
 
 # Ways in: each is as many games as its library has, and an option says which.

@@ -22,12 +22,14 @@ SHORTER = {
     "bargaining": ["game.options.reward=money", "reward.shaper=game"],
     "negotiation": ["game.options.reward=money", "reward.shaper=game"],
     "persuasion": ["game.options.rounds=3"],
+    "maze": ["game.options.turns=12"],
     "data_science": ["game.options.attempts=2", "rollout.max_utterance_tokens=64"],
     "overcooked": ["game.options.steps=60", "rollout.engine.max_context=2048", HALF],
     "virtualhome": ["game.options.turns=12", "rollout.engine.max_context=2048", HALF],
 }
 RECIPES = {  # of games without one of their own name
     "twenty_questions": ("demo", []),
+    **{name: ("demo", [f"game.name={name}"]) for name in ("maze", "wordle")},
     "persuasion": ("games/negotiation", ["game.name=persuasion", "game.options={}", "game.players={}"]),
 }
 
