@@ -32,6 +32,7 @@ import copy
 import random
 from collections.abc import Iterable
 from fractions import Fraction
+from typing import Any
 
 from envs.game import OVER, Game, Player, Step, Trial
 from envs.glee.manner import is_plain
@@ -247,6 +248,28 @@ class Persuasion(Game):
         found = {"configuration": str(self.configuration), "worth": f"{self.worth / 100:.2f}", "good": str(good)}
         found |= {"sold": str(len(sold)), "sold_good": str(sum(sold))}
         return found | {f"money_{seat}": f"{self.money(seat):.2f}" for seat in self.seats}
+
+    def save(self) -> dict[str, Any]:
+        if not self._round:
+            return {}
+        return {
+            "configuration": self.configuration,
+            "good": list(self._good),
+            "bought": list(self._bought),
+            "silent": sorted(self._silent),
+            "advice": self._advice,
+            "round": self._round,
+            "tried": self._tried,
+            "news": dict(self._news),
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        self._round = 0
+        if saved:
+            self._set_up(saved["configuration"])
+            self._good, self._bought = list(saved["good"]), list(saved["bought"])
+            self._silent, self._advice = set(saved["silent"]), saved["advice"]
+            self._round, self._tried, self._news = saved["round"], saved["tried"], dict(saved["news"])
 
     # words
 
