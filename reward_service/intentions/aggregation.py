@@ -8,6 +8,8 @@ whatever it remembers, and whatever the length of the game:
     the latest turn alone  A_1(t) = A_0(t-1), heard(t), said(t)          A_0(t) = player, said(t)
     the latest m turns     A_m(t) = A_j(t-i), A_i(t)                     i = m // 2, j = m - i
 
+    one gist in A_m(t)     its code inside A_m(t)
+
 where in place of what was before the first turn stands the player. H(t), all turns with the same
 history, is A(t) without said(t). Everything is done for many episodes at once.
 
@@ -26,6 +28,8 @@ import numpy as np
 
 from reward_service.intentions.gist import NOTHING, OTHER
 from reward_service.intentions.means import Grouped
+from reward_service.intentions.pairing import Pairing
+from reward_service.intentions.pooling.pooling import GIST, Table
 from reward_service.intentions.trajectory import Player
 
 HALF = 30  # bits of each half of a return's fraction
@@ -104,6 +108,7 @@ class Columns(NamedTuple):
     player: np.ndarray  # int64: number of the player
     index: np.ndarray  # int64: 0 at a game's first turn
     returns: np.ndarray  # float64
+    centre: np.ndarray  # float64: what was taken off them
 
 
 class TurnLabels(NamedTuple):
@@ -119,40 +124,51 @@ class Entry(NamedTuple):
     aggregates: Aggregates
     groups: np.ndarray  # int64 [rows, turns]
     returns: np.ndarray  # float64 [turns]
+    centre: np.ndarray  # float64 [turns]: what was taken off them
 
     def grouped(self, row: int) -> Grouped:
-        held, group = self.aggregates.groups, self.groups[row]
-        return Grouped(lambda: held.count[group], lambda: held.sums(group))
+        held, group, pairing = self.aggregates.groups, self.groups[row], self.aggregates.pairing
+        pairs = None if pairing is None else lambda: pairing.pairs(row)
+        return Grouped(lambda: held.count[group], lambda: held.sums(group), pairs)
+
+    def span(self, start: int, end: int) -> Entry:
+        return Entry(self.aggregates, self.groups[:, start:end], self.returns[start:end], self.centre[start:end])
 
 
 class Aggregates:
     """Tables side by side, fine to coarse. `tables`: (level, length) of each; length: how many of
     the latest turns a history remembers, None: all. `histories`: groups H are wanted too; `by_turn`:
-    and groups of a player's turns of the same index.
+    and groups of a player's turns of the same index; `evidence`: and what turns of one group have in common.
 
     The rows of an entry are kinds of groups: `actions` and `histories` name those of each table's A
     and H, `turn` the one by turn."""
 
-    def __init__(self, tables: Sequence[tuple[int, int | None]], histories: bool = False, by_turn: bool = False):
+    def __init__(self, tables: Sequence[Table], histories: bool = False, by_turn: bool = False, evidence: bool = False):
         self.players: dict[Player, int] = {}
         asked: dict[int, list[int | None]] = {}
         for level, length in tables:
             asked.setdefault(level, []).append(length)
+        self.gists = {length: 0 for length in asked.pop(GIST, ())}  # length of history -> row
+        self.level = tables[0][0] if tables else None  # the finest
         self.chains = {level: _chain(lengths) for level, lengths in asked.items()}
         made = [(level, length) for level, lengths in self.chains.items() for length in lengths]
         self.action = {table: row for row, table in enumerate(made)}
         self.history = {table: len(made) + row for row, table in enumerate(made)} if histories else {}
-        self.turn = len(made) + len(self.history) if by_turn else None
-        self.actions = [self.action[table] for table in tables]
-        self.histories = [self.history[table] for table in tables] if histories else []
-        self.rows = len(made) + len(self.history) + by_turn
+        known = len(made) + len(self.history)
+        self.gists = {length: known + row for row, length in enumerate(self.gists)}
+        known += len(self.gists)
+        self.turn = known if by_turn else None
+        self.actions = [self.gists[length] if level == GIST else self.action[level, length] for level, length in tables]
+        self.histories = [self.history[table] for table in tables if table[0] != GIST] if histories else []
+        self.rows = known + by_turn
         self.groups = Groups(self.rows)
+        self.pairing = Pairing(known) if evidence else None
 
     def player(self, player: Player) -> int:
         return self.players.setdefault(player, len(self.players))
 
-    def add(self, turns: Columns, labels: Callable[[int], TurnLabels]) -> Entry:
-        """`labels`: those of a level."""
+    def add(self, turns: Columns, labels: Callable[[int], TurnLabels], codes: np.ndarray | None = None) -> Entry:
+        """`labels`: those of a level; `codes`: of the gists that were said, where these are told apart."""
         found = np.empty((self.rows, len(turns.index)), np.int64)
         root = _root(turns)
         if self.turn is not None:
@@ -163,8 +179,17 @@ class Aggregates:
                 raise ValueError(f"a labelling has {MOST_LABELS} intentions or more")
             for length in lengths:
                 self._fill(found, (level, length), root, turns.index, TurnLabels(said, heard))
+        for length, row in self.gists.items():
+            found[row] = self.groups.find(row, found[self.action[self.level, length]] << 32 | codes)
+        entry = Entry(self, found, turns.returns, turns.centre)
+        self._pair(entry, np.cumsum(turns.index == 0) - 1, 1)
         self.groups.add(found, turns.returns)
-        return Entry(self, found, turns.returns)
+        return entry
+
+    def _pair(self, entry: Entry, game: np.ndarray, sign: int) -> None:
+        if self.pairing is not None:
+            groups = entry.groups[: len(self.pairing.products)]
+            self.pairing.change(self.groups.count, groups, game, entry.returns, sign)
 
     def _fill(
         self, found: np.ndarray, table: tuple[int, int | None], root: np.ndarray, index: np.ndarray, labels: TurnLabels
@@ -204,15 +229,19 @@ class Aggregates:
         above = _earlier(entry.groups[self.actions[0]], 1, _root(turns), turns.index)
         return above << LABEL_BITS | (heard - OTHER)
 
-    def remove(self, entry: Entry) -> None:
-        self.groups.remove(entry.groups, entry.returns)
+    def remove(self, entries: Sequence[Entry]) -> None:
+        """Each one seat's game."""
+        whole = self.joined(entries)
+        self._pair(whole, np.repeat(np.arange(len(entries)), [len(entry.returns) for entry in entries]), -1)
+        self.groups.remove(whole.groups, whole.returns)
 
     def joined(self, entries: Sequence[Entry]) -> Entry:
-        groups, returns = np.empty((self.rows, 0), np.int64), np.empty(0)
+        groups, none = np.empty((self.rows, 0), np.int64), np.empty(0)
         return Entry(
             self,
             np.concatenate([groups, *(entry.groups for entry in entries)], axis=1),
-            np.concatenate([returns, *(entry.returns for entry in entries)]),
+            np.concatenate([none, *(entry.returns for entry in entries)]),
+            np.concatenate([none, *(entry.centre for entry in entries)]),
         )
 
 

@@ -24,7 +24,7 @@ from reward_service.intentions.space import IntentionSpace
 from reward_service.intentions.trajectory import CodedGame, codes_of
 from reward_service.intentions.turns import Turns
 from reward_service.intentions.version import Version
-from reward_service.intentions.window import WindowEpisode
+from reward_service.intentions.window import WindowEpisode, centre_of
 
 EPISODES = 256  # entered at once
 
@@ -62,7 +62,8 @@ def next_version(snapshot: Snapshot, settings: IntentionSettings, fit: Fit = fit
     codes, utterances = _counted(snapshot.utterances, [played.trajectories for played in snapshot.episodes])
     turns = Turns.of(_renumbered(trajectories, codes), settings.aggregate.gamma)
     space, change = fit(snapshot.space, utterances, turns, settings.space)
-    version = Version(settings.aggregate, space, snapshot.first)
+    centre = centre_of(trajectories, settings.aggregate.gamma) if settings.aggregate.pooling.by_evidence else None
+    version = Version(settings.aggregate, space, snapshot.first, centre)
     version.change = change
     version.place(snapshot.utterances)
     for start in range(0, len(snapshot.episodes), EPISODES):

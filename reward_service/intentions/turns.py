@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reward_service.intentions.gist import NOTHING, OTHER
-from reward_service.intentions.means import Grouped, places, returns_of
+from reward_service.intentions.means import Grouped, pairs_of, places, returns_of
 from reward_service.intentions.trajectory import CodedGame
 
 
@@ -113,18 +113,27 @@ class Turns:
         before = names[self.said[place - 1]] if depth else names[NOTHING]
         return before * width + names[self.heard[place]]
 
-    def grouped(self, group: np.ndarray) -> Grouped:
-        """`group`: each turn's, from 0."""
-        return Grouped(lambda: np.bincount(group)[group], lambda: np.bincount(group, self.values)[group])
+    def inside(self, group: np.ndarray) -> np.ndarray:
+        """int64 [turns]: turns of one gist in one group."""
+        return interned(group.astype(np.int64) * (int(self.said.max(initial=0)) + 1) + self.said)
+
+    def grouped(self, group: np.ndarray, values: np.ndarray | None = None, evidence: bool = False) -> Grouped:
+        """`group`: each turn's, from 0. `values`: in place of the returns."""
+        held = self.values if values is None else values
+        return Grouped(
+            lambda: np.bincount(group)[group],
+            lambda: np.bincount(group, held)[group],
+            (lambda: pairs_of(group, self.game(), held)[0]) if evidence else None,
+        )
 
     def group_means(self, labels: np.ndarray) -> np.ndarray:
         """Mean return, turn by turn, over all turns with the same (history, action)."""
         return self.grouped(self.histories(labels).action).means()
 
-    def turn_means(self) -> np.ndarray:
+    def turn_means(self, values: np.ndarray | None = None) -> np.ndarray:
         """Over all turns at the same place in a game of the same player."""
         longest = int(self.lengths.max(initial=0)) + 1
-        return self.grouped(interned(self.player() * longest + self.depth())).means()
+        return self.grouped(interned(self.player() * longest + self.depth()), values).means()
 
 
 def interned(keys: np.ndarray) -> np.ndarray:

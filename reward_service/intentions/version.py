@@ -15,9 +15,10 @@ import numpy as np
 from reward_service.intentions.corpus import Utterance, stacked
 from reward_service.intentions.gist import NOTHING, OTHER
 from reward_service.intentions.matching import UNCHANGED
+from reward_service.intentions.pooling.pooling import GIST
 from reward_service.intentions.settings import AggregateSettings
 from reward_service.intentions.space import IntentionSpace
-from reward_service.intentions.window import CodedEpisode, Window
+from reward_service.intentions.window import Centre, CodedEpisode, Window
 
 ROUNDING = 1e-3  # equal points may seem so far apart, in 32-bit floats
 FIXED = range(OTHER, NOTHING + 1)  # labels that are not clusters: each is its own code
@@ -35,7 +36,13 @@ class Since(NamedTuple):
 class Version:
     """`space`: None before the first one, when nothing is labelled. `first`: number of the oldest episode."""
 
-    def __init__(self, settings: AggregateSettings, space: IntentionSpace | None = None, first: int = 0):
+    def __init__(
+        self,
+        settings: AggregateSettings,
+        space: IntentionSpace | None = None,
+        first: int = 0,
+        centre: Centre | None = None,
+    ):
         self.space = space
         self.change = UNCHANGED  # since the version before
         self.before: Version | None = None  # the one it was fitted beside, until it takes its place
@@ -44,8 +51,9 @@ class Version:
         self.seen = 0  # every code below it has been placed
         tables = settings.pooling.tables(space.levels, space.k) if space else []
         # an index below 0 counts from the end
-        self._clusters = {level: np.append(space.cuts[space.row(level)], FIXED) for level, _ in tables}
-        self.window = Window(settings, tables, self._labels, first)
+        levels = {level for level, _ in tables} - {GIST}
+        self._clusters = {level: np.append(space.cuts[space.row(level)], FIXED) for level in levels}
+        self.window = Window(settings, tables, self._labels, first, centre)
 
     @property
     def number(self) -> int:

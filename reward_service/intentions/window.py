@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import chain, islice, pairwise
+from math import fsum
 from typing import NamedTuple
 
 import numpy as np
@@ -18,10 +19,11 @@ from reward_service.intentions.aggregation import Columns, Entry, TurnLabels
 from reward_service.intentions.means import places, returns_of
 from reward_service.intentions.pooling.pooling import Table
 from reward_service.intentions.settings import AggregateSettings
-from reward_service.intentions.trajectory import CodedGame
+from reward_service.intentions.trajectory import CodedGame, Player, turn_returns
 from reward_service.intentions.worth import aggregates_for, values_of
 
 Label = Callable[[int, Sequence[int]], np.ndarray]  # (level, codes) -> int64 labels; codes below 0 stay
+Centre = dict[Player, np.ndarray]  # mean return at each turn of a player's games
 CodedEpisode = tuple[Identity, tuple[CodedGame, ...]]
 
 
@@ -32,7 +34,8 @@ class WindowEpisode(NamedTuple):
 
 
 class Window:
-    """Labels do not change in it. Without tables nothing is labelled. `first`: number of the oldest episode."""
+    """Labels do not change in it. Without tables nothing is labelled. `first`: number of the oldest episode; `centre`:
+    what is taken off returns, turn by turn."""
 
     def __init__(
         self,
@@ -40,8 +43,9 @@ class Window:
         tables: Sequence[Table] = (),
         label: Label | None = None,
         first: int = 0,
+        centre: Centre | None = None,
     ):
-        self.settings, self.label, self.first = settings, label, first
+        self.settings, self.label, self.first, self.centre = settings, label, first, centre or {}
         self.level = tables[0][0] if tables else None  # the finest
         self.aggregates = aggregates_for(settings, tables)
         self.episodes: deque[WindowEpisode] = deque()
@@ -59,11 +63,12 @@ class Window:
         turns = self._columns(seats)
         said = list(chain.from_iterable(seat.actions for seat in seats))
         heard = list(chain.from_iterable(seat.observations for seat in seats))
-        whole = self.aggregates.add(turns, lambda level: TurnLabels(self.label(level, said), self.label(level, heard)))
-        entries = iter(
-            Entry(self.aggregates, whole.groups[:, start:end], whole.returns[start:end])
-            for start, end in _spans([len(seat.actions) for seat in seats])
+        whole = self.aggregates.add(
+            turns,
+            lambda level: TurnLabels(self.label(level, said), self.label(level, heard)),
+            np.array(said, np.int64),
         )
+        entries = iter(whole.span(*ends) for ends in _spans([len(seat.actions) for seat in seats]))
         played = [
             WindowEpisode(identity, trajectories, [next(entries) for _ in trajectories])
             for identity, trajectories in games
@@ -74,17 +79,22 @@ class Window:
     def _columns(self, seats: Sequence[CodedGame]) -> Columns:
         lengths = np.array([len(seat.actions) for seat in seats], np.int64)
         outcomes = np.array([seat.outcome for seat in seats], np.float64)
+        index, centre = places(lengths), np.zeros(lengths.sum())
+        for seat, (start, end) in zip(seats, _spans(lengths), strict=True) if self.centre else ():
+            if (means := self.centre.get(seat.player)) is not None:
+                centre[start:end] = means[np.minimum(index[start:end], len(means) - 1)]
         return Columns(
             player=np.repeat(np.array([self.aggregates.player(seat.player) for seat in seats], np.int64), lengths),
-            index=places(lengths),
-            returns=returns_of(outcomes, lengths, self.settings.gamma),
+            index=index,
+            returns=returns_of(outcomes, lengths, self.settings.gamma) - centre,
+            centre=centre,
         )
 
     def expire(self, count: int) -> list[WindowEpisode]:
         """The oldest episodes, taken out."""
         oldest = [self.episodes.popleft() for _ in range(count)]
         if oldest:
-            self.aggregates.remove(self._joined(oldest))
+            self.aggregates.remove([entry for each in oldest for entry in each.entries])
         self.first += count
         return oldest
 
@@ -140,7 +150,8 @@ class Window:
         found = {"episodes": float(len(self)), "turns": float(len(entry.returns))}
         if len(entry.returns):
             worth = values_of(entry, self.settings)
-            found |= {"variance_before": float(entry.returns.var()), "variance_after": float(worth.var())}
+            returns = entry.returns + entry.centre
+            found |= {"variance_before": float(returns.var()), "variance_after": float(worth.var())}
             if self.aggregates.actions:
                 found |= self._sizes(entry.groups[self.aggregates.actions[0]])
         return found
@@ -156,6 +167,18 @@ class Window:
             "group_size": float(size.mean()),
             "singletons": float((size == 1).mean()),
         } | {f"singletons_turn_{number}": float(share) for number, share in enumerate(alone, start=1)}
+
+
+def centre_of(seats: Sequence[CodedGame], gamma: float) -> Centre:
+    """Of these games; whatever their order, the same."""
+    returns: dict[Player, list[list[float]]] = {}
+    for seat in seats:
+        at = returns.setdefault(seat.player, [])
+        for turn, value in enumerate(turn_returns(seat.outcome, len(seat.actions), gamma)):
+            if turn == len(at):
+                at.append([])
+            at[turn].append(value)
+    return {player: np.array([fsum(each) / len(each) for each in at]) for player, at in sorted(returns.items())}
 
 
 def _spans(sizes: Sequence[int]) -> list[tuple[int, int]]:

@@ -41,6 +41,7 @@ def aggregates_for(settings: AggregateSettings, tables: Sequence[Table]) -> Aggr
         tables,
         histories=settings.baseline == "history",
         by_turn=by_turn or (not tables and settings.baseline != "none"),
+        evidence=settings.pooling.by_evidence,
     )
 
 
@@ -49,4 +50,5 @@ def values_of(entry: Entry, settings: AggregateSettings) -> np.ndarray:
     aggregates = entry.aggregates
     actions = [entry.grouped(row) for row in aggregates.actions]
     histories = [entry.grouped(row) for row in aggregates.histories]
-    return worth_of(entry.returns, actions, histories, lambda: entry.grouped(aggregates.turn).means(), settings)
+    found = worth_of(entry.returns, actions, histories, lambda: entry.grouped(aggregates.turn).means(), settings)
+    return found + entry.centre if settings.baseline == "none" and settings.pooling.by_evidence else found

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from reward_service.intentions.pooling.pooling import GIST
 from reward_service.intentions.settings import AggregateSettings
 from reward_service.intentions.turns import Turns
 from reward_service.intentions.worth import worth_of
@@ -49,12 +50,22 @@ class Worth(NamedTuple):
 def worth(turns: CodedTurns, labels: dict[int, np.ndarray], k: int, settings: AggregateSettings) -> Worth:
     """What each turn is worth, pooled and with the baseline that the settings ask for;
     `labels[level][code]`: the intention of a code at a level."""
-    tables = settings.pooling.tables(sorted(labels), k)
-    found = [turns.histories(labels[level], length) for level, length in tables]
-    actions = [turns.grouped(each.action) for each in found]
-    histories = [turns.grouped(each.history) for each in found]
-    values = worth_of(turns.values, actions, histories, turns.turn_means, settings)
-    return Worth(values, found[0].action)
+    tables, evidence = settings.pooling.tables(sorted(labels), k), settings.pooling.by_evidence
+    centre = turns.turn_means() if evidence else np.zeros(turns.count)
+    returns = turns.values - centre
+    found = {table: turns.histories(labels[table[0]], table[1]) for table in tables if table[0] != GIST}
+    members = {table: turns.inside(found[k, table[1]].action) for table in tables if table[0] == GIST}
+    actions = [members[table] if table[0] == GIST else found[table].action for table in tables]
+    values = worth_of(
+        returns,
+        [turns.grouped(each, returns, evidence) for each in actions],
+        [turns.grouped(each.history, returns, evidence) for each in found.values()],
+        lambda: turns.turn_means(returns),
+        settings,
+    )
+    if evidence and settings.baseline == "none":
+        values = values + centre
+    return Worth(values, actions[0])
 
 
 def figures(turns: CodedTurns, worth: Worth) -> dict[str, float]:

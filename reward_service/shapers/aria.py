@@ -45,7 +45,7 @@ from reward_service.intentions.space import IntentionSpace
 from reward_service.intentions.stored import packed, unpacked
 from reward_service.intentions.trajectory import CodedGame, codes_of
 from reward_service.intentions.version import Since, Version
-from reward_service.intentions.window import CodedEpisode, Window, WindowEpisode
+from reward_service.intentions.window import Centre, CodedEpisode, Window, WindowEpisode
 from reward_service.shaper import ShapedRewards, ShaperSettings
 from reward_service.threads import short_switch_interval
 
@@ -224,12 +224,13 @@ class AriaShaper(ReadingShaper):
         following = self._next
         if following is None or following[1].space is not space:
             raise ValueError(f"intention space {space.version} is not the one that was fitted last")
-        return {"space": space.state(), "change": list(following[1].change)}
+        return {"space": space.state(), "change": list(following[1].change), "centre": plain_centre(following[1])}
 
     @locked
     def result_of(self, saved: dict[str, Any]) -> IntentionSpace:
         """With the present window labelled in it."""
-        new = Version(self.settings.aggregate, IntentionSpace.of_state(saved["space"]), self.window.first)
+        space, centre = IntentionSpace.of_state(saved["space"]), centre_back(saved.get("centre", ()))
+        new = Version(self.settings.aggregate, space, self.window.first, centre)
         new.change = Change(*saved["change"])
         new.follow(self._since(new))
         self._next = self.now, new
@@ -254,6 +255,7 @@ class AriaShaper(ReadingShaper):
         space, utterances, episodes = self.space, self.corpus.since(), list(self.window.episodes)
         intake = self.intake.frozen()
         counted = {"change": list(self.now.change), "since_refit": [self._new, self._said, self._far]}
+        counted["centre"] = plain_centre(self.now)
 
         def made() -> dict[str, Any]:
             row = {code: number for number, (code, _) in enumerate(utterances)}
@@ -277,12 +279,21 @@ class AriaShaper(ReadingShaper):
             for identity, played in state["window"]
         ]
         self.corpus.count(_codes(games))
-        self.now = Version(self.settings.aggregate, IntentionSpace.of_state(state["space"]) if state["space"] else None)
+        space = IntentionSpace.of_state(state["space"]) if state["space"] else None
+        self.now = Version(self.settings.aggregate, space, centre=centre_back(state.get("centre", ())))
         self.now.change = Change(*state["change"])
         self.now.place(self.corpus.since())
         self.window.add(games)
         self.intake.restore(state)
         self._new, self._said, self._far = state["since_refit"]
+
+
+def plain_centre(version: Version) -> list[Any]:
+    return [[*player, means.tolist()] for player, means in version.window.centre.items()]
+
+
+def centre_back(plain: Iterable[Sequence[Any]]) -> Centre:
+    return {(game, seat): np.array(means, np.float64) for game, seat, means in plain}
 
 
 def _codes(games: Iterable[CodedEpisode]) -> list[int]:

@@ -268,8 +268,8 @@ def test_what_the_intentions_of_an_earlier_run_read_of_its_flat_settings_is_kept
         ("space.min_cluster=5", "space.min_cluster: unknown key: method=ward has no such setting; hdbscan have it"),
         ("space.granularity.k=5", "granularity.k: unknown key: kind=held_out has no such setting; fixed have it"),
         ("space={method: hdbscan, max_k: 5}", "max_k: unknown key: method=hdbscan has no such setting; average, ward"),
-        ("aggregate.pooling.histories=[1]", "unknown key: kind=exact has no such setting; backoff, shrinkage have it"),
-        ("aggregate.pooling=mean", "pooling.kind: 'mean' is not one of 'backoff', 'exact', 'shrinkage'"),
+        ("aggregate.pooling.histories=[1]", "unknown key: kind=exact has no such setting; backoff, evidence"),
+        ("aggregate.pooling=mean", "pooling.kind: 'mean' is not one of 'backoff', 'evidence', 'exact', 'shrinkage'"),
     ],
 )
 def test_what_another_kind_of_intentions_reads_is_one_line(setting, line):

@@ -100,7 +100,9 @@ def test_aggregation_reduces_variance_and_says_so():
     assert found["intentions/singletons_turn_1"] < 0.2 < 0.5 < found["intentions/singletons_turn_3"]
 
 
-@pytest.mark.parametrize("options", [{}, {"pooling": "backoff", "baseline": "history"}, {"pooling": "shrinkage"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"pooling": "backoff", "baseline": "history"}, {"pooling": "shrinkage"}, {"pooling": "evidence"}]
+)
 def test_saved_and_restored_is_as_never_stopped(options):
     straight, stopped = shaper(aggregate={"window": 40} | options), shaper(aggregate={"window": 40} | options)
     for first in range(0, 160, 16):

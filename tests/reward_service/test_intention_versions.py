@@ -21,7 +21,12 @@ from reward_service.intentions.window import Window
 from reward_service.shapers.aria import AriaShaper
 from tests.reward_service.test_aria import batch, embed, episode, settings
 
-POOLINGS = ({}, {"pooling": "backoff", "baseline": "history"}, {"pooling": {"kind": "shrinkage", "coarser": (3,)}})
+POOLINGS = (
+    {},
+    {"pooling": "backoff", "baseline": "history"},
+    {"pooling": {"kind": "shrinkage", "coarser": (3,)}},
+    {"pooling": {"kind": "evidence", "coarser": (3,)}, "baseline": "history"},
+)
 ROUNDS = ("fit", "shape", "publish", "publish_again", "restore")
 
 
@@ -77,7 +82,7 @@ class Play:
 
 
 def assert_as_made_anew(aria: AriaShaper) -> None:
-    now, fresh = aria.now, Version(aria.settings.aggregate, aria.space)
+    now, fresh = aria.now, Version(aria.settings.aggregate, aria.space, centre=aria.window.centre)
     fresh.place(aria.corpus.since())
     fresh.window.add(now.window.since(0))
     assert {code: now.where[code] for code in fresh.where} == fresh.where

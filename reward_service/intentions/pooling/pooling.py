@@ -14,12 +14,14 @@ from envs.settings import Settings
 from reward_service.intentions.means import Grouped, Lazy
 
 Table = tuple[int, int | None]  # level, and how many of the latest turns a history remembers; None: all
+GIST = 0  # in place of a level: turns of one gist inside the finest level's groups of the same length
 
 
 class Pooling(Settings, ABC):
     """A pooling of your own derives from it, or from ShorterHistories, and defines `pooled`."""
 
     leans_on_turn: ClassVar[bool] = False  # whether `pooled` asks for `by_turn`
+    by_evidence: ClassVar[bool] = False  # whether it asks for pairs; then returns are less their mean at the turn
 
     def tables(self, levels: Sequence[int], k: int) -> list[Table]:
         """Those that it reads, fine to coarse."""
