@@ -287,8 +287,15 @@ class Game(ABC):
     """Whether `step` runs code or asks a server. A slow game works in a thread, so that other games go on; where
     `step` or `reset` is a coroutine (`async def`), it waits without one, and so do thousands of its kind."""
 
+    at_once: int | None = None
+    """How many episodes of it one worker can play at the same time; further ones wait. None: any number."""
+
     hears_thoughts: bool = False
     """Whether `step` is given what a model thought before it spoke, too. No other seat may be shown it."""
+
+    open_vocabulary: bool = False
+    """Whether what is seen may hold words that `language` does not list; the embedded policy reads them as one unknown
+    word. What is said may not."""
 
     observations: str = "text"
     """What intentions are made of what a seat hears: "text", "labels" (yes, no or neither), or "none"."""

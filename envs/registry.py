@@ -48,6 +48,7 @@ DOORS = {
 # Worlds of others, each from its own package: the extra `worlds`.
 WORLDS = {
     "mcp": "envs.tools.served:ServedTools",
+    "nethack": "envs.worlds.nethack.game:NetHack",
     "open_spiel": "envs.worlds.open_spiel.game:OpenSpielGame",
     "textworld_express": "envs.worlds.textworld_express.game:TextWorldExpressGame",
 }

@@ -55,6 +55,7 @@ class Play:
         self.waiting_for: dict[str, Live] = {}  # request id -> episode
         self.finished: list[Returned] = []
         self.spare_games: dict[str, list[Game]] = {}
+        self.at_once: dict[str, int | None] = {}  # of games that were made
         self.spare_players: dict[tuple[str, str], list[Player]] = {}
         self.admitted = self.sampled = 0  # tickets; tokens of the policy that is trained
         self.outside = OutsideWork(settings.game_threads)
@@ -81,8 +82,8 @@ class Play:
 
     def step(self) -> list[Returned]:
         """Advance every episode as far as it goes without waiting for more than one engine step."""
-        while self.queue and len(self.live) < self.settings.episodes_in_flight:
-            self._begin(*self.queue.popleft())
+        while len(self.live) < self.settings.episodes_in_flight and (waiting := self._next()):
+            self._begin(*waiting)
         stepped = False
         for policy in self.cast.policies.values():
             if policy.engine.busy():
@@ -98,6 +99,16 @@ class Play:
         """Those that are due after a step."""
         return self.keeper.new(self.live.values())
 
+    def _next(self) -> tuple[Ticket, float, Snapshot | None] | None:
+        """The first in the queue whose game has room: who has to wait for it waits there, where no clock runs."""
+        for place, waiting in enumerate(self.queue):
+            game = waiting[0].game
+            most = self.at_once.get(game)
+            if most is None or sum(live.ticket.game == game for live in self.live.values()) < most:
+                del self.queue[place]
+                return waiting
+        return None
+
     def _begin(self, ticket: Ticket, temperature: float, snapshot: Snapshot | None) -> None:
         self.admitted += 1
         try:
@@ -107,6 +118,7 @@ class Play:
         except EpisodeFailed as failure:
             self.finished.append(Returned(ticket, Failure(failure.reason), snapshot.tokens if snapshot else 0))
             return
+        self.at_once[ticket.game] = hook(game, "at_once")
         live = Live(self.admitted, ticket, game, dict(ticket.players), {}, temperature, time.monotonic())
         self.live[live.serial] = live
         standing = snapshot and snapshot.standing()

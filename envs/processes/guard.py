@@ -24,7 +24,7 @@ from pathlib import Path
 from envs.processes.family import family, megabytes
 from envs.processes.serving import serve
 
-LOOK_SECONDS = 0.2  # between two looks at the memory
+LOOK_SECONDS = 0.4  # between two looks at the memory
 END_SECONDS = 10.0
 LAST_WORDS = 4000  # bytes kept of what was printed
 SET_DEATH_SIGNAL, SET_SUBREAPER = 1, 36  # of prctl

@@ -37,6 +37,10 @@ class HostedGame(ImportedGame):
         if processes is not None:
             self._kind = replace(self.kind, processes=whole_number("processes", processes, 1, 10_000))
 
+    @property
+    def at_once(self) -> int:
+        return self._kind.processes
+
     def _made_with(self) -> dict[str, Any]:
         """Options of the world's class."""
         return {}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from importlib import import_module
+from importlib.util import find_spec
 from numbers import Real
 from types import ModuleType
 from typing import Any
@@ -35,6 +36,12 @@ def package(module: str, name: str = "") -> ModuleType:
     except (ImportError, OSError) as error:
         reason = " ".join(str(error).split())[:200]
         raise MissingPackage(f"{name or top} cannot be imported: {type(error).__name__}: {reason}") from error
+
+
+def present(module: str, ways: str = WAYS) -> None:
+    """The same without importing it: for what only a process of its own imports. `ways`: to get it."""
+    if find_spec(module) is None:
+        raise MissingPackage(f"{module} is not installed: {ways}")
 
 
 def text_of(answer: Any, longest: int = LONGEST) -> str:

@@ -22,6 +22,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from envs.game import hook
 from envs.registry import make_game, make_player
 from envs.settings import GameSettings
 from envs.text.dialogue import Dialogue
@@ -49,17 +50,19 @@ class ScriptedGames:
         self.players = {seat: make_player(game.name, player, game.options) for seat in self.game.seats}
         self.dialogue = Dialogue(tokenizer)
         self.tokenizer = tokenizer
+        self.open = hook(self.game, "open_vocabulary")
         self._words: dict[str, list[int]] = {}
 
-    def words(self, text: str) -> list[int]:
+    def words(self, text: str, seen: bool = False) -> list[int]:
+        """`seen`: not said."""
         if text not in self._words:
-            ids = self.tokenizer.encode(text, add_special_tokens=False)
-            if not ids or self.tokenizer.unk_token_id in ids:
-                raise ValueError(
-                    f"game {self.game.name!r}: {text!r} holds no word, or one that the game's language() does not list"
-                )
-            self._words[text] = ids
-        return self._words[text]
+            self._words[text] = self.tokenizer.encode(text, add_special_tokens=False)
+        ids = self._words[text]
+        if not ids or (self.tokenizer.unk_token_id in ids and not (seen and self.open)):
+            raise ValueError(
+                f"game {self.game.name!r}: {text!r} holds no word, or one that the game's language() does not list"
+            )
+        return ids
 
     def play(self, seed: int) -> list[ClonedGame]:
         """One laid-out game for each seat that spoke."""
@@ -71,7 +74,7 @@ class ScriptedGames:
         seen_ends: dict[str, list[int]] = {seat: [] for seat in game.seats}
         while (seat := game.seat) is not None:
             observation = game.observe()
-            self.words(observation)
+            self.words(observation, seen=True)
             if seat not in seats:
                 seats[seat] = ClonedGame([], [], [])
                 seen = self.dialogue.opening(game.briefing(seat), observation)

@@ -28,6 +28,9 @@ class Crooked:
     def whoami(self) -> int:
         return os.getpid()
 
+    def rest(self) -> None:
+        time.sleep(0.7)
+
     def crash(self) -> None:
         os.kill(os.getpid(), signal.SIGSEGV)
 

@@ -248,6 +248,21 @@ class Saying:
         return self.method if self.turn == 3 else "say a"
 
 
+def test_episodes_wait_for_a_process_where_no_clock_runs():
+    play = Play(
+        Cast({}, {}, lambda game, player: Saying("rest")),
+        RolloutSettings(episode_seconds=2.5),
+        lambda game: CrookedGame(processes=1),
+    )
+    play.admit([Ticket("run", "crooked", n, n, (("player", "scripted:x"),)) for n in range(6)])
+    found = []
+    while play.busy():
+        found += play.step()
+        assert len(play.live) <= 1
+    play.close()
+    assert [len(each.result.turns) for each in found] == [5] * 6
+
+
 def test_a_run_counts_each_fault_by_its_name_and_the_other_episodes_go_on():
     play = Play(Cast({}, {}, lambda game, player: Saying(player)), RolloutSettings(), lambda game: CrookedGame())
     said = ["say", "crash", "fall", "whoami", "nan", "bytes", "whoami", "hang_in_c", "whoami"]

@@ -164,6 +164,15 @@ def test_a_word_outside_the_language_is_an_error(games):
         make_tokenizer([], 64)
 
 
+def test_a_game_with_an_open_vocabulary_may_show_any_word_and_says_only_its_own(games, monkeypatch):
+    with pytest.raises(ValueError, match="does not list"):
+        games.words("is it purple?", seen=True)
+    monkeypatch.setattr(games, "open", True)
+    assert games.tokenizer.unk_token_id in games.words("is it purple?", seen=True)
+    with pytest.raises(ValueError, match="does not list"):
+        games.words("is it purple?")
+
+
 def test_cloning_teaches_the_players_phrases(cloned, games):
     """After 60 small steps many sampled openings are the player's own utterances; untrained, none in thousands."""
     model = AutoModelForCausalLM.from_pretrained(cloned[0])

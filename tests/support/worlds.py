@@ -13,7 +13,10 @@ from envs.worlds.package import WAYS
 
 JAVA = {"textworld_express"}  # worlds that run in it
 NEED_OPTIONS = {"mcp"}  # worlds that cannot be made without
-MODULES = {"open_spiel": "pyspiel"}  # what a world's package is imported as, where that is another name
+MODULES = {
+    "nethack": "nle",
+    "open_spiel": "pyspiel",
+}  # what a world's package is imported as, where that is another name
 
 
 def installed(world: str) -> bool:
