@@ -53,7 +53,7 @@ def write_for_ever(folder: Path) -> None:
     store.cut_back(done)
     while True:
         done += 1
-        store.write(done, table_of([written_game(number, done) for number in numbers_of(done)]))
+        store.write(done, done, table_of([written_game(number, done) for number in numbers_of(done)]))
         if done % CONSUMED_EVERY == 0:
             (folder / ".consumed").write_text(str(done))
             os.replace(folder / ".consumed", folder / "consumed")

@@ -26,6 +26,8 @@ RESUMABLE = (  # a resumed run is the same run: only these may change
     "updates",
     "checkpoint.every",
     "checkpoint.keep",
+    "record.episodes",
+    "record.most_gib",
     "evaluation.every",
     "rollout.workers",
     "rollout.episode_seconds",

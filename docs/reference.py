@@ -1,9 +1,9 @@
 """The generated pages: `python -m docs.reference` writes docs/reference.
 
 The settings come from the models that read a recipe, the commands from the argument parsers of cluster/commands, the
-metrics from cluster/record/metric_list. docs/python_reference.py reads the Python names, docs/games_page.py what the
-games say of themselves, and docs/methods_page.py what the methods do. tests/whole/test_docs.py compares the files with
-what is generated.
+metrics from cluster/record/metric_list, the columns of games from cluster/episodes. docs/python_reference.py reads the
+Python names, docs/games_page.py what the games say of themselves, and docs/methods_page.py what the methods do.
+tests/whole/test_docs.py compares the files with what is generated.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from cluster.commands.cli import parser
+from cluster.episodes.columns import GAME, SEAT, TURN, Column
 from cluster.recipe.config import RunConfig
 from cluster.recipe.fields import dotted_fields, is_section, kinds_of
 from cluster.recipe.renamed import RENAMED
@@ -51,6 +52,14 @@ NEW_NAMES = """\
 ## Settings with a new name
 
 A recipe with an old name is refused in a line that says the new one.
+"""
+
+EPISODES = """\
+# Columns of kept games
+
+A run's folder `episodes` holds Parquet files with one row for each game
+([how to use them](../how-to/training.md#every-game)). A condition of `parley episodes --where` and of
+`Run.episodes(where)` may name every column of the first table that is a single value.
 """
 
 COMMANDS = """\
@@ -195,10 +204,23 @@ def metavar(action: argparse.Action) -> str:
     return str(action.metavar or (action.dest.upper() if action.option_strings else action.dest))
 
 
+def episodes_page() -> str:
+    return "\n".join([EPISODES, *columns(GAME), "## seats\n", *columns(SEAT), "## dialogue\n", *columns(TURN)])
+
+
+def columns(of: tuple[Column, ...]) -> Iterator[str]:
+    yield "| column | type | meaning |\n|---|---|---|"
+    for column in of:
+        kind = "list, below" if column.name in ("seats", "dialogue") else str(column.type).replace("element: ", "")
+        yield f"| `{column.name}` | {cell(kind)} | {cell(column.meaning)} |"
+    yield ""
+
+
 PAGES = {
     "settings.md": settings_page,
     "commands.md": commands_page,
     "metrics.md": metrics_page,
+    "episodes.md": episodes_page,
     "python.md": python_page,
     "games.md": games_page,
     "methods.md": methods_page,

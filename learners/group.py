@@ -215,6 +215,11 @@ class LearnerGroup:
         be sent now."""
         return self._all("score", self.settings.sync.timeout_seconds, list(sequences))
 
+    def advantages(self) -> dict[tuple[int, str], np.ndarray]:
+        """Of the last update, by episode number and seat: one for each trained token."""
+        names, sizes, advantages = self._all("advantages", self.settings.sync.timeout_seconds)
+        return dict(zip(names, np.split(advantages, np.cumsum(sizes)[:-1]), strict=True))
+
     def adopt(self, version: int) -> None:
         """The weights held now are those that the engines know as `version`, though these ranks did not send them."""
         self._all("adopt", self.settings.sync.timeout_seconds, version)

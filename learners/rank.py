@@ -127,6 +127,9 @@ class LearnerRank:
             self.version = None
         return figures
 
+    def advantages(self) -> tuple[list[tuple[int, str]], list[int], np.ndarray]:
+        return self.learning.advantages
+
     def _fetch(self, episodes: Sequence[Any]) -> list[Episode]:
         """Each entry is an episode, a list of them, or a reference to either."""
         references = [entry for entry in episodes if isinstance(entry, ray.ObjectRef)]

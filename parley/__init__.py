@@ -23,6 +23,7 @@ from parley.names import check, share
 
 if TYPE_CHECKING:
     from cluster.api import evaluate, resume, train
+    from cluster.episodes.reader import Episodes
     from cluster.errors import ParleyError
     from cluster.record.run import Run, load_run
     from envs.episode import Episode
@@ -36,6 +37,7 @@ __all__ = [
     "Credit",
     "CreditMethod",
     "Episode",
+    "Episodes",
     "Game",
     "Loss",
     "ParleyError",
@@ -57,6 +59,7 @@ _WHERE = {
     "Credit": "learners.credit.turns",
     "CreditMethod": "learners.credit.method",
     "Episode": "envs.episode",
+    "Episodes": "cluster.episodes.reader",
     "Game": "envs.game",
     "Loss": "learners.loss.loss",
     "ParleyError": "cluster.errors",

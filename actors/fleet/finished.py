@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 
 import ray
 
@@ -20,3 +21,5 @@ class Finished:
     summary: Summary | None
     tokens: int = 0  # sampled for it by the policy, as far as its worker lived to tell
     node: str | None = None  # that a large episode lies on, and goes with
+    worker: int | None = None  # that had it last
+    ended: float = field(default_factory=time.time, compare=False)  # in seconds of Unix time

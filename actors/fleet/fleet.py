@@ -101,7 +101,7 @@ class Fleet:
         self.tokens.lose(index, reason, sum(snapshot.tokens for snapshot in found))
         self.rescued |= {snapshot.next_ticket: snapshot for snapshot in found}
         for ticket in self.with_worker[index]:
-            self._return(Finished(ticket, None, reason, None))
+            self._return(Finished(ticket, None, reason, None, worker=index))
         self.with_worker[index] = {}
         most = self.settings.most_workers * self.settings.episodes_in_flight
         for ticket in list(self.rescued)[:-most]:  # nobody asks for it any more
@@ -232,7 +232,7 @@ class Fleet:
                 self.tokens.hand_over(index, result.tokens, result.wasted)
                 self.counters["refused"] += result.wasted > 0
                 node = self.processes.places.node(index)
-                self._return(Finished(result.ticket, ref, result.reason, result.summary, result.tokens, node))
+                self._return(Finished(result.ticket, ref, result.reason, result.summary, result.tokens, node, index))
         if report.silent_seconds > self.settings.worker_silence_seconds:
             self.processes.lose(index, "worker_stuck")
 

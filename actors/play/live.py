@@ -57,8 +57,15 @@ class Live:
     spoken: dict[str, int] = field(default_factory=dict)  # turns of each seat
     observation: str = ""  # what the acting seat was just shown
     actions: tuple[str, ...] = ()
+    asked: float = 0.0  # seconds from its start, as in Turn.times
+    answered: float = 0.0
     tokens: int = 0  # sampled by the policy that is trained
     request: str | None = None  # the engine request it waits for; else it waits for work outside the engines
     kept: int = 0  # turns in its newest snapshot
     kept_at: float = field(default_factory=time.monotonic)
     wasted: int = 0  # tokens of a snapshot that it could not go on from
+
+    @property
+    def seconds(self) -> float:
+        """That it has taken so far."""
+        return time.monotonic() - self.started

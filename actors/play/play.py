@@ -220,13 +220,14 @@ class Play:
                 said = self._ask(live)
                 if said is None:
                     return
-                if time.monotonic() - live.started > self.settings.episode_seconds:
+                if live.seconds > self.settings.episode_seconds:
                     raise EpisodeFailed("timeout")
         except EpisodeFailed as failure:
             self._fail(live, failure.reason)
 
     def _hear(self, live: Live, said: Said) -> bool:
         """Let the game hear an utterance. False if the episode now waits for it, or is over."""
+        live.answered = live.seconds
         with self._failing_as("game_error", live.ticket):
             seat, step = live.game.seat, self._work(live, live.game.step, said.text)
         if isinstance(step, Future):
@@ -253,6 +254,7 @@ class Play:
             step.caption,
             live.actions,
             said.tokens,
+            (live.asked, live.answered, live.seconds),
         )
         live.turns.append(turn)
         live.latest[seat] = turn
@@ -274,6 +276,7 @@ class Play:
     def _ask(self, live: Live) -> Said | None:
         """Ask the acting seat. A scripted player's utterance comes back at once; for the
         others None, and the answer arrives in a later step."""
+        live.asked = live.seconds
         name = live.game.seat
         seat, turn = live.seats[name], live.spoken.get(name, 0)
         seed = stable_seed(live.ticket.seed, live.ticket.number, name, turn)
@@ -351,7 +354,7 @@ class Play:
         with self._failing_as("game_error", live.ticket):
             outcome = dict(live.game.outcome())
             ids = {} if ending.terminated else self._closing_ids(live, ending.closing)
-        seconds = time.monotonic() - live.started
+        seconds = live.seconds
         seats = {name: seat for name, seat in live.seats.items() if isinstance(seat, PolicySeat)}
         experts = {name: np.concatenate(seat.recorded) for name, seat in seats.items() if seat.recorded}
         episode = Episode(

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from cluster.commands import (
     config,
     doctor,
+    episodes,
     evaluate,
     export,
     games,
@@ -43,6 +44,7 @@ COMMANDS = [
         watch,
         runs,
         report,
+        episodes,
         export,
         doctor,
         games,
@@ -63,6 +65,7 @@ examples:
   parley resume runs/demo-20260101-120000             go on after a stop
   parley evaluate runs/demo-20260101-120000           win rate on held-out games
   parley report runs/demo-20260101-120000             one page about it: curves, intentions, games
+  parley episodes runs/demo-20260101-120000           its games: found, shown, exported
   parley games                                        what can be played; then: parley play GAME
   parley config learner                               every setting, with its meaning
 """

@@ -29,6 +29,12 @@ class Command:
     examples: str = ""
 
 
+def positive(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"should be a whole number above 0, not {text!r}")
+    return int(text)
+
+
 def takes_overrides(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("overrides", nargs="*", default=[], metavar="key=value|LAYER", help=OVERRIDES)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from cluster.api import evaluated, measure
-from cluster.commands.command import Command, takes_overrides
+from cluster.commands.command import Command, positive, takes_overrides
 
 EXAMPLES = """\
 examples:
@@ -37,12 +37,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--episodes", type=positive, metavar="N", help="of each trial, instead of the game's own number"
     )
-
-
-def positive(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"should be a whole number above 0, not {text!r}")
-    return int(text)
 
 
 def run(asked: argparse.Namespace) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 
 from cluster.api import RESUMABLE, go_on, go_on_and_keep_going
 from cluster.commands.command import Command, keeps_going, takes_overrides
@@ -22,4 +23,4 @@ def run(asked: argparse.Namespace) -> int | None:
 
 
 ABOUT = "go on with a run from its newest whole checkpoint"
-COMMAND = Command("resume", ABOUT, run, arguments, f"may change: {', '.join(RESUMABLE)}")
+COMMAND = Command("resume", ABOUT, run, arguments, textwrap.fill(f"may change: {', '.join(RESUMABLE)}", 100))

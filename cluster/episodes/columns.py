@@ -8,14 +8,14 @@ for each token of its utterance; they are empty where no policy spoke, and `cred
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from envs.episode import Episode, Ticket, Turn, TurnTokens
+from envs.episode import Episode, Ticket, TurnTokens
 from reward_service.shaper import ShapedRewards
 
 
@@ -26,36 +26,38 @@ class Column(NamedTuple):
 
 
 SEAT = (
-    Column("seat", pa.string(), "its name in the game"),
+    Column("seat", pa.string(), "the seat's name in the game"),
     Column("player", pa.string(), "who sat there"),
-    Column("outcome", pa.float64(), "how it ended for this seat, from 0 to 1"),
+    Column("outcome", pa.float64(), "how the game ended for this seat, from 0 to 1"),
     Column("reward", pa.float64(), "the sum of what the game paid it"),
     Column("money", pa.float64(), "what it earned, in games about money"),
-    Column("kind", pa.string(), "of `shaped`: reward or advantage"),
-    Column("space", pa.int32(), "version of the shaper's state that gave `shaped` and `label`"),
+    Column("kind", pa.string(), "what `shaped` is: reward or advantage"),
+    Column("space", pa.int32(), "the version of the shaper's state that gave `shaped` and `label`"),
 )
 
 TURN = (
     Column("seat", pa.string(), "who spoke"),
     Column("player", pa.string(), "who sat there"),
-    Column("observation", pa.string(), "what this seat saw that was new"),
+    Column("observation", pa.string(), "what the seat saw that was new"),
     Column("utterance", pa.string(), "what it said"),
     Column("caption", pa.string(), "what happened then, in words"),
-    Column("executable", pa.bool_(), "whether the game could execute it"),
+    Column("executable", pa.bool_(), "whether the game could execute the utterance"),
     Column("actions", pa.list_(pa.string()), "what the game listed, if it lists actions"),
-    Column("chosen", pa.int32(), "which of them the policy chose; null where it spoke freely"),
-    Column("reward", pa.float64(), "what the game paid for it"),
-    Column("shaped", pa.float32(), "what the reward shaper made of it"),
-    Column("label", pa.int32(), "the intention of the utterance, in the finest labels of the seat's `space`"),
-    Column("finish", pa.string(), "stop or length"),
-    Column("observation_ids", pa.list_(pa.int32()), "tokens that are new before the utterance"),
-    Column("utterance_ids", pa.list_(pa.int32()), "tokens of the utterance"),
-    Column("logprobs", pa.list_(pa.float32()), "log-prob of each, as it was sampled; of a choice at its first token"),
-    Column("versions", pa.list_(pa.int32()), "version of the weights that made each"),
-    Column("credit", pa.list_(pa.float32()), "advantage that each was trained with"),
-    Column("asked", pa.float32(), "seconds from the game's start to when the seat was asked"),
+    Column("chosen", pa.int32(), "which of the actions the policy chose; null where it spoke freely"),
+    Column("reward", pa.float64(), "what the game paid for the turn"),
+    Column("shaped", pa.float32(), "what the reward shaper made of that"),
+    Column("label", pa.int32(), "the intention of the utterance: its finest label in the seat's `space`"),
+    Column("finish", pa.string(), "stop, or length where the utterance was cut"),
+    Column("observation_ids", pa.list_(pa.int32()), "the tokens that are new before the utterance"),
+    Column("utterance_ids", pa.list_(pa.int32()), "the tokens of the utterance"),
+    Column(
+        "logprobs", pa.list_(pa.float32()), "the log-prob of each, as it was sampled; that of a choice is at its first"
+    ),
+    Column("versions", pa.list_(pa.int32()), "the version of the weights that made each"),
+    Column("credit", pa.list_(pa.float32()), "the advantage that each was trained with"),
+    Column("asked", pa.float32(), "seconds from the start of the game to the moment at which the seat was asked"),
     Column("answered", pa.float32(), "seconds to its answer"),
-    Column("played", pa.float32(), "seconds to when the game had gone on"),
+    Column("played", pa.float32(), "seconds to the moment at which the game had gone on"),
 )
 
 
@@ -64,35 +66,37 @@ def _struct(columns: Iterable[Column]) -> pa.DataType:
 
 
 GAME = (
-    Column("update", pa.int32(), "that learned from it, or was being prepared when it ended"),
-    Column("held_out", pa.bool_(), "a game of an evaluation, not of training"),
-    Column("failure", pa.string(), "why it could not be used; null where it was"),
-    Column("game", pa.string(), "its name"),
-    Column("number", pa.int64(), "of its ticket"),
-    Column("attempt", pa.int32(), "how often its ticket had been issued before"),
-    Column("seed", pa.int64(), "that fixes the game"),
-    Column("seat", pa.string(), "the policy's; of several, with commas between"),
-    Column("outcome", pa.float64(), "from 0 to 1, the mean over the policy's seats"),
-    Column("reward", pa.float64(), "what the game paid, the mean over the policy's seats"),
-    Column("cut_off", pa.bool_(), "ended by the horizon or the context"),
-    Column("turns", pa.int32(), "of all seats"),
-    Column("tokens", pa.int32(), "that the policy sampled"),
-    Column("oldest", pa.int32(), "version of the oldest weights that made one"),
-    Column("newest", pa.int32(), "version of the newest"),
+    Column("update", pa.int32(), "the update that learned from it, or that was being prepared when it ended"),
+    Column("held_out", pa.bool_(), "whether it belongs to an evaluation, not to training"),
+    Column("failure", pa.string(), "why it was of no use; null where it was used"),
+    Column("game", pa.string(), "the game's name"),
+    Column("number", pa.int64(), "the number of its ticket"),
+    Column("attempt", pa.int32(), "how often the ticket had been given out before"),
+    Column("seed", pa.int64(), "the seed that fixes the game"),
+    Column("seat", pa.string(), "the policy's seat; several have commas between them"),
+    Column("outcome", pa.float64(), "how it ended, from 0 to 1: the mean over the policy's seats"),
+    Column("reward", pa.float64(), "what the game paid: the mean over the policy's seats"),
+    Column("cut_off", pa.bool_(), "whether the horizon or the context ended it"),
+    Column("turns", pa.int32(), "how many turns all seats had"),
+    Column("tokens", pa.int32(), "how many tokens the policy sampled"),
+    Column("oldest", pa.int32(), "the version of the oldest weights that made one of them"),
+    Column("newest", pa.int32(), "the version of the newest"),
     Column("staleness", pa.int32(), "updates between the oldest weights and those that learned"),
-    Column("surprise", pa.float64(), "mean of minus the log-prob of what the policy sampled"),
-    Column("credit", pa.float64(), "mean size of the advantages that it was trained with"),
-    Column("seconds", pa.float64(), "that it took"),
-    Column("ended", pa.float64(), "when the run heard of it, in seconds of Unix time"),
-    Column("worker", pa.int32(), "number of the rollout worker that played it"),
-    Column("node", pa.string(), "where that ran"),
-    Column("seats", pa.list_(_struct(SEAT)), "every seat's result"),
-    Column("facts", pa.map_(pa.string(), pa.string()), "revealed afterwards, such as the secret"),
+    Column("surprise", pa.float64(), "minus the log-prob of what the policy sampled: the mean over its tokens"),
+    Column("credit", pa.float64(), "the size of the advantages that it was trained with: the mean over its tokens"),
+    Column("seconds", pa.float64(), "how long it took"),
+    Column("ended", pa.float64(), "when the run heard of its end, in seconds of Unix time"),
+    Column("worker", pa.int32(), "the number of the rollout worker that played it"),
+    Column("node", pa.string(), "the node of that worker"),
+    Column("seats", pa.list_(_struct(SEAT)), "the result of every seat"),
+    Column("facts", pa.map_(pa.string(), pa.string()), "what was revealed afterwards, such as the secret"),
     Column("closing", pa.map_(pa.string(), pa.string()), "what each seat would have seen next"),
     Column("dialogue", pa.list_(_struct(TURN)), "the turns, in the order in which they were played"),
 )
 
 NOTHING = np.empty(0, np.float32)
+OF_TURN = ("seat", "player", "observation", "utterance", "caption", "executable", "actions", "reward")
+OF_TOKENS = ("observation_ids", "utterance_ids", "logprobs", "versions")
 SCHEMA = pa.schema([pa.field(column.name, column.type) for column in GAME])
 PLAIN = tuple(column.name for column in GAME if not pa.types.is_nested(column.type))
 
@@ -119,12 +123,11 @@ class Kept:
 
 
 def table_of(games: Sequence[Kept]) -> pa.Table:
-    dialogues = [[] if game.episode is None else _turns(game) for game in games]
-    turns = _columns(TURN, [turn for dialogue in dialogues for turn in dialogue])
-    listed = pa.ListArray.from_arrays(
-        _offsets(dialogues), pa.StructArray.from_arrays(turns, fields=list(_struct(TURN)))
-    )
-    return pa.table([*_columns(GAME[:-1], [_row(game) for game in games]), listed], schema=SCHEMA)
+    dialogues = [[] if game.episode is None else game.episode.turns for game in games]
+    turns = pa.StructArray.from_arrays(_turns(games), fields=list(_struct(TURN)))
+    rows = [_row(game) for game in games]
+    plain = [_array([row.get(column.name) for row in rows], column.type) for column in GAME[:-1]]
+    return pa.table([*plain, pa.ListArray.from_arrays(_offsets(dialogues), turns)], schema=SCHEMA)
 
 
 def _row(game: Kept) -> dict[str, Any]:
@@ -187,19 +190,36 @@ def _seat(episode: Episode, seat: str, player: str, shaped: ShapedRewards | None
     }
 
 
-def _turns(game: Kept) -> list[dict[str, Any]]:
-    shaped = {seat: zip(given.rewards.tolist(), _labels(given), strict=True) for seat, given in game.shaped.items()}
-    used, rows = dict.fromkeys(game.credit, 0), []
+def _turns(games: Sequence[Kept]) -> list[pa.Array]:
+    """The columns of all their turns, one after another."""
+    played = [game for game in games if game.episode is not None]
+    turns = [turn for game in played for turn in game.episode.turns]
+    tokens = [turn.tokens for turn in turns]
+    given = [each for game in played for each in _given(game)]
+    times = np.array([turn.times for turn in turns], np.float32).reshape(-1, 3)
+    found = {name: [getattr(turn, name) for turn in turns] for name in OF_TURN}
+    found |= {name: [NOTHING if each is None else getattr(each, name) for each in tokens] for name in OF_TOKENS}
+    found |= {name: [each[place] for each in given] for place, name in enumerate(("shaped", "label", "credit"))}
+    found |= {name: times[:, place] for place, name in enumerate(("asked", "answered", "played"))}
+    found["chosen"] = [None if each is None or each.choice is None else each.choice.chosen for each in tokens]
+    found["finish"] = [None if each is None else each.finish for each in tokens]
+    return [_array(found[column.name], column.type) for column in TURN]
+
+
+def _given(game: Kept) -> Iterator[tuple[float | None, int | None, np.ndarray]]:
+    """What each turn was given: by the shaper, as a label, and for each token of its utterance."""
+    shaped = {seat: zip(each.rewards.tolist(), _labels(each), strict=True) for seat, each in game.shaped.items()}
+    used = dict.fromkeys(game.credit, 0)
     for turn in game.episode.turns:
         value, label = next(shaped[turn.seat]) if turn.seat in shaped else (None, None)
-        row = _turn(turn) | {"shaped": value, "label": label}
+        credit = NOTHING
         if turn.tokens is not None and turn.seat in used:
-            decided, start = len(_decided(turn.tokens)), used[turn.seat]
-            row["credit"] = np.zeros(len(turn.tokens.utterance_ids), np.float32)
-            row["credit"][:decided] = game.credit[turn.seat][start : start + decided]
+            said, decided, start = len(turn.tokens.utterance_ids), len(_decided(turn.tokens)), used[turn.seat]
             used[turn.seat] += decided
-        rows.append(row)
-    return rows
+            credit = game.credit[turn.seat][start : start + decided]
+            if decided < said:
+                credit = np.concatenate([credit, np.zeros(said - decided, np.float32)])
+        yield value, label, credit
 
 
 def _labels(given: ShapedRewards) -> list[int | None]:
@@ -211,37 +231,10 @@ def _decided(tokens: TurnTokens) -> np.ndarray:
     return tokens.logprobs if tokens.choice is None else tokens.logprobs[:1]
 
 
-def _turn(turn: Turn) -> dict[str, Any]:
-    tokens, (asked, answered, played) = turn.tokens, turn.times
-    return {
-        "seat": turn.seat,
-        "player": turn.player,
-        "observation": turn.observation,
-        "utterance": turn.utterance,
-        "caption": turn.caption,
-        "executable": turn.executable,
-        "actions": turn.actions,
-        "chosen": None if tokens is None or tokens.choice is None else tokens.choice.chosen,
-        "reward": turn.reward,
-        "finish": None if tokens is None else tokens.finish,
-        "observation_ids": NOTHING if tokens is None else tokens.observation_ids,
-        "utterance_ids": NOTHING if tokens is None else tokens.utterance_ids,
-        "logprobs": NOTHING if tokens is None else tokens.logprobs,
-        "versions": NOTHING if tokens is None else tokens.versions,
-        "credit": NOTHING,
-        "asked": asked,
-        "answered": answered,
-        "played": played,
-    }
-
-
-def _columns(columns: Iterable[Column], rows: Sequence[dict[str, Any]]) -> list[pa.Array]:
-    return [_array([row.get(column.name) for row in rows], column.type) for column in columns]
-
-
 def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
     if pa.types.is_list(kind) and not pa.types.is_nested(kind.value_type) and not pa.types.is_string(kind.value_type):
-        flat = np.concatenate([np.empty(0, kind.value_type.to_pandas_dtype()), *values])
+        of_kind = kind.value_type.to_pandas_dtype()
+        flat = np.concatenate([NOTHING, *values], dtype=of_kind, casting="unsafe")
         return pa.ListArray.from_arrays(_offsets(values), pa.array(flat, kind.value_type))
     try:
         return pa.array(values, kind)

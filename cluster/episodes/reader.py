@@ -34,12 +34,13 @@ class Place(NamedTuple):
     """Games of one row group of a part."""
 
     part: Part
-    file: pq.ParquetFile
     group: int
     rows: np.ndarray  # int64
+    file: pq.ParquetFile | None = None  # while it is open
 
     def read(self, columns: Sequence[str]) -> pa.Table:
-        return _read(self.part, self.file, self.group, columns).take(self.rows)
+        file = self.file or opened(self.part)
+        return _read(self.part, file, self.group, columns).take(self.rows)
 
 
 class Episodes:
@@ -85,13 +86,22 @@ class Episodes:
         self, skip: int, count: int, by: str, columns: Sequence[str] = tuple(SCHEMA.names)
     ) -> tuple[int, list[dict[str, Any]]]:
         """How many games there are, and so many of them after the first `skip` in the order of a column."""
+        _check([by.removeprefix("-")], PLAIN)
+        try:
+            return self._page(skip, count, by, columns)
+        except FileNotFoundError:  # a part was merged between two looks at it
+            return self._page(skip, count, by, columns)
+
+    def _page(self, skip: int, count: int, by: str, columns: Sequence[str]) -> tuple[int, list[dict[str, Any]]]:
         column, descending = by.removeprefix("-"), by.startswith("-")
-        _check([column], PLAIN)
-        places = [place for place in self._places() if len(place.rows)]
-        values = [place.read([column])[column] for place in places]
+        places, values = [], []
+        for place in self._places():
+            if len(place.rows):
+                values += place.read([column])[column].chunks
+                places.append(place._replace(file=None))  # no process may hold as many as there are
         if not places:
             return 0, []
-        whole = pa.chunked_array([chunk for each in values for chunk in each.chunks])
+        whole = pa.chunked_array(values)
         order = [(column, "descending" if descending else "ascending", "at_end")]
         chosen = pc.sort_indices(pa.table({column: whole}), order)[skip : skip + count]
         return len(whole), _at(places, chosen.to_numpy().astype(np.int64), columns)
@@ -104,7 +114,7 @@ class Episodes:
                 if part != listed:
                     updates = _read(part, file, group, ["update"])["update"].to_numpy()[rows]
                     rows = rows[(listed.first <= updates) & (updates <= listed.last)]
-                yield Place(part, file, group, rows)
+                yield Place(part, group, rows, file)
 
     def _opened(self, part: Part) -> tuple[Part, pq.ParquetFile]:
         """A part that was merged since it was listed is those updates of another."""
@@ -122,9 +132,12 @@ class Episodes:
     def _rows(self, part: Part, file: pq.ParquetFile, group: int) -> np.ndarray:
         """Those of a row group for which all conditions hold. The turns are not read where single values decide."""
         rows = np.arange(file.metadata.row_group(group).num_rows)
-        for condition in self.conditions:
-            if len(rows):
-                rows = rows[condition.holds(_read(part, file, group, condition.columns or ["update"]))[rows]]
+        for in_turns in (False, True):
+            asked = [condition for condition in self.conditions if condition.in_turns is in_turns]
+            columns = {column for condition in asked for column in condition.columns} or {"update"}
+            if asked and len(rows):
+                games = _read(part, file, group, sorted(columns))
+                rows = rows[np.all([condition.holds(games)[rows] for condition in asked], axis=0)]
         return rows
 
 

@@ -12,6 +12,7 @@ Beyond `most_bytes` the oldest part goes, and its games are counted in `forgotte
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterator
@@ -91,9 +92,9 @@ class EpisodeStore:
     def bytes(self) -> int:
         return sum(self.parts.values())
 
-    def write(self, update: int, games: pa.Table) -> None:
-        """All that an update adds: on the disk when this returns."""
-        self._add(update, update, iter([games]))
+    def write(self, first: int, last: int, games: pa.Table) -> None:
+        """All that these updates add: on the disk when this returns."""
+        self._add(first, last, iter([games]))
         while self.bytes > self.most_bytes and len(self.parts) > 1:
             oldest = next(iter(self.parts))
             self.forgotten += opened(oldest).metadata.num_rows
@@ -158,10 +159,9 @@ class _writing:
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, OSError):
-            raise RunFolderError(
-                f"cannot write {self.path}: {error.strerror or error}; make room, or set record.episodes or "
-                "record.most_gib lower"
-            ) from error
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+            advice = "; make room, or set record.most_gib lower" if full else ""
+            raise RunFolderError(f"cannot write {self.path}: {error.strerror or error}{advice}") from error
 
 
 def _fsync(folder: Path) -> None:

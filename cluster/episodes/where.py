@@ -67,7 +67,7 @@ class Where:
 
 
 def conditions(text: str | None) -> list[Where]:
-    """Those that have to hold; those that single values answer come first."""
+    """Those that all have to hold."""
     if text is None:
         return []
     if len(text) > LENGTH:
@@ -76,7 +76,7 @@ def conditions(text: str | None) -> list[Where]:
         node = ast.parse(text.strip(), mode="eval").body
         if _depth(node) > DEPTH:
             raise RecursionError
-        return sorted(map(Where, _joined(node)), key=lambda each: each.in_turns)
+        return list(map(Where, _joined(node)))
     except SyntaxError as error:
         raise ConfigError(f"{text[:100]!r} is no expression: {error.msg}; e.g. outcome < .5 and turns > 3") from error
     except ValueError as error:  # a null character

@@ -6,6 +6,8 @@ dotted key. Reading a config imports neither torch nor vllm nor ray.
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 from pydantic import Field, model_validator
 
 from actors.settings import RolloutSettings
@@ -55,6 +57,15 @@ class SampleSettings(Settings):
     episodes: int = Field(8, ge=0, description="games kept of each of these updates, for `parley report`; 0: none")
 
 
+class RecordSettings(Settings):
+    episodes: Literal["all", "none"] | Annotated[int, Field(ge=1)] = Field(
+        "all",
+        description="games that the run folder keeps whole, with tokens and credit: all, none, or so many of each "
+        "update, as many that were of no use, and so many of each evaluation",
+    )
+    most_gib: float = Field(20.0, gt=0, description="disk for these games; beyond it the oldest go")
+
+
 class RunConfig(Settings):
     name: str = Field(
         "run", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="name of the run; part of its folder's name"
@@ -96,6 +107,7 @@ class RunConfig(Settings):
     evaluation: EvaluationSettings = Field(default_factory=EvaluationSettings)
     checkpoint: CheckpointSettings = Field(default_factory=CheckpointSettings)
     samples: SampleSettings = Field(default_factory=SampleSettings)
+    record: RecordSettings = Field(default_factory=RecordSettings)
     offline: OfflineSettings = Field(default_factory=OfflineSettings)
 
     @model_validator(mode="after")

@@ -2,6 +2,7 @@
 
     run = parley.load_run("runs/demo-20260101-120000")
     pandas.DataFrame(run.metrics).plot("update", "rollout/outcome")
+    run.episodes("outcome < .5").table().to_pandas()
 
 Everything is read when it is first asked for, and nothing is changed: it works on a run that still goes on, whose
 last line may be half written and is left out.
@@ -13,13 +14,16 @@ import json
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from cluster.errors import RunFolderError
 from cluster.record import checkpoints
 from cluster.record.run_folder import existing
+
+if TYPE_CHECKING:
+    from cluster.episodes.reader import Episodes
 
 
 class Run:
@@ -44,9 +48,19 @@ class Run:
         """One row an update, keys like "learner/loss"; rows of updates that were evaluated have "evaluation/..."."""
         return lines_of(self.folder / "metrics.jsonl", "row of metrics", _is_row)
 
+    def episodes(self, where: str | None = None) -> Episodes:
+        """The games that the run keeps, whole: all, or those for which an expression over their columns holds, such as
+        "outcome < .5 and turns > 3 and text('elephant')"."""
+        try:
+            from cluster.episodes.reader import Episodes
+        except ModuleNotFoundError as error:
+            raise RunFolderError(f"the games of a run are read with {error.name}: pip install 'parley[cpu]'") from error
+
+        return Episodes(self.folder / "episodes", where)
+
     @cached_property
-    def episodes(self) -> list[dict[str, Any]]:
-        """The sampled games that the run trained on, with their turns; of an evaluation by trials every game."""
+    def samples(self) -> list[dict[str, Any]]:
+        """Some of the games that the run trained on, as rows; of an evaluation by trials every game."""
         name = "samples.jsonl" if (self.folder / "samples.jsonl").exists() else "episodes.jsonl"
         return lines_of(self.folder / name, "game", _is_row)
 

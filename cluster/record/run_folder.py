@@ -4,8 +4,9 @@
       config.yaml        the resolved recipe        metrics.jsonl    one JSON object per update
       versions.json      packages, host, engine     tensorboard/     the same as events
       checkpoints/       see cluster.record.checkpoints    transcripts/     sample games, as text
-      samples.jsonl      see cluster.report         parley.log       what happened
-      summary.json       how it ended, and the result  now.json         what it is doing now
+      episodes/          see cluster.episodes       parley.log       what happened
+      samples.jsonl      see cluster.report         now.json         what it is doing now
+      summary.json       how it ended, and the result
 
 One process at a time: an flock on run.lock is held while a run folder is in use and goes
 with its process, however that ends. Whole files are replaced, never rewritten in place.
@@ -113,6 +114,10 @@ class RunFolder:
         return self.path / "samples.jsonl"
 
     @property
+    def games(self) -> Path:
+        return self.path / "episodes"
+
+    @property
     def episodes(self) -> Path:
         return self.path / "episodes.jsonl"
 
@@ -178,6 +183,7 @@ class RunFolder:
         """Nothing of a run that made no checkpoint stays, except what it was asked and the policy it starts from."""
         for file in (self.metrics, self.samples):
             file.unlink(missing_ok=True)
+        shutil.rmtree(self.games, ignore_errors=True)
         for folder in (self.transcripts, self.tensorboard):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()

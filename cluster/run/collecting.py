@@ -76,13 +76,13 @@ class Collector:
             if results and not has_spread(results) and ledger.draws.get(group, 0) < self.group_redraws:
                 ledger.draw_again(group)
                 for result in results:
-                    self.playing.tokens.drop(result, "no_spread")
+                    self.playing.drop(result, "no_spread")
 
     def _file(self, results: list[Finished]) -> None:
         for finished in results:
             if finished.reason is None:
                 if not self.ledger.is_live(finished.ticket):
-                    self.playing.tokens.drop(finished, "late")
+                    self.playing.drop(finished, "late")
                 self.ledger.finish(finished.ticket, finished)
             else:
                 self.ledger.fail(finished.ticket, finished.reason)

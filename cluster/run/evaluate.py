@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
 
+from actors.fleet.finished import Finished
 from cluster.recipe.config import RunConfig
 from cluster.record.statistics import mean_interval, wilson_interval
 from cluster.run.playing import Games, Playing
@@ -101,9 +102,10 @@ class HeldOut:
         run: str,
         players: tuple[tuple[str, str], ...],
         keep_transcripts: Callable[[int, list[Episode]], None],
+        keep: Callable[[list[Finished], list[Episode]], None],
     ):
         self.playing, self.config, self.run, self.players = playing, config, run, players
-        self.keep_transcripts = keep_transcripts
+        self.keep_transcripts, self.keep = keep_transcripts, keep
         self.done: list[Evaluation] = []
         self.begun: tuple[int, Games] | None = None  # of the weights of this version
 
@@ -121,6 +123,7 @@ class HeldOut:
         episodes = self.playing.end(games)
         self.begun = None
         self.keep_transcripts(version, episodes)
+        self.keep(games.results(), episodes)
         self.done.append(measure(episodes, version, self.config.learner.credit.gamma))
         return self.done[-1]
 

@@ -63,6 +63,9 @@ class LastingLearners:
     def score(self, sequences: Sequence[Sequence[int]]) -> list[np.ndarray]:
         return self._surviving(lambda: self.group.score(sequences))
 
+    def advantages(self) -> dict[tuple[int, str], np.ndarray]:
+        return self._surviving(self.group.advantages)
+
     def save(self, folder: Path) -> None:
         """Part of a checkpoint that is being written; `saved` says where it is when it is whole."""
         self._surviving(lambda: self.group.save(folder))

@@ -19,13 +19,15 @@ the metrics says how long each took:
     collect     the episodes of the batch    its last episode            rollout.batch_seconds: the run stops
     shape       the rewards of the batch     the reward service          reward.batch_seconds: the run stops
     learn       the update of the learners   their last rank             learner.update_seconds: they start anew
-    samples     a few of the episodes        the object store            60 s: the run stops
+    samples     a few of the episodes, and   the object store, the       60 s, learner.sync.timeout_seconds: the run
+                the credit of all            learners                    stops
     sync        weights in every engine      the last engine             learner.sync.timeout_seconds: the run stops
     evaluate    the held-out games of the    the last of them            rollout.batch_seconds: the run stops
                 weights before; they are
                 played meanwhile (beside)
     record      metrics of workers, rewards  their answers               10 s: the worker is lost; 120 s: the run stops
     checkpoint  the learners' state on disk  their last rank             learner.update_seconds: the run stops
+                and all games before it      the recorder's thread       600 s: the run stops
 
 Then those who work while the loop waits; in `collect`, `learn` and `evaluate` it files what they finish:
 
@@ -51,9 +53,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
+import numpy as np
 from ray import ObjectRef
 
 from actors.fleet.fleet import Finished, Fleet
+from cluster.episodes.recorder import Recorder
 from cluster.recipe.config import RunConfig
 from cluster.record.checkpoints import CheckpointStore
 from cluster.record.metrics import Metrics
@@ -62,7 +66,7 @@ from cluster.record.run_folder import RunFolder
 from cluster.record.samples import Samples
 from cluster.record.stages import StageClock
 from cluster.run.collecting import Collector, without_spread
-from cluster.run.evaluate import HeldOut, beside_training
+from cluster.run.evaluate import HELD_OUT_NUMBERS, HeldOut, beside_training
 from cluster.run.lasting_learners import LastingLearners
 from cluster.run.ledger import Ledger
 from cluster.run.playing import Playing
@@ -88,15 +92,19 @@ class TrainingLoop:
         metrics: Metrics,
         checkpoints: CheckpointStore,
         texts: ProbeTexts,
+        recorder: Recorder,
     ):
         self.config, self.folder, self.fleet, self.learners = config, folder, fleet, learners
         self.ledger, self.rewards, self.sync = ledger, rewards, sync
         self.metrics, self.checkpoints, self.texts = metrics, checkpoints, texts
+        self.recorder = recorder
         self.playing = Playing(fleet, config.rollout, self.welcome)
+        self.playing.on_unused = lambda game: recorder.unused(game, held_out=game.ticket.number >= HELD_OUT_NUMBERS)
         self.tokens = self.playing.tokens
         self.collector = Collector(self.playing, ledger, config.updates, rewards.receive, config.group_redraws)
         self.update = 0  # also the version of the weights
-        self.held_out = HeldOut(self.playing, config, ledger.run, ledger.players, folder.write_transcripts)
+        keep = folder.write_transcripts, recorder.held_out
+        self.held_out = HeldOut(self.playing, config, ledger.run, ledger.players, *keep)
         self.beside = beside_training(config)
         self.clock, self.now = StageClock(), Now(folder.now)
         self.samples = Samples(folder.samples, config)
@@ -107,6 +115,8 @@ class TrainingLoop:
         newest = self.held_out.newest
         if newest is None or (newest.version < self.update and self.due(self.config.evaluation.every)):
             self.evaluate()  # the one of a restart was being played when the run stopped
+        if self.update == 0:
+            self.recorder.end(0)
         self.clock.lap()
         while self.update < self.config.updates:
             with self.stage("collect"):
@@ -119,6 +129,7 @@ class TrainingLoop:
                 learned = self.learn(episodes, rewards)
                 with self.stage("samples"):
                     self.samples.keep(self.update + 1, episodes, rewards)
+                    self.recorder.trained(results, rewards, self.credit())
                 self.update += 1
                 self.texts.heard(episodes)
                 self.end_evaluation()
@@ -135,6 +146,7 @@ class TrainingLoop:
                 self.record(results, learned, synced)
             if last:
                 self.end_evaluation()
+            self.recorder.end(self.update)
             if last or self.due(self.config.checkpoint.every):
                 with self.stage("checkpoint"):
                     self.save()
@@ -146,6 +158,10 @@ class TrainingLoop:
             self.end_evaluation()
             self.fleet.sleep()
         return self.learners.update(episodes, rewards, meanwhile=self.listen)
+
+    def credit(self) -> dict[tuple[int, str], np.ndarray]:
+        """What the last update was learned with, where somebody keeps it."""
+        return self.learners.advantages() if self.recorder.active else {}
 
     def learners_at_work(self) -> AbstractContextManager:
         """On shared cards no engine starts beside them."""
@@ -187,6 +203,7 @@ class TrainingLoop:
         summaries = [result.summary for result in results]
         tokens = sum(summary.tokens for summary in summaries)
         services = self.fleet.metrics() | self.rewards.metrics()  # they answer when they can
+        services |= self.recorder.metrics()
         services |= self.learners.metrics() | self.ledger.metrics() | self.tokens.metrics(self.ledger.waiting.values())
         seconds = self.clock.lap()
         self.metrics.updated(
@@ -217,6 +234,7 @@ class TrainingLoop:
             write_state(folder / "rewards", self.rewards.state())
             (folder / "state.json").write_text(json.dumps(self.state(), indent=1))
 
+        self.recorder.settle()
         newest = self.held_out.newest
         measured = {"win_rate": newest.win_rate} if newest is not None and newest.version == self.update else {}
         self.learners.saved(self.checkpoints.save(self.update, write, measured) / "learner")
@@ -235,6 +253,7 @@ class TrainingLoop:
         self.learners.load(folder / "learner")
         self.update = state["update"]
         self.samples.cut_back(self.update)
+        self.recorder.cut_back(self.update)
         self.ledger.restore(state["ledger"])
         self.tokens.restore(state.get("tokens"))
         self.rewards.restore(read_state(folder / "rewards"))

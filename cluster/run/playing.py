@@ -36,6 +36,10 @@ class Games:
     temperature: float | None  # other than the settings'
     waiting: dict[int, Finished] = field(default_factory=dict)  # for the others, by the ticket's number
 
+    def results(self) -> list[Finished]:
+        """Of all of them, in the order of their tickets."""
+        return [self.waiting[ticket.number] for ticket in self.tickets]
+
     def keep(self, ticket: Ticket, result: Finished) -> None:
         """The same result, at another place."""
         self.waiting[ticket.number] = result
@@ -52,6 +56,7 @@ class Playing:
         self.failures: Counter[str] = Counter()
         self.tokens = TokenBalance(fleet.tokens)
         self.on_poll: Callable[[Progress], None] | None = None  # called after each look at the fleet
+        self.on_unused: Callable[[Finished], None] | None = None  # called with each game that is of no use
 
     def _as_started(self) -> None:
         for worker in self.fleet.joining():
@@ -72,7 +77,7 @@ class Playing:
         count = len(games.tickets)
         while True:
             self.wait("the games that were asked for", lambda: self.progress(None, len(games.waiting), count))
-            results = [games.waiting[ticket.number] for ticket in games.tickets]
+            results = games.results()
             episodes = fetch(results, self.settings.batch_seconds)
             lost = [result for result, episode in zip(results, episodes, strict=True) if episode is None]
             if not lost:
@@ -130,7 +135,7 @@ class Playing:
         for finished in self.fleet.poll(seconds):
             if finished.reason is not None:
                 self.failures[finished.reason] += 1
-                self.tokens.drop(finished, finished.reason)
+                self.drop(finished, finished.reason)
             arrived.setdefault(self.takers.pop(finished.ticket), []).append(finished)
         for take, results in arrived.items():
             take(results)
@@ -141,7 +146,13 @@ class Playing:
     def lose(self, result: Finished) -> None:
         """Its episode is gone with the node that made it."""
         self.failures[LOST] += 1
-        self.tokens.drop(result, LOST)
+        self.drop(replace(result, ref=None), LOST)
+
+    def drop(self, result: Finished, reason: str) -> None:
+        """It is of no use; its episode may be there all the same."""
+        self.tokens.drop(result, reason)
+        if self.on_unused is not None:
+            self.on_unused(replace(result, reason=reason))
 
     def progress(self, batch: int | None, played: int, games: int) -> Progress:
         return Progress(batch, played, games, sum(self.failures.values()))

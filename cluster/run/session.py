@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
     from actors.fleet.fleet import Fleet
+    from cluster.episodes.recorder import Recorder
     from cluster.run.playing import Playing
     from learners.group import LearnerGroup
 
@@ -133,7 +134,9 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
             sequences=texts.sequences,
             half=plan.dtype != "float32",
         )
-        loop = TrainingLoop(config, folder, fleet, lasting, ledger, rewards, sync, metrics, checkpoints, texts)
+        recorder = stack.enter_context(_recorder(config, folder))
+        parts = rewards, sync, metrics, checkpoints, texts, recorder
+        loop = TrainingLoop(config, folder, fleet, lasting, ledger, *parts)
         loop.playing.on_poll = show.playing
         with named_failures():
             if checkpoint is not None:
@@ -146,13 +149,23 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
     return summary
 
 
+def _recorder(config: RunConfig, folder: RunFolder) -> Recorder:
+    from cluster.episodes.recorder import Recorder
+    from cluster.run.securing import fetch
+
+    return Recorder(folder.games, config.record, fetch)
+
+
 def evaluate(config: RunConfig, model: str, folder: RunFolder) -> dict:
     """Held-out games with a trained run's policy or any model folder."""
     from cluster.run.evaluate import HeldOut
 
     players = with_policy(seats_and_players(config), "measured")
-    with _evaluating(config, model, folder, {config.game.name: config.game}) as playing:
-        held_out = HeldOut(playing, config, folder.path.name, players, folder.write_transcripts)
+    games = {config.game.name: config.game}
+    with _evaluating(config, model, folder, games) as playing, _recorder(config, folder) as recorder:
+        playing.on_unused = lambda game: recorder.unused(game, held_out=True)
+        keep = folder.write_transcripts, recorder.held_out
+        held_out = HeldOut(playing, config, folder.path.name, players, *keep)
         held_out.begin(0)
         result = held_out.end()
     return {"model": model} | {key.removeprefix("evaluation/"): value for key, value in result.metrics().items()}

@@ -77,6 +77,8 @@ class Learning:
         self.updates = 0  # applied
         self.bad_updates = 0  # skipped
         self.credit_state: dict[str, float] = {}
+        # Of the last update: the number and seat of each trajectory, how many tokens it trains, and their advantages
+        self.advantages: tuple[list[tuple[int, str]], list[int], np.ndarray] = [], [], np.empty(0, np.float32)
 
     def credit_of(self, trajectories: list[Trajectory], version: int | None = None) -> CreditedBatch:
         if self.replay is not None:
@@ -97,6 +99,8 @@ class Learning:
         began = device_time(self.device)
         credited = self.credit_of(trajectories, version)
         batch = self.batch(credited, version)
+        names = [(trajectory.number, trajectory.seat) for trajectory in trajectories]
+        self.advantages = names, [len(each) for each in batch.advantages], credited.credit.advantages
         prepare = device_time(self.device) - began
         torch.manual_seed(hash((self.seed, self.updates, self.bad_updates, self.rank)) & 0x7FFF_FFFF)
         learned = learned_from(trajectories, self.settings)

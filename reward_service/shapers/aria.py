@@ -158,6 +158,7 @@ class AriaShaper(ReadingShaper):
     def _shaped(self, latest: Sequence[WindowEpisode]) -> list[ShapedRewards]:
         outcome = self.gives == "outcome"
         values = self.window.paid(latest) if outcome else self.window.values(latest)
+        labelled = self.window.labels(latest) or [[None] * len(played.trajectories) for played in latest]
         return [
             ShapedRewards(
                 number=played.identity[1],
@@ -166,9 +167,10 @@ class AriaShaper(ReadingShaper):
                 version=self.version,
                 kind="reward" if outcome else "advantage",
                 anchors=anchors,
+                labels=labels,
             )
-            for played, *seats in zip(latest, values, self.window.anchors(latest), strict=True)
-            for trajectory, rewards, anchors in zip(played.trajectories, *seats, strict=True)
+            for played, *seats in zip(latest, values, self.window.anchors(latest), labelled, strict=True)
+            for trajectory, rewards, anchors, labels in zip(played.trajectories, *seats, strict=True)
         ]
 
     # Refitting

@@ -35,8 +35,14 @@ def test_a_run_is_trained_resumed_read_and_evaluated(ray_cluster, recipe, tmp_pa
 
     table = pandas.DataFrame(run.metrics)
     assert table["update"].max() == 1 and table["learner/loss"].notna().any()
-    games = pandas.DataFrame(run.episodes)
+    games = pandas.DataFrame(run.samples)
     assert len(games) == 4 and {"game", "seed", "outcome", "turns"} <= set(games.columns)
+    assert len(run.episodes("not held_out")) == 8 and len(run.episodes("held_out and newest == 1")) == 6
+    assert run.episodes().table().to_pandas()["seconds"].min() > 0
+    (most,) = run.episodes().first(1, by="-credit")
+    assert most["credit"] > 0 and any(any(turn["credit"]) for turn in most["dialogue"])
+    times = [turn[name] for turn in most["dialogue"] for name in ("asked", "answered", "played")]
+    assert times[0] >= 0 and times == sorted(times) and times[-1] <= most["seconds"] + 1e-3
 
     longer = parley.resume(run.folder, updates=2)
     assert longer.folder == run.folder and longer.summary["updates"] == 2
@@ -45,7 +51,8 @@ def test_a_run_is_trained_resumed_read_and_evaluated(ray_cluster, recipe, tmp_pa
     measured = parley.evaluate(run.folder, checkpoint=1, evaluation={"episodes": 5})
     assert measured.summary["episodes"] == 5 and measured.score == measured.summary["outcome"]
     assert measured.summary["model"] == str(run.folder / "checkpoints" / "update-000001" / "policy")
-    assert measured.folder.parent == run.folder.parent and (measured.metrics, measured.episodes) == ([], [])
+    assert measured.folder.parent == run.folder.parent and (measured.metrics, measured.samples) == ([], [])
+    assert len(measured.episodes("held_out and failure is None")) == 5 == len(measured.episodes())
     assert measured.policy is None
 
     capsys.readouterr()
@@ -54,7 +61,7 @@ def test_a_run_is_trained_resumed_read_and_evaluated(ray_cluster, recipe, tmp_pa
     assert parley.load_run(again).summary == measured.summary, "the command finds the same"
 
     tried = parley.evaluate(run.folder, trials="alone", episodes=3)
-    assert tried.score is None and tried.summary["trials"]["alone"]["episodes"] == 3 == len(tried.episodes)
+    assert tried.score is None and tried.summary["trials"]["alone"]["episodes"] == 3 == len(tried.samples)
 
 
 def test_overrides_are_what_the_command_line_takes():
@@ -96,7 +103,9 @@ def test_a_folder_that_is_damaged_or_still_written_to(tmp_path):
     (tmp_path / "config.yaml").write_text("name: x\nold_key: 3\n")
     run = parley.load_run(tmp_path)
     assert run.config == {"name": "x", "old_key": 3}, "a run of an older version is readable"
-    assert (run.metrics, run.episodes, run.summary, run.policy, run.score) == ([], [], {}, None, None)
+    assert (run.metrics, run.samples, run.summary, run.policy, run.score) == ([], [], {}, None, None)
+    with pytest.raises(parley.ParleyError, match=r"keeps no games: its record\.episodes is none, or it was made by"):
+        run.episodes()
     (tmp_path / "metrics.jsonl").write_text('{"update": 1, "evaluation/outcome": 0.25}\n{"update": 2')
     assert parley.load_run(tmp_path).metrics == [{"update": 1, "evaluation/outcome": 0.25}]
     assert parley.load_run(tmp_path).score == 0.25
@@ -107,5 +116,5 @@ def test_a_folder_that_is_damaged_or_still_written_to(tmp_path):
 
 def test_the_face_names_what_it_has():
     assert set(parley.__all__) <= set(dir(parley))
-    with pytest.raises(AttributeError, match="no attribute 'trian'; it has: Credit, CreditMethod, Episode, Game"):
+    with pytest.raises(AttributeError, match="no attribute 'trian'; it has: Credit, CreditMethod, Episode, Episodes"):
         _ = parley.trian

@@ -41,7 +41,7 @@ def game(number: int, update: int = 7, turns: int = 1, said: str = "hello", outc
 def stored(folder: Path, *updates: list[Kept], most_bytes: float = GIB) -> EpisodeStore:
     store = EpisodeStore(folder, most_bytes)
     for games in updates:
-        store.write(games[0].update, table_of(games))
+        store.write(games[0].update, games[0].update, table_of(games))
     return store
 
 
@@ -136,7 +136,7 @@ def test_merging_and_cutting_back_leave_each_game_once_and_in_order(tmp_path, sm
     assert store.bytes == sum(path.stat().st_size for path in tmp_path.iterdir())
     store.cut_back(3)
     assert spans(tmp_path) == [(1, 3)] and numbers(tmp_path) == everything[:9]
-    store.write(4, table_of([game(40, 4)]))
+    store.write(4, 4, table_of([game(40, 4)]))
     assert numbers(tmp_path) == [*everything[:9], 40]
     store.cut_back(0)
     assert list(tmp_path.iterdir()) == [] and store.bytes == 0
@@ -155,17 +155,27 @@ def test_what_a_killed_writer_left_is_neither_read_nor_kept(tmp_path, small_merg
     assert len(list(tmp_path.iterdir())) == 1 and again.bytes == store.bytes
 
 
-def test_a_part_that_is_merged_while_it_is_read_is_found_in_the_merged_one(tmp_path, small_merges):
+def test_a_part_that_is_merged_while_it_is_read_is_found_in_the_merged_one(tmp_path, small_merges, monkeypatch):
     store = stored(tmp_path, *([game(update, update)] for update in range(1, 5)))
     reading = iter(Episodes(tmp_path, "turns == 1"))
     assert next(reading)["number"] == 1
     assert store.merge()
     assert [row["number"] for row in reading] == [2, 3, 4]
-    reading = iter(Episodes(tmp_path))
-    stored(tmp_path, [game(5, 5)], [game(6, 6)])
+    stored(tmp_path, *([game(update, update)] for update in range(5, 8)))
+    look, merges = Episodes._places, []
+
+    def looking(games):
+        yield from look(games)
+        merges.append(EpisodeStore(tmp_path, GIB).merge())
+
+    monkeypatch.setattr(Episodes, "_places", looking)
+    assert [row["number"] for row in Episodes(tmp_path).first(3, by="-number")] == [7, 6, 5]
+    monkeypatch.undo()
+    assert merges == [True, False]
+    stored(tmp_path, [game(8, 8)], [game(9, 9)])
     reading = iter(Episodes(tmp_path))
     next(reading)
-    EpisodeStore(tmp_path, GIB).cut_back(5)
+    EpisodeStore(tmp_path, GIB).cut_back(8)
     with pytest.raises(RunFolderError, match="was removed while it was read"):
         list(reading)
 
@@ -190,8 +200,12 @@ def test_what_cannot_be_read_or_written_is_one_line(tmp_path):
     with pytest.raises(RunFolderError, match=r"keeps no games: its record\.episodes is none, or it was made by"):
         Episodes(tmp_path / "older" / "episodes")
     (tmp_path / "episodes" / ".part-000000003-000000003.parquet").mkdir()
-    with pytest.raises(RunFolderError, match=r"cannot write .*record\.most_gib lower"):
-        store.write(3, table_of([game(3, 3)]))
+    with pytest.raises(RunFolderError, match="cannot write .*part-000000003-000000003.parquet: Is a directory$"):
+        store.write(3, 3, table_of([game(3, 3)]))
+    if Path("/dev/full").exists():
+        (tmp_path / "episodes" / ".part-000000004-000000004.parquet").symlink_to("/dev/full")
+        with pytest.raises(RunFolderError, match=r"No space left on device; make room, or set record\.most_gib lower"):
+            store.write(4, 4, table_of([game(4, 4)]))
 
 
 def test_kill_9_while_writing_leaves_each_consumed_game_once(tmp_path):

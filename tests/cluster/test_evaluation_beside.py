@@ -104,7 +104,7 @@ def test_training_waits_where_bytes_or_a_card_ask_for_it(parrot_model, tmp_path)
 
 
 def test_one_evaluation_at_a_time():
-    held_out = HeldOut(None, None, "run", (), None)
+    held_out = HeldOut(None, None, "run", (), None, None)
     with pytest.raises(RuntimeError, match="no evaluation was begun"):
         held_out.end()
     held_out.begun = 3, None

@@ -76,6 +76,32 @@ def assert_time_adds_up(rows: list[dict]) -> None:
         assert row["time"] - before["time"] == pytest.approx(row["seconds/update"], rel=0.01, abs=0.1)
 
 
+def kept_games(folder: Path) -> list[tuple]:
+    """What the run's store holds of each game, but for times and places."""
+    from cluster.episodes.reader import Episodes
+
+    of_turn = ("utterance", "utterance_ids", "logprobs", "versions", "credit", "shaped")
+    return [
+        (
+            game["update"],
+            game["held_out"],
+            game["number"],
+            [[turn[name] for name in of_turn] for turn in game["dialogue"]],
+        )
+        for game in Episodes(folder / "episodes", "failure is None")
+    ]
+
+
+def assert_kept(folder: Path, updates: int, batch: int, tokens: float) -> None:
+    """Every game that was trained on is in the store once, and its words have the credit they were trained with."""
+    trained = [game for game in kept_games(folder) if not game[1]]
+    assert [game[2] for game in trained] == list(range(updates * batch))
+    assert [game[0] for game in trained] == [1 + number // batch for number in range(updates * batch)]
+    spoken = [turn for game in trained for turn in game[3]]
+    assert sum(len(ids) for _, ids, *_ in spoken) == tokens
+    assert all(len(ids) == len(credit) for _, ids, _, _, credit, _ in spoken)
+
+
 def assert_listed(rows: list[dict]) -> None:
     found = unlisted({name for row in rows for name in row} - {"update", "time"})
     assert not found, f"not in cluster/record/metric_list: {found}"
@@ -88,6 +114,7 @@ def assert_whole(summary: dict, folder: RunFolder, updates: int, batch: int) -> 
     rows, tokens = metrics_of(folder), summary["tokens"]
     assert tokens["tokens/trained"] == sum(row["rollout/tokens"] for row in rows) > 0
     assert tokens["tokens/waiting"] == tokens["tokens/playing"] == 0 < tokens["tokens/evaluated"]
+    assert_kept(folder.path, updates, batch, tokens["tokens/trained"])
     assert_time_adds_up(rows)
     assert_listed(rows)
     assert set(summary["seconds"]) <= {stage.name.removeprefix("seconds/") for stage in STAGES}

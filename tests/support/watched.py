@@ -27,7 +27,8 @@ def made_run(output: Path, name: str = "demo") -> Path:
 def learned(folder: Path, update: int, games: int = 4, **figures: float) -> None:
     """One more update, as the run writes it."""
     store = EpisodeStore(folder / "episodes", 2**30)
-    store.write(update, table_of([game(update, number) for number in range(games * update, games * (update + 1))]))
+    played = [game(update, number) for number in range(games * update, games * (update + 1))]
+    store.write(update, update, table_of(played))
     seconds = {"seconds/update": 4.0, "seconds/collect": 1.0, "seconds/learn": 2.0, "seconds/sync": 0.5}
     row = {"update": update, "time": 1000.0 + 4 * update, "rollout/outcome": 0.1 * update, "rollout/episodes": games}
     with (folder / "metrics.jsonl").open("a") as file:

@@ -13,7 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.runs import SMALL, assert_whole, command, config_for, merged, run
+from cluster.episodes.reader import Episodes
+from tests.support.runs import SMALL, assert_whole, command, config_for, kept_games, merged, run
 
 
 @pytest.mark.timeout(300)
@@ -81,6 +82,8 @@ def test_a_killed_worker_is_replaced_and_nothing_is_trained_twice(ray_cluster, p
     assert killed, "the run was over before a worker could be killed"
     assert_whole(summary, folder, updates=6, batch=8)
     assert summary["failures"].get("worker_died", 0) == summary["ledger"]["ledger/reissued"]
+    lost = Episodes(folder.games, "failure == 'worker_died'").table(["worker", "turns"])
+    assert lost.to_pylist() == [{"worker": 0, "turns": 0}] * summary["failures"].get("worker_died", 0)
     assert not [name for name in ray.util.list_named_actors() if folder.name in name], "the run left actors behind"
 
 
@@ -169,3 +172,4 @@ def test_a_killed_run_goes_on_by_itself_to_the_same_bytes(parrot_model, tmp_path
     assert ours_state["evaluations"] == theirs_state["evaluations"]
     lines = [json.loads(line) for line in (run_folder / "metrics.jsonl").read_text().splitlines()]
     assert [line["update"] for line in lines] == [0, 1, 2, 3, 4]
+    assert kept_games(run_folder) == kept_games(whole_run), "each game is in the store once"

@@ -15,6 +15,7 @@ SECTIONS = {  # first word of a name -> what has such names
     "ledger": "Tickets of training episodes, counted since the start of the run, resumed or not.",
     "tokens": "Where each token that the policy sampled went, since the start of the run, resumed or not: sampled = "
     "trained + evaluated + waiting + playing + dropped.",
+    "record": "The games that the run folder keeps (`record.episodes`), since the start or the resume of the run.",
     "fleet": "The rollout workers, all together. Tokens are counted since the start of the workers there are.",
     "reward": "The reward service and the state of its shaper. Counts and seconds are those of its process.",
 }
@@ -325,4 +326,11 @@ TOKENS = (
     ),
 )
 
-TRAINING = (*ROLLOUT, *EVALUATION, *LEARNER, *SECONDS, *SYNC, *FAILURES, *LEDGER, *TOKENS, *FLEET)
+RECORD = (
+    Metric("record/games", "episodes", "Games that were written."),
+    Metric("record/mib", "MiB", "Disk that all kept games take.", LOWER),
+    Metric("record/forgotten", "episodes", "Old games that went because `record.most_gib` was reached.", LOWER),
+    Metric("record/seconds", "s", "Processor time of the thread that writes; nobody waits for it.", LOWER),
+)
+
+TRAINING = (*ROLLOUT, *EVALUATION, *LEARNER, *SECONDS, *SYNC, *FAILURES, *LEDGER, *TOKENS, *RECORD, *FLEET)
