@@ -78,6 +78,7 @@ def harness(folder: Path) -> None:
 
 def kill_at_random(folder: Path, times: int, seed: int = 0) -> dict[str, int]:
     """Games that were lost or doubled, over so many kills; there should be none."""
+    folder.mkdir(parents=True, exist_ok=True)
     chance, found = random.Random(seed), Counter(kills=0, consumed=0, lost=0, doubled=0)
     command = [sys.executable, "-m", "benchmarks.episodes_killed", str(folder)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}

@@ -15,6 +15,7 @@ call, and stops the run.
 from __future__ import annotations
 
 import logging
+import math
 import queue
 import threading
 import time
@@ -47,7 +48,7 @@ class Recorder:
     """Use as a context manager; with `record.episodes: none` it keeps nothing and writes nothing."""
 
     def __init__(self, folder: Path, settings: RecordSettings, fetch: Fetch):
-        self.settings, self.fetch = settings, fetch
+        self.folder, self.settings, self.fetch = folder, settings, fetch
         self.active = settings.episodes != "none"
         self.preparing: list[Kept] = []  # games of the update that is being prepared
         self.next = 0  # that update
@@ -105,7 +106,9 @@ class Recorder:
             self._check()
 
     def cut_back(self, update: int) -> None:
-        """The run goes on from this update."""
+        """The run goes on from this update, also one that keeps no games any more."""
+        if not self.active and self.folder.is_dir():
+            EpisodeStore(self.folder, math.inf).cut_back(update)
         self._ask(lambda: self._go_back(update))
         self.settle()
 

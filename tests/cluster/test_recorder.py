@@ -8,6 +8,7 @@ import shutil
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ import cluster.episodes.recorder as recorder_module
 from actors.fleet.finished import Finished
 from cluster.episodes.reader import Episodes
 from cluster.episodes.recorder import Recorder
+from cluster.episodes.store import EpisodeStore
 from cluster.errors import RunError, RunFolderError
 from cluster.recipe.config import RecordSettings
 from envs.episode import Episode, Ticket
@@ -81,9 +83,20 @@ def test_each_game_is_kept_with_what_the_run_made_of_it(tmp_path):
     assert [row["update"] for row in rows(tmp_path, "number == 12")] == [2], "why a run ended is kept, too"
 
 
+def under(lock: threading.Lock, method: Callable) -> Callable:
+    def locked(*arguments):
+        with lock:
+            return method(*arguments)
+
+    return locked
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_what_a_checkpoint_has_consumed_is_there_once_whenever_the_run_is_killed(tmp_path, seed, monkeypatch):
-    """Kills are copies of the folder: what the disk held when the process was gone."""
+    """Kills are copies of the folder: what the disk held when the process was gone, between two of its operations."""
+    still = threading.Lock()
+    for name in ("_add", "_remove"):
+        monkeypatch.setattr(EpisodeStore, name, under(still, getattr(EpisodeStore, name)))
     monkeypatch.setattr(recorder_module, "APART_SECONDS", seed % 2 + 0.01)
     chance, checkpoint, folder = random.Random(seed), 0, tmp_path / "0"
     folder.mkdir()
@@ -105,7 +118,8 @@ def test_what_a_checkpoint_has_consumed_is_there_once_whenever_the_run_is_killed
                 break
         time.sleep(chance.choice([0.0, 0.1]))  # the thread may have come so far, or farther
         killed, folder = folder, tmp_path / str(life)
-        shutil.copytree(killed, folder)
+        with still:
+            shutil.copytree(killed, folder)
         recorder.close()
 
 
@@ -124,6 +138,9 @@ def test_so_many_games_of_each_update_are_kept_and_none_where_none_are_asked_for
         recorder.end(1)
         recorder.settle()
     assert not (tmp_path / "none").exists()
+    with recorder_in(tmp_path, episodes="none") as recorder:
+        recorder.cut_back(0)
+    assert rows(tmp_path) == [], "what is played again is not there from before"
 
 
 def test_what_the_thread_cannot_do_stops_the_run_in_one_line(tmp_path, monkeypatch):
