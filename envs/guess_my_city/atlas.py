@@ -86,13 +86,43 @@ def table_path(table: str) -> Path:
 
 
 def read_atlas(path: Path) -> Atlas:
+    raw = _raw(path)
+    if "base" in raw:
+        raw = _on_base(path, raw)
+    elif "take" in raw:
+        raise TableError(f"table {path}: take is for a table with a base")
+    return _Reader(str(path), raw).atlas()
+
+
+def _raw(path: Path) -> dict:
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise TableError(f"table {path}: not a TOML file: {error}") from None
     except OSError as error:
         raise TableError(f"table {path}: {error.strerror}") from None
-    return _Reader(str(path), raw).atlas()
+
+
+def _on_base(path: Path, own: dict) -> dict:
+    """A table that says `base` has what the table of that name has, unless it says it itself; of its cities those that
+    it lists in `take`. The others get an honest no."""
+    base, taken = _raw(table_path(own.pop("base"))), own.pop("take", [])
+    if "base" in base:
+        raise TableError(f"table {path}: its base has a base itself")
+    for part in ("cities", "countries", "wider", "words", "elsewhere"):
+        if not all(isinstance(each.get(part, {}), dict) for each in (base, own)):
+            raise TableError(f"table {path}: {part} must be a section, here and in the base")
+    cities = base.get("cities", {})
+    for name in taken if isinstance(taken, list) else [taken]:
+        if not isinstance(name, str) or name not in cities:
+            raise TableError(f"table {path}: take has {name!r}, which is no city of its base")
+    whole = {**base, **own, "cities": {name: cities[name] for name in taken} | own.get("cities", {})}
+    for part in ("countries", "wider", "words"):
+        whole[part] = base.get(part, {}) | own.get(part, {})
+    elsewhere = base.get("elsewhere", {})
+    others = [name for name in cities if name not in whole["cities"]]
+    whole["elsewhere"] = own.get("elsewhere", elsewhere | {"cities": [*elsewhere.get("cities", []), *others]})
+    return whole
 
 
 def _other_number(words: str) -> str:

@@ -6,11 +6,11 @@ cannot make sense of costs the turn, and so does a question about the name. Only
 wins: reward and outcome 1, else 0. Running out of turns is how the game itself ends, and
 known to the player from the start: terminated with outcome 0, not truncated.
 
-Options: `table="world"` ships with the game, a path to a TOML file of the same form replaces
-it; `turns` says how many turns there are; `paraphrases=False` does without sentence
-embeddings and takes questions in the words of the rules only. With `rules: published` the
-guesser is told what ARIA's version tells (envs/text/published.py), in words of our own;
-`prompts` names a folder with ARIA's own file.
+Options: `table="world"` (140 cities), `table="lmrl"` (the 100 of LMRL-Gym) and `table="small"` (24)
+ship with the game, and a path to a TOML file of the same form replaces them; `turns` says how many
+turns there are; `paraphrases=False` does without sentence embeddings and takes questions in the words
+of the rules only. With `rules: published` the guesser is told what ARIA's version tells
+(envs/text/published.py), in words of our own; `prompts` names a folder with ARIA's own file.
 """
 
 from __future__ import annotations
@@ -132,4 +132,5 @@ class GuessMyCity(Game):
 
     @classmethod
     def trials(cls) -> list[Trial]:
-        return [Trial("guess_my_city", episodes=200)]
+        published = {"table": "lmrl", "rules": "published"}
+        return [Trial("guess_my_city", episodes=200), Trial("published", published)]

@@ -144,7 +144,10 @@ def test_the_players_have_their_stated_strength():
     assert wins("expert") > 0.99
     assert 0.22 < wins("mediocre") < 0.37
     assert 0.02 < wins("random") < 0.12
-    assert [trial.episodes for trial in trials_of("guess_my_city")] == [200]
+    assert [(trial.name, trial.episodes) for trial in trials_of("guess_my_city")] == [
+        ("guess_my_city", 200),
+        ("published", 200),
+    ]
 
 
 def test_the_language_holds_every_word_that_is_said_or_seen():
@@ -179,7 +182,7 @@ def test_turns_are_quick():
         ({"turns": 0}, "turns=0"),
         ({"turns": True}, "turns=True"),
         ({"paraphrases": "no"}, "paraphrases='no'"),
-        ({"table": "nowhere"}, "'nowhere' is neither a file nor one of: small, world"),
+        ({"table": "nowhere"}, "'nowhere' is neither a file nor one of: lmrl, small, world"),
         ({"table": 3}, "table=3"),
         ({"horizon": 5}, "no option 'horizon'; it has: table, turns, paraphrases"),
     ],

@@ -1,4 +1,4 @@
-"""The objects of LMRL-Gym as a table, and tables on the base of others."""
+"""The objects and the cities of LMRL-Gym as tables, and tables on the base of others."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from envs.guess_my_city import atlas
+from envs.guess_my_city import oracle as city_oracle
 from envs.registry import make_player
 from envs.twenty_questions.facts import TableError
 from envs.twenty_questions.oracles import oracle_for
@@ -14,6 +16,7 @@ from tests.support.glee_games import finish, new
 
 DATA = Path(__file__).parents[1] / "data"
 OBJECTS = [line.split(";") for line in (DATA / "lmrl_objects.txt").read_text("utf-8").splitlines()]
+CITIES = (DATA / "lmrl_cities.txt").read_text("utf-8").splitlines()
 OPTIONS = {"table": "lmrl", "turns": 20, "rules": "published"}
 
 
@@ -83,4 +86,51 @@ def test_a_base_that_does_not_fit_is_one_line(tmp_path, text, told):
     path.write_text(text)
     with pytest.raises(TableError) as refused:
         read_table(path)
+    assert told in str(refused.value) and "\n" not in str(refused.value)
+
+
+# cities
+
+
+def test_every_city_of_lmrl_is_won_by_its_published_name():
+    oracle = city_oracle.oracle_for("lmrl", False)
+    meant = [oracle.understand(f"Question: Is it {name}?") for name in CITIES]
+    assert all(each.topic == "guess" for each in meant)
+    assert {each.value for each in meant} == set(oracle.atlas.cities) and len(CITIES) == 100
+    assert oracle.understand("is it london?").value == "london"
+    assert oracle.understand("is it vienna?").value == "elsewhere", "a city of the base that is not taken: an honest no"
+
+
+@pytest.mark.parametrize(
+    ("city", "question", "answer"),
+    [
+        ("Harbin", "which country is it in?", "It is in China."),
+        ("Pyongyang", "is it a capital?", "Yes, it is a capital."),
+        ("Abidjan", "which continent is it on?", "It is in Africa."),
+        ("Medan", "is it on an island?", "Yes, it lies on an island."),
+        ("Izmir", "which country is it in?", "It is in Turkey."),
+    ],
+)
+def test_what_is_true_of_some_cities(city, question, answer):
+    oracle = city_oracle.oracle_for("lmrl", False)
+    assert oracle.answer(oracle.understand(question), city.lower()) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('base = "nowhere"', "table 'nowhere' is neither a file nor one of"),
+        ('base = "lmrl"', "its base has a base itself"),
+        ('base = "world"\ntake = ["Atlantis"]', "take has 'Atlantis', which is no city of its base"),
+        ('base = "world"\ntake = 3', "take has 3, which"),
+        ('base = "world"\ntake = ["Paris"]', "needs at least two cities"),
+        ('base = "world"\ncountries = 3', "countries must be a section"),
+        ('take = ["Paris"]', "take is for a table with a base"),
+    ],
+)
+def test_a_base_of_cities_that_does_not_fit_is_one_line(tmp_path, text, told):
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(atlas.TableError) as refused:
+        atlas.read_atlas(path)
     assert told in str(refused.value) and "\n" not in str(refused.value)
