@@ -20,7 +20,7 @@ group's count and exact sum alone.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -39,36 +39,18 @@ SCATTER = np.uint64(0x9E3779B97F4A7C15)  # odd, so multiplying by it can be undo
 MOST_LABELS = 2**LABEL_BITS + OTHER - 1  # stands for "said nothing yet" in the keys of histories
 
 
-class Groups:
-    """Numbered groups of some kinds, each found by a key. A group is there while it has members; then
-    its number is free again. Groups that its key names are there as long: they have its members' games."""
+class Sums:
+    """Of groups, by their numbers: how many turns, and what they returned."""
 
-    def __init__(self, kinds: int):
-        self.free: list[int] = []
-        self.numbers = [defaultdict(self.free.pop) for _ in range(kinds)]  # key -> number
-        self.keys = np.empty(0, np.uint64)
+    def __init__(self) -> None:
         self.count, self.high, self.low = (np.empty(0, np.int64) for _ in range(3))
 
-    def __len__(self) -> int:
-        return sum(map(len, self.numbers))
-
-    def find(self, kind: int, keys: np.ndarray) -> np.ndarray:
-        """int64: the number of each; one that is new has yet to be added to."""
-        if len(self.free) < len(keys):
-            self._grow(len(keys))
-        keys = _scattered(keys)
-        found = np.fromiter(map(self.numbers[kind].__getitem__, keys.tolist()), np.int64, len(keys))
-        self.keys[found] = keys
-        return found
-
-    def _grow(self, least: int) -> None:
-        before = len(self.keys)
-        for name in ("keys", "count", "high", "low"):
+    def grow(self, size: int) -> None:
+        for name in ("count", "high", "low"):
             column = getattr(self, name)
-            setattr(self, name, np.append(column, np.zeros(max(least, before), column.dtype)))
-        self.free.extend(range(before, len(self.keys)))
+            setattr(self, name, np.append(column, np.zeros(size - len(column), column.dtype)))
 
-    def add(self, groups: np.ndarray, returns: np.ndarray, sign: int = 1) -> None:
+    def put(self, groups: np.ndarray, returns: np.ndarray, sign: int) -> None:
         """`groups` [kinds, turns]"""
         high, low = _halves(returns)
         for number in groups:
@@ -76,16 +58,72 @@ class Groups:
             np.add.at(self.high, number, sign * high)
             np.add.at(self.low, number, sign * low)
 
-    def remove(self, groups: np.ndarray, returns: np.ndarray) -> None:
-        self.add(groups, returns, -1)
-        for numbers, number in zip(self.numbers, groups, strict=True):
-            empty = np.unique(number[self.count[number] == 0])
-            self.free.extend(map(numbers.pop, self.keys[empty].tolist()))
-
     def sums(self, groups: np.ndarray) -> np.ndarray:
         """float64; of one exact sum always the same."""
         low = self.low[groups]
         return (self.high[groups] + (low >> HALF)) * 2.0**-HALF + (low & 2**HALF - 1) * 2.0 ** (-2 * HALF)
+
+
+class Groups(Sums):
+    """Numbered groups of some kinds, each found by a key. A group is there while it has members; then
+    its number is free again. Groups that its key names are there as long: they have its members' games.
+
+    Turns may be of periods: then each period counts half of the one after it (`faded`)."""
+
+    def __init__(self, kinds: int):
+        super().__init__()
+        self.free: list[int] = []
+        self.numbers = [defaultdict(self.free.pop) for _ in range(kinds)]  # key -> number
+        self.keys = np.empty(0, np.uint64)
+        self.periods: dict[int, Sums] = {}  # while turns of them are there
+        self.turns: Counter[int] = Counter()  # of each period
+
+    def __len__(self) -> int:
+        return sum(map(len, self.numbers))
+
+    def find(self, kind: int, keys: np.ndarray) -> np.ndarray:
+        """int64: the number of each; one that is new has yet to be added to."""
+        if len(self.free) < len(keys):
+            self._more(len(keys))
+        keys = _scattered(keys)
+        found = np.fromiter(map(self.numbers[kind].__getitem__, keys.tolist()), np.int64, len(keys))
+        self.keys[found] = keys
+        return found
+
+    def _more(self, least: int) -> None:
+        before = len(self.keys)
+        self.keys = np.append(self.keys, np.zeros(max(least, before), np.uint64))
+        for sums in (self, *self.periods.values()):
+            sums.grow(len(self.keys))
+        self.free.extend(range(before, len(self.keys)))
+
+    def add(self, groups: np.ndarray, returns: np.ndarray, periods: np.ndarray | None = None, sign: int = 1) -> None:
+        """`groups` [kinds, turns]; `periods`: of the turns, if there are any."""
+        self.put(groups, returns, sign)
+        for period in [] if periods is None else np.unique(periods).tolist():
+            if period not in self.periods:
+                self.periods[period] = Sums()
+                self.periods[period].grow(len(self.keys))
+            of = periods == period
+            self.periods[period].put(groups[:, of], returns[of], sign)
+            self.turns[period] += sign * int(of.sum())
+            if not self.turns[period]:
+                del self.periods[period], self.turns[period]
+
+    def remove(self, groups: np.ndarray, returns: np.ndarray, periods: np.ndarray | None = None) -> None:
+        self.add(groups, returns, periods, -1)
+        for numbers, number in zip(self.numbers, groups, strict=True):
+            empty = np.unique(number[self.count[number] == 0])
+            self.free.extend(map(numbers.pop, self.keys[empty].tolist()))
+
+    def faded(self, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """float64: counts and sums, the latest period whole."""
+        now = max(self.periods)
+        counts, sums = np.zeros(groups.shape), np.zeros(groups.shape)
+        for period, held in sorted(self.periods.items()):
+            counts += held.count[groups] * 2.0 ** (period - now)
+            sums += held.sums(groups) * 2.0 ** (period - now)
+        return counts, sums
 
 
 def _scattered(keys: np.ndarray) -> np.ndarray:
@@ -109,6 +147,7 @@ class Columns(NamedTuple):
     index: np.ndarray  # int64: 0 at a game's first turn
     returns: np.ndarray  # float64
     centre: np.ndarray  # float64: what was taken off them
+    periods: np.ndarray | None = None  # int64: each counts half of the one after it; None: there are none
 
 
 class TurnLabels(NamedTuple):
@@ -125,25 +164,42 @@ class Entry(NamedTuple):
     groups: np.ndarray  # int64 [rows, turns]
     returns: np.ndarray  # float64 [turns]
     centre: np.ndarray  # float64 [turns]: what was taken off them
+    periods: np.ndarray | None = None  # int64 [turns]
 
     def grouped(self, row: int) -> Grouped:
         held, group, pairing = self.aggregates.groups, self.groups[row], self.aggregates.pairing
         pairs = None if pairing is None else lambda: pairing.pairs(row)
+        if self.periods is not None:
+            return Grouped(lambda: held.faded(group)[0], lambda: held.faded(group)[1], pairs)
         return Grouped(lambda: held.count[group], lambda: held.sums(group), pairs)
 
     def span(self, start: int, end: int) -> Entry:
-        return Entry(self.aggregates, self.groups[:, start:end], self.returns[start:end], self.centre[start:end])
+        return Entry(
+            self.aggregates,
+            self.groups[:, start:end],
+            self.returns[start:end],
+            self.centre[start:end],
+            None if self.periods is None else self.periods[start:end],
+        )
 
 
 class Aggregates:
     """Tables side by side, fine to coarse. `tables`: (level, length) of each; length: how many of
     the latest turns a history remembers, None: all. `histories`: groups H are wanted too; `by_turn`:
-    and groups of a player's turns of the same index; `evidence`: and what turns of one group have in common.
+    and groups of a player's turns of the same index; `evidence`: and what turns of one group have in common;
+    `fading`: turns are of periods.
 
     The rows of an entry are kinds of groups: `actions` and `histories` name those of each table's A
     and H, `turn` the one by turn."""
 
-    def __init__(self, tables: Sequence[Table], histories: bool = False, by_turn: bool = False, evidence: bool = False):
+    def __init__(
+        self,
+        tables: Sequence[Table],
+        histories: bool = False,
+        by_turn: bool = False,
+        evidence: bool = False,
+        fading: bool = False,
+    ):
         self.players: dict[Player, int] = {}
         asked: dict[int, list[int | None]] = {}
         for level, length in tables:
@@ -163,6 +219,7 @@ class Aggregates:
         self.rows = known + by_turn
         self.groups = Groups(self.rows)
         self.pairing = Pairing(known) if evidence else None
+        self.fading = fading
 
     def player(self, player: Player) -> int:
         return self.players.setdefault(player, len(self.players))
@@ -181,9 +238,9 @@ class Aggregates:
                 self._fill(found, (level, length), root, turns.index, TurnLabels(said, heard))
         for length, row in self.gists.items():
             found[row] = self.groups.find(row, found[self.action[self.level, length]] << 32 | codes)
-        entry = Entry(self, found, turns.returns, turns.centre)
+        entry = Entry(self, found, turns.returns, turns.centre, turns.periods)
         self._pair(entry, np.cumsum(turns.index == 0) - 1, 1)
-        self.groups.add(found, turns.returns)
+        self.groups.add(found, turns.returns, turns.periods)
         return entry
 
     def _pair(self, entry: Entry, game: np.ndarray, sign: int) -> None:
@@ -233,7 +290,7 @@ class Aggregates:
         """Each one seat's game."""
         whole = self.joined(entries)
         self._pair(whole, np.repeat(np.arange(len(entries)), [len(entry.returns) for entry in entries]), -1)
-        self.groups.remove(whole.groups, whole.returns)
+        self.groups.remove(whole.groups, whole.returns, whole.periods)
 
     def joined(self, entries: Sequence[Entry]) -> Entry:
         groups, none = np.empty((self.rows, 0), np.int64), np.empty(0)
@@ -242,6 +299,7 @@ class Aggregates:
             np.concatenate([groups, *(entry.groups for entry in entries)], axis=1),
             np.concatenate([none, *(entry.returns for entry in entries)]),
             np.concatenate([none, *(entry.centre for entry in entries)]),
+            np.concatenate([entry.periods for entry in entries]) if entries and self.fading else None,
         )
 
 

@@ -17,6 +17,12 @@ class AggregateSettings(Settings):
 
     gamma: float = Field(0.95, gt=0, le=1, description="discount per turn of a seat: its last turn gets the outcome")
     window: int = Field(1024, ge=1, description="episodes that are aggregated, the latest ones")
+    half_life: int | None = Field(
+        None,
+        ge=1,
+        description="episodes of a period: what turns of a period brought counts half of what those of the next one "
+        "did, up to the latest; null, and offline: all count alike",
+    )
     pooling: AnyPooling = Field(
         default_factory=lambda: POOLINGS.make(POOLINGS.default), description="how turns share what they brought"
     )

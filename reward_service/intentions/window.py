@@ -61,6 +61,12 @@ class Window:
     def add(self, games: Sequence[CodedEpisode]) -> list[WindowEpisode]:
         seats = [trajectory for _, trajectories in games for trajectory in trajectories]
         turns = self._columns(seats)
+        if self.settings.half_life is not None:
+            numbers = [self.end + place for place, (_, played) in enumerate(games) for _ in played]
+            turns = turns._replace(
+                periods=np.repeat(np.array(numbers, np.int64), [len(seat.actions) for seat in seats])
+                // self.settings.half_life
+            )
         said = list(chain.from_iterable(seat.actions for seat in seats))
         heard = list(chain.from_iterable(seat.observations for seat in seats))
         whole = self.aggregates.add(

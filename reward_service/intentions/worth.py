@@ -42,6 +42,7 @@ def aggregates_for(settings: AggregateSettings, tables: Sequence[Table]) -> Aggr
         histories=settings.baseline == "history",
         by_turn=by_turn or (not tables and settings.baseline != "none"),
         evidence=settings.pooling.by_evidence,
+        fading=settings.half_life is not None,
     )
 
 

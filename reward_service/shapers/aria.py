@@ -257,7 +257,7 @@ class AriaShaper(ReadingShaper):
         space, utterances, episodes = self.space, self.corpus.since(), list(self.window.episodes)
         intake = self.intake.frozen()
         counted = {"change": list(self.now.change), "since_refit": [self._new, self._said, self._far]}
-        counted["centre"] = plain_centre(self.now)
+        counted |= {"centre": plain_centre(self.now), "first": self.window.first}
 
         def made() -> dict[str, Any]:
             row = {code: number for number, (code, _) in enumerate(utterances)}
@@ -282,7 +282,8 @@ class AriaShaper(ReadingShaper):
         ]
         self.corpus.count(_codes(games))
         space = IntentionSpace.of_state(state["space"]) if state["space"] else None
-        self.now = Version(self.settings.aggregate, space, centre=centre_back(state.get("centre", ())))
+        first, centre = state.get("first", 0), centre_back(state.get("centre", ()))  # not in earlier states
+        self.now = Version(self.settings.aggregate, space, first, centre)
         self.now.change = Change(*state["change"])
         self.now.place(self.corpus.since())
         self.window.add(games)

@@ -101,7 +101,13 @@ def test_aggregation_reduces_variance_and_says_so():
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"pooling": "backoff", "baseline": "history"}, {"pooling": "shrinkage"}, {"pooling": "evidence"}]
+    "options",
+    [
+        {},
+        {"pooling": "backoff", "baseline": "history"},
+        {"pooling": "shrinkage"},
+        {"pooling": "evidence", "half_life": 9},
+    ],
 )
 def test_saved_and_restored_is_as_never_stopped(options):
     straight, stopped = shaper(aggregate={"window": 40} | options), shaper(aggregate={"window": 40} | options)

@@ -192,3 +192,34 @@ def test_what_turns_before_the_version_brought_is_taken_off_by_turn():
     entry = window.episodes[0].entries[0]
     assert entry.centre.tolist() == pytest.approx([GAMMA * 2 / 3, 2 / 3, 2 / 3, 2 / 3]), "beyond it as at its end"
     assert entry.returns + entry.centre == pytest.approx([GAMMA**n for n in (3, 2, 1, 0)])
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(games(), min_size=1, max_size=20),
+    st.integers(1, 9),
+    st.integers(1, 5),
+    st.sampled_from(["exact", "shrinkage"]),
+    BASELINES,
+)
+def test_older_periods_count_half_of_the_next(played, size, half_life, pooling, baseline):
+    """As games weigh that are there so often; and all of it is gone when they are."""
+    shared = {} if pooling == "exact" else {"histories": (1, 0)}
+    chosen = AggregateSettings(pooling={"kind": pooling, **shared}, baseline=baseline, gamma=GAMMA)
+    fading = chosen.model_copy(update={"half_life": half_life})
+    stream = filled(fading, [])
+    for number, each in enumerate(played):
+        stream.add([(("run", number, 0), (each,))])
+        stream.expire(max(len(stream) - size, 0))
+    left = list(enumerate(played))[-size:]
+    now = left[-1][0] // half_life
+    oldest = now - left[0][0] // half_life
+    weights = [2 ** (oldest - now + number // half_life) for number, _ in left]
+    often = [each for (_, each), weight in zip(left, weights, strict=True) for _ in range(weight)]
+    starts = np.cumsum([0] + [len(each.actions) * weight for (_, each), weight in zip(left, weights, strict=True)])
+    wanted = [start + turn for start, (_, each) in zip(starts, left, strict=False) for turn in range(len(each.actions))]
+    if pooling == "shrinkage":  # so often is so much evidence: the strength is the same of the newest period alone
+        chosen = chosen.model_copy(update={"pooling": chosen.pooling.model_copy(update={"strength": 4.0 * 2**oldest})})
+    assert values(stream) == pytest.approx(values(filled(chosen, often))[wanted], abs=1e-12)
+    stream.expire(len(stream))
+    assert not stream.aggregates.groups.periods and not stream.aggregates.groups.turns

@@ -25,7 +25,7 @@ POOLINGS = (
     {},
     {"pooling": "backoff", "baseline": "history"},
     {"pooling": {"kind": "shrinkage", "coarser": (3,)}},
-    {"pooling": {"kind": "evidence", "coarser": (3,)}, "baseline": "history"},
+    {"pooling": {"kind": "evidence", "coarser": (3,)}, "baseline": "history", "half_life": 8},
 )
 ROUNDS = ("fit", "shape", "publish", "publish_again", "restore")
 
@@ -82,7 +82,8 @@ class Play:
 
 
 def assert_as_made_anew(aria: AriaShaper) -> None:
-    now, fresh = aria.now, Version(aria.settings.aggregate, aria.space, centre=aria.window.centre)
+    now = aria.now
+    fresh = Version(aria.settings.aggregate, aria.space, now.window.first, now.window.centre)
     fresh.place(aria.corpus.since())
     fresh.window.add(now.window.since(0))
     assert {code: now.where[code] for code in fresh.where} == fresh.where
