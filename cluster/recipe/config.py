@@ -77,8 +77,8 @@ class RunConfig(Settings):
     group_size: int = Field(
         1,
         ge=1,
-        description="episodes of a batch that play one task, the same game each in its own way: what rloo, grpo and "
-        "gigpo compare",
+        description="episodes of a batch that play one task, the same game each in its own way: what rloo, grpo, "
+        "gigpo, hgpo and g2po compare",
     )
     group_redraws: int = Field(
         0,

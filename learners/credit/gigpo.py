@@ -13,27 +13,16 @@ repeats a text. The paper ran gamma 0.95 and step_weight 1.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 from pydantic import Field
 
-from learners.credit.groups import compared, episode_returns
-from learners.credit.method import SoftCreditMethod
+from learners.credit.groups import Anchored, compared, episode_returns, step_groups
 from learners.credit.steps import rewards_to_go
 from learners.credit.turns import Credit, Turns
 
 
-class Gigpo(SoftCreditMethod):
-    needs = ("group", "anchor")
-
-    group_std: bool = Field(True, description="divide by the group's standard deviation")
+class Gigpo(Anchored):
     step_weight: float = Field(1.0, ge=0, description="weight of the step advantage")
-    anchor: Literal["observation", "labels"] = Field(
-        "observation",
-        description="turns are in the same state if they were shown the same, or if the same intentions were voiced "
-        "before them",
-    )
 
     def credit(self, turns: Turns, state: dict[str, float]) -> Credit:
         returns = rewards_to_go(turns, self.gamma)
@@ -41,10 +30,3 @@ class Gigpo(SoftCreditMethod):
         step = compared(returns, step_groups(turns), self.group_std)
         advantages = game[turns.trajectory] + self.step_weight * step
         return Credit(np.repeat(advantages, turns.tokens).astype(np.float32), returns, dict(state))
-
-
-def step_groups(turns: Turns) -> np.ndarray:
-    """int64 [turns]: equal where both the task and the anchor are."""
-    _, task = np.unique(turns.group, return_inverse=True)
-    anchors, anchor = np.unique(turns.anchor, return_inverse=True)
-    return task[turns.trajectory] * len(anchors) + anchor

@@ -8,12 +8,29 @@ about what would have been better.
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Literal
 
+import numpy as np
+from pydantic import Field
+
+from learners.credit.method import SoftCreditMethod
 from learners.credit.steps import rewards_to_go
 from learners.credit.turns import Turns
 
 SMALL = 1e-6
+
+
+class Anchored(SoftCreditMethod):
+    """A method that compares turns in the same state, in games of one task."""
+
+    needs = ("group", "anchor")
+
+    group_std: bool = Field(True, description="divide by the group's standard deviation")
+    anchor: Literal["observation", "labels"] = Field(
+        "observation",
+        description="turns are in the same state if they were shown the same, or if the same intentions were voiced "
+        "before them",
+    )
 
 
 def episode_returns(turns: Turns, gamma: float) -> np.ndarray:
@@ -24,14 +41,14 @@ def episode_returns(turns: Turns, gamma: float) -> np.ndarray:
     return returns
 
 
-def compared(scores: np.ndarray, group: np.ndarray, divide: bool) -> np.ndarray:
-    """float64: each score minus its group's mean, divided by its deviation if asked; 0 for
-    what has nobody to be compared with."""
+def compared(scores: np.ndarray, group: np.ndarray, divide: bool, population: bool = False) -> np.ndarray:
+    """float64: each score minus its group's mean, divided by its deviation if asked (`population`: with n, not
+    n - 1); 0 for what has nobody to be compared with."""
     _, group = np.unique(group, return_inverse=True)
     count = np.bincount(group)
     gap = scores - (np.bincount(group, scores) / count)[group]
     if divide:
-        deviation = np.sqrt(np.bincount(group, gap**2) / np.maximum(count - 1, 1))
+        deviation = np.sqrt(np.bincount(group, gap**2) / np.maximum(count - (not population), 1))
         gap /= deviation[group] + SMALL
     return gap
 
@@ -46,3 +63,10 @@ def above_the_others(scores: np.ndarray, group: np.ndarray) -> np.ndarray:
 def per_token(turns: Turns, of_trajectories: np.ndarray) -> np.ndarray:
     """float32 [trained tokens]: every token of a trajectory gets its number."""
     return np.repeat(of_trajectories[turns.trajectory], turns.tokens).astype(np.float32)
+
+
+def step_groups(turns: Turns) -> np.ndarray:
+    """int64 [turns]: equal where both the task and the anchor are."""
+    _, task = np.unique(turns.group, return_inverse=True)
+    anchors, anchor = np.unique(turns.anchor, return_inverse=True)
+    return task[turns.trajectory] * len(anchors) + anchor

@@ -3,9 +3,10 @@
     R[i] = discounted return of the whole game          A[i] = (R[i] - mean of its group) / F
 
 F is the group's deviation + 1e-6, or 1 with group_std off (Liu et al. 2025), which does not
-blow up tasks that nearly always end alike. Every token of a game has the game's advantage. A
-group all of whose games end alike teaches nothing: 0, as does a game alone in its group. A
-game cut off by the horizon counts what it was paid until then.
+blow up tasks that nearly always end alike; with learner.loss_aggregation=episode, whose divisor
+knows no lengths, that is Dr. GRPO. Every token of a game has the game's advantage. A group all of
+whose games end alike teaches nothing: 0, as does a game alone in its group. A game cut off by the
+horizon counts what it was paid until then.
 """
 
 from __future__ import annotations

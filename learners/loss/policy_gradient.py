@@ -2,7 +2,8 @@
 
     - w A log pi          w = min(pi / sampler, importance_cap), a constant of the gradient
 
-Truncated importance sampling (Espeholt et al. 2018).
+Truncated importance sampling (Espeholt et al. 2018). With several steps on a batch it is CISPO (MiniMax 2025), by an
+absolute bound: no token loses its gradient, as tokens beyond PPO's clip do.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ def readings_of(trajectories, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def test_a_method_is_a_file_with_its_settings_its_needs_and_its_formula():
-    assert len(METHODS) == 11
+    assert len(METHODS) == 13
     for name in METHODS:
         method = CREDIT.find(name)
         assert method.__module__ == f"learners.credit.{name}" and CREDIT.name_of(method()) == name
@@ -212,7 +212,7 @@ def test_a_method_without_what_it_needs_says_so(name):
     for trajectory in trajectories:
         trajectory.terminated = False
     everything = readings_of(trajectories)
-    settings = CREDIT.make(name, **({"anchor": "labels"} if name == "gigpo" else {}))
+    settings = CREDIT.make(name, **({"anchor": "labels"} if "anchor" in CREDIT.find(name).needs else {}))
     for missing in settings.readings:
         if missing in ("sampler_logprobs", "group"):
             continue  # the episodes have it
@@ -344,8 +344,8 @@ def test_turns_that_were_shown_the_same_tokens_share_an_anchor():
             "step=turn has no steps inside an utterance for lambda_w=0.9",
         ),
         ({"method": "poad", "lambda_a": 1.5}, "less than or equal to 1"),
-        ({"method": "ppo"}, "'ppo' is not one of 'archer', 'gae', "),
-        ({"method": "ragged"}, "'ragged' is not one of 'archer', 'gae', "),
+        ({"method": "ppo"}, "'ppo' is not one of 'archer', 'g2po', "),
+        ({"method": "ragged"}, "'ragged' is not one of 'archer', 'g2po', "),
     ],
 )
 def test_settings_that_make_no_sense_together_cannot_be_written(fields, line):

@@ -1,0 +1,93 @@
+"""The neighbours of GiGPO and PPO: values worked by hand from their definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from learners.credit.groups import step_groups
+from learners.credit.hgpo import history_groups
+from learners.credit.method import CREDIT
+from learners.credit.turns import Turns
+from learners.loss.loss import LOSS, PolicyTokens
+
+
+def games(*played: tuple[str, list[float]], tasks: list[int] | None = None) -> Turns:
+    """Each a word of states and what was paid at them; one token a turn."""
+    lengths = [len(states) for states, _ in played]
+    return Turns(
+        offsets=np.cumsum([0, *lengths]),
+        rewards=np.concatenate([paid for _, paid in played]).astype(np.float64),
+        tokens=np.ones(sum(lengths), np.int64),
+        episode=np.arange(len(played)),
+        terminated=np.ones(len(played), bool),
+        group=np.array(tasks or [0] * len(played)),
+        anchor=np.array([ord(state) for states, _ in played for state in states]),
+    )
+
+
+def credited(method: str, turns: Turns, **options) -> list[float]:
+    return CREDIT.make(method, **options).credit(turns, {}).advantages.tolist()
+
+
+def test_hgpo_weighs_those_that_share_more_of_the_past():
+    """At S three games return 1, .5 and 0; the first two came there by the same way."""
+    turns = games(("XS", [0, 1]), ("XS", [0, 0.5]), ("YS", [0, 0]))
+    found = credited("hgpo", turns, history=1)
+    assert found == pytest.approx([1, 1.224745 / 3 + 2 / 3, -1, -2 / 3, 0, -1.224745], abs=1e-4)
+    assert credited("hgpo", turns, history=0)[1::2] == pytest.approx([1.224745, 0, -1.224745], abs=1e-4)
+    sharp = credited("hgpo", turns, history=1, sharpness=3)
+    assert sharp[1] == pytest.approx((1.224745 + 8) / 9, abs=1e-4)
+    apart = credited("hgpo", turns, history=1, group_std=False)
+    assert apart[1::2] == pytest.approx([0.5 / 3 + 0.25 * 2 / 3, -0.25 * 2 / 3, -0.5])
+    with_games = credited("hgpo", turns, history=1, group_std=False, episode_weight=2.0)
+    assert np.subtract(with_games, apart) == pytest.approx([1, 1, 0, 0, -1, -1])
+
+
+def test_hgpo_leaves_out_groups_that_say_nothing_and_compares_inside_a_task():
+    alike = games(("XS", [0, 1]), ("XS", [0, 1]), ("YS", [0, 0]))
+    assert credited("hgpo", alike, history=1)[1] == pytest.approx(0.707107, abs=1e-4), "X, S returned the same twice"
+    assert credited("hgpo", games(("XS", [0, 1]), ("XS", [0, 0]), tasks=[0, 1])) == [0, 0, 0, 0]
+
+
+def test_histories_are_those_of_the_definition():
+    random = np.random.default_rng(0)
+    played = [("".join(random.choice(list("ab"), random.integers(1, 6))), []) for _ in range(30)]
+    turns = games(*((states, [0.0] * len(states)) for states, _ in played), tasks=list(random.integers(0, 3, 30)))
+    for back, group in enumerate(history_groups(turns, 3)):
+        keys = [
+            (turns.group[game], states[turn - back : turn + 1]) if turn >= back else (game, turn, "alone")
+            for game, (states, _) in enumerate(played)
+            for turn in range(len(states))
+        ]
+        pairs = set(zip(group.tolist(), keys, strict=True))
+        assert len(pairs) == len({number for number, _ in pairs}) == len(set(keys))
+    assert np.array_equal(np.unique(history_groups(turns, 0)[0]), np.unique(step_groups(turns)))
+
+
+def test_g2po_values_the_state_that_a_turn_leads_to():
+    """V(a) = (9.025 + 0) / 2, V(b) = 9.5, V(c) = 0; the first game wins 10."""
+    turns = games(("ab", [0, 10]), ("ac", [0, 0]))
+    step = np.array([4.75 + 4.74375, 0.25625, -4.75 - 4.75625, -0.24375])
+    assert credited("g2po", gamma=0.95, turns=turns, group_std=False) == pytest.approx([5, 5, -5, -5] + step)
+    assert credited("g2po", gamma=0.95, turns=turns, group_std=False, step_weight=0) == pytest.approx([5, 5, -5, -5])
+    node, edge = np.array([1, 0, -1, 0]) / 2**0.5, step - [4.75, 0, -4.75, 0]
+    divided = [2**-0.5, 2**-0.5, -(2**-0.5), -(2**-0.5)] + node + edge / np.std(edge, ddof=1)
+    assert credited("g2po", gamma=0.95, turns=turns) == pytest.approx(divided, abs=1e-5)
+    assert credited("g2po", gamma=0.95, turns=games(("ab", [0, 10])))[0] == pytest.approx(-0.707107, abs=1e-4), (
+        "one game has edges alone"
+    )
+
+
+@pytest.mark.parametrize(("ratio", "advantage", "slope"), [(2.0, 1.0, 1.2), (0.5, -1.0, -0.5), (2.0, -1.0, -1.2)])
+def test_cispo_is_the_policy_gradient_with_its_weight_capped(ratio, advantage, slope):
+    """No token loses its gradient, where PPO's clip leaves none to the first."""
+    logprobs = torch.tensor([0.0], dtype=torch.float64, requires_grad=True)
+    sampled = -torch.tensor([ratio], dtype=torch.float64).log()
+    tokens = PolicyTokens(logprobs, sampled, sampled, torch.tensor([advantage]).double(), torch.ones(1).double())
+    loss, clipped = LOSS.make("policy_gradient", importance_cap=1.2).policy_term(tokens, 1.0)
+    assert torch.autograd.grad(-loss, logprobs)[0].item() == pytest.approx(slope) and not clipped.any()
+    ppo, _ = LOSS.make("ppo").policy_term(tokens, 1.0)
+    if ratio > 1.2 and advantage > 0:
+        assert torch.autograd.grad(-ppo, logprobs)[0].item() == 0
