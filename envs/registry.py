@@ -50,6 +50,7 @@ WORLDS = {
     "mcp": "envs.tools.served:ServedTools",
     "nethack": "envs.worlds.nethack.game:NetHack",
     "open_spiel": "envs.worlds.open_spiel.game:OpenSpielGame",
+    "scienceworld": "envs.worlds.scienceworld.game:ScienceWorldGame",
     "textworld_express": "envs.worlds.textworld_express.game:TextWorldExpressGame",
 }
 

@@ -16,9 +16,9 @@ from envs.game import Game
 from envs.processes.failures import WorldCrashed, WorldRaised
 from envs.registry import make_game, make_player
 from envs.worlds.java import shared
-from envs.worlds.java.shared import enter
-from envs.worlds.textworld_express.gold import in_room, opening, plain
-from envs.worlds.textworld_express.settings import GAMES, KIND, SPLITS
+from envs.worlds.java.following import opening, plain
+from envs.worlds.java.shared import aside, enter
+from envs.worlds.textworld_express.settings import GAMES, KIND, ROOMS, SPLITS
 from tests.support.worlds import needs
 
 pytestmark = needs("textworld_express")
@@ -88,7 +88,7 @@ def test_the_settings_are_those_that_the_package_takes():
             return False
         return True
 
-    found = in_room(taken)
+    found = aside(KIND, ROOMS, taken)
     assert len(found) == 10 and all(each[2:] == (True, False) for each in found), found
 
 

@@ -11,7 +11,7 @@ import pytest
 from envs.registry import WORLDS
 from envs.worlds.package import WAYS
 
-JAVA = {"textworld_express"}  # worlds that run in it
+JAVA = {"scienceworld", "textworld_express"}  # worlds that run in it
 NEED_OPTIONS = {"mcp"}  # worlds that cannot be made without
 MODULES = {
     "nethack": "nle",

@@ -30,6 +30,7 @@ class Adventure(ImportedGame):
         super().__init__(turns)
         java()
         self.where = replace(self.kind, processes=whole_number("processes", processes, 1, 1000))
+        self.at_once = self.rooms * processes
         self._forget()
 
     def _forget(self) -> None:

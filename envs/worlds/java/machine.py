@@ -12,14 +12,19 @@ from __future__ import annotations
 import os
 import shutil
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from envs.worlds.package import MissingPackage, package
 
 HOW = "apt-get install openjdk-17-jre-headless, or set JAVA_HOME to another one"
-# Short lives and small heaps: little is compiled, nothing is collected by threads of its own.
-OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss2m", "-XX:-UsePerfData")
+OPTIONS = (
+    "-XX:+UseSerialGC",  # small heaps: nothing is collected by threads of its own
+    "-XX:-UsePerfData",
+    "-XX:+UnlockExperimentalVMOptions",
+    "-XX:hashCode=2",  # objects without a hash of their own share one: else their order in sets is never the same twice
+)
 
 
 def java() -> str:
@@ -53,17 +58,25 @@ class Machine:
         return found()
 
 
+@dataclass(slots=True)
+class Simulator:
+    """What plays one episode, and then another one: an object in Java, and what is known of it here."""
+
+    java: Any
+    known: dict[str, Any] = field(default_factory=dict)
+
+
 class Episodes(ABC):
-    """What a process of the world answers to. One who has left makes room: its simulator is another one's then."""
+    """What a process of the world answers to. The simulator of one who has left is another one's then."""
 
     archive: str
-    simulator: str  # the Java class that plays one episode
+    simulator: str  # its class in Java
     heap: int = 256  # MB
 
     def __init__(self) -> None:
         self.machine = Machine(self.archive, self.heap)
-        self.playing: dict[int, Any] = {}
-        self.idle: list[Any] = []
+        self.playing: dict[int, Simulator] = {}
+        self.idle: list[Simulator] = []
 
     def ask(self, number: int, what: str, *arguments: Any) -> dict[str, Any]:
         """{"is": answer} or {"raised": line}."""
@@ -79,15 +92,15 @@ class Episodes(ABC):
         if number in self.playing:
             self.idle.append(self.playing.pop(number))
 
-    def made(self) -> Any:
-        return self.machine.make(self.simulator)
+    def made(self) -> Simulator:
+        return Simulator(self.machine.make(self.simulator))
 
     @abstractmethod
-    def begin(self, simulator: Any, asked: dict[str, Any]) -> dict[str, Any]:
+    def begin(self, simulator: Simulator, asked: dict[str, Any]) -> dict[str, Any]:
         """Start what is asked for, whatever was going on before."""
 
     @abstractmethod
-    def step(self, simulator: Any, command: str) -> dict[str, Any]: ...
+    def step(self, simulator: Simulator, command: str) -> dict[str, Any]: ...
 
 
 def reason(error: Exception) -> str:

@@ -15,15 +15,19 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
+from envs.coroutines import finish
 from envs.outside import OutsideError
 from envs.processes.failures import NoProcessFree, WorldRaised
 from envs.processes.pool import Lease, lease
 from envs.processes.process import Kind
 
 WAIT_SECONDS = 600.0  # for a room
+ASIDE_SECONDS = 500.0  # of one call beside the episodes: some worlds take long to solve
 
 
 class Gone(Exception):
@@ -117,3 +121,17 @@ async def enter(kind: Kind, rooms: int) -> Room:
     if (kind, rooms) not in _streets:
         _streets[kind, rooms] = Street(kind, rooms)
     return await _streets[kind, rooms].enter()
+
+
+def aside(kind: Kind, rooms: int, work: Callable[[Room], Awaitable[Any]]) -> Any:
+    """Work in a room of a process that no episode is in, so that nobody waits for it whose episode holds a room."""
+
+    async def entered() -> Any:
+        apart = replace(kind, name=f"{kind.name} (beside the episodes)", processes=1, seconds=ASIDE_SECONDS)
+        room = await enter(apart, rooms)
+        try:
+            return await work(room)
+        finally:
+            room.leave()
+
+    return finish(entered(), f"work beside the episodes of {kind.name}")

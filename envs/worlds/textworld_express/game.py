@@ -25,8 +25,9 @@ from envs.game import Player, Step, Trial
 from envs.options import whole_number
 from envs.text.listed import menu_of, named, one_of, yes_or_no
 from envs.worlds.java.adventure import SEAT, Adventure
+from envs.worlds.java.following import opening, plain
 from envs.worlds.package import package
-from envs.worlds.textworld_express.gold import opening, plain, walked
+from envs.worlds.textworld_express.gold import walked
 from envs.worlds.textworld_express.players import Gold, Mediocre
 from envs.worlds.textworld_express.settings import GAMES, KIND, ROOMS, SPLITS, WORLDS
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from envs.text.listed import Chooser
-from envs.worlds.textworld_express.gold import Path, known
+from envs.worlds.java.following import Following
+from envs.worlds.textworld_express.gold import known
 
 
 class Gold(Chooser):
@@ -20,23 +21,14 @@ class Gold(Chooser):
 
     def reset(self, seed: int) -> None:
         super().reset(seed)
-        self.paths: list[Path] = []
-        self.place: int | None = None  # on all of them
+        self.following: Following | None = None
 
     def advice(self, observation: str, actions: tuple[str, ...]) -> str:
-        if self.place is None:
-            self.place = 0
+        if self.following is None:
             seen, _, menu = observation.rpartition("\n")
             seeds = self.known.worlds(seen if menu.startswith("You can: ") else observation)
-            self.paths = [self.known.path(seed) for seed in seeds]
-        ahead = [path for path in self.paths if self.place < len(path)]
-        self.paths = [path for path in ahead if observation.startswith(path[self.place][0])] or ahead
-        for path in self.paths[:1]:
-            while self.place < len(path):
-                self.place += 1
-                if path[self.place - 1][1] in actions:
-                    return path[self.place - 1][1]
-        return super().advice(observation, actions)
+            self.following = Following(self.known.way(seed) for seed in seeds)
+        return self.following.next(observation, actions) or super().advice(observation, actions)
 
 
 class Mediocre(Gold):

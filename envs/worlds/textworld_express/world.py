@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from envs.worlds.java.machine import Episodes
+from envs.worlds.java.machine import Episodes, Simulator
 from envs.worlds.package import number_of, package, text_of
 
 
@@ -14,25 +14,25 @@ class World(Episodes):
 
     def __init__(self) -> None:
         self.archive = package("textworld_express.constants", "textworld_express").JAR_PATH
-        self.loaded: dict[Any, list[str]] = {}
         super().__init__()
 
-    def begin(self, simulator: Any, asked: dict[str, Any]) -> dict[str, Any]:
+    def begin(self, simulator: Simulator, asked: dict[str, Any]) -> dict[str, Any]:
         settings = ",".join(f"{name}={value}" for name, value in sorted(asked["settings"].items()))
         wanted = [asked["game"], settings]
-        if self.loaded.get(simulator) != wanted:  # loading takes far longer than beginning
-            if refused := simulator.load(*wanted):
+        java = simulator.java
+        if simulator.known.get("loaded") != wanted:  # loading takes far longer than beginning
+            if refused := java.load(*wanted):
                 raise ValueError(refused)
-            self.loaded[simulator] = wanted
+            simulator.known["loaded"] = wanted
         gold = asked.get("gold", False)
-        found = self.seen(simulator.generateNewGameJSON(asked["seed"], asked["split"], gold))
-        found["task"] = text_of(simulator.getTaskDescription())
+        found = self.seen(java.generateNewGameJSON(asked["seed"], asked["split"], gold))
+        found["task"] = text_of(java.getTaskDescription())
         if gold:
-            found["gold"] = [text_of(each) for each in simulator.getGoldActionSequence()]
+            found["gold"] = [text_of(each) for each in java.getGoldActionSequence()]
         return found
 
-    def step(self, simulator: Any, command: str) -> dict[str, Any]:
-        return self.seen(simulator.stepJSON(command))
+    def step(self, simulator: Simulator, command: str) -> dict[str, Any]:
+        return self.seen(simulator.java.stepJSON(command))
 
     def seen(self, answer: str) -> dict[str, Any]:
         told = json.loads(answer)

@@ -1,0 +1,58 @@
+"""The package's own solutions of a split's variations, found when they are first asked for, and kept.
+
+    $PARLEY_CACHE/scienceworld, or else ~/.cache/parley/scienceworld
+        TASK-SPLIT-VERSION.json        what every variation shows first
+        TASK-SPLIT-VERSION-N.json      the way of variation N: what is seen on it, and what is said then
+
+The package takes seconds for one solution, and up to half a minute for some.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zlib
+from collections.abc import Callable
+from functools import lru_cache, partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from envs.worlds.java.following import Way, opening, walk, way_of
+from envs.worlds.java.shared import Room, aside
+from envs.worlds.scienceworld.settings import KIND, ROOMS
+
+
+@lru_cache(maxsize=64)
+def solutions(task: str, split: str, simplifications: str, seen: str) -> list[Way]:
+    """The ways of the variations that begin so: of one, or of very few."""
+    asked = {"task": task, "split": split, "simplifications": simplifications, "listed": False, "scene": False}
+    made_by = zlib.crc32(f"{version('scienceworld')} {simplifications}".encode())
+    place = f"{task}-{split}-{made_by:08x}"
+
+    def way(number: int) -> Way:
+        return way_of(aside(KIND, ROOMS, lambda room: walk(room, asked | {"seed": number})))
+
+    openings = kept(f"{place}.json", lambda: aside(KIND, ROOMS, lambda room: openings_of(room, asked)))
+    alike = [number for number, each in enumerate(openings) if each == seen]
+    return [kept(f"{place}-{number}.json", partial(way, number)) for number in alike]
+
+
+async def openings_of(room: Room, asked: dict[str, Any]) -> list[str]:
+    first = await room.call("begin", asked | {"seed": 0})
+    rest = [await room.call("begin", asked | {"seed": seed}) for seed in range(1, first["variations"])]
+    return [opening(each) for each in (first, *rest)]
+
+
+def kept(name: str, found: Callable[[], Any]) -> Any:
+    cache = os.environ.get("PARLEY_CACHE")
+    path = (Path(cache).expanduser() if cache else Path.home() / ".cache" / "parley") / "scienceworld" / name
+    if path.is_file():
+        return json.loads(path.read_text(encoding="utf-8"))
+    content = found()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
+        json.dump(content, file)
+    os.replace(file.name, path)  # a file that is there is whole
+    return content
