@@ -23,7 +23,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
@@ -101,10 +101,11 @@ class Play:
 
     def _next(self) -> tuple[Ticket, float, Snapshot | None] | None:
         """The first in the queue whose game has room: who has to wait for it waits there, where no clock runs."""
+        playing = Counter(live.ticket.game for live in self.live.values())
         for place, waiting in enumerate(self.queue):
             game = waiting[0].game
             most = self.at_once.get(game)
-            if most is None or sum(live.ticket.game == game for live in self.live.values()) < most:
+            if most is None or playing[game] < most:
                 del self.queue[place]
                 return waiting
         return None
