@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from actors.settings import RolloutSettings
+from cluster.recipe.loggers import LoggerSettings
 from cluster.recipe.offline import OfflineSettings
 from envs.settings import GameSettings, Resource, Settings
 from learners.credit.method import CREDIT
@@ -108,6 +109,7 @@ class RunConfig(Settings):
     checkpoint: CheckpointSettings = Field(default_factory=CheckpointSettings)
     samples: SampleSettings = Field(default_factory=SampleSettings)
     record: RecordSettings = Field(default_factory=RecordSettings)
+    loggers: LoggerSettings = Field(default_factory=LoggerSettings)
     offline: OfflineSettings = Field(default_factory=OfflineSettings)
 
     @model_validator(mode="after")

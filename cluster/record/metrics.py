@@ -1,4 +1,4 @@
-"""Where a run's numbers go: metrics.jsonl, TensorBoard, and Ray's metrics endpoint.
+"""Where a run's numbers go: metrics.jsonl, its loggers, and Ray's metrics endpoint.
 
 metrics.jsonl has one object per update, appended and flushed; an evaluation's numbers are
 part of the line of its update (the one before training has a line of its own, update 0). Where
@@ -14,10 +14,12 @@ import json
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cluster.errors import RunFolderError
+from cluster.recipe.fields import flat
 from cluster.record.job_status import JobMessage
+from cluster.record.loggers.logger import Logged, Loggers
 from cluster.record.metric_list import exported
 from cluster.record.run_folder import RunFolder, to_json, write_whole
 
@@ -36,19 +38,15 @@ class Metrics:
     """Sink of one run. Use as a context manager."""
 
     def __init__(self, folder: RunFolder, config: RunConfig, show: Show | None = None, resume_at: int = 0):
-        from torch.utils.tensorboard import SummaryWriter
-
         self.path, self.updates, self.show = folder.metrics, config.updates, show
         try:
             truncate_after(self.path, resume_at)
             self.file = self.path.open("a", encoding="utf-8")
-            self.events = SummaryWriter(
-                str(folder.tensorboard),
-                purge_step=resume_at + 1 if resume_at else None,
-                filename_suffix=f".{resume_at}",  # a start within the same second has a file of its own
-            )
+            told = Logged(folder.name, folder.path, flat(config.model_dump(mode="json")), resume_at)
+            self.loggers = Loggers(told, config.loggers)
         except OSError as error:
             raise RunFolderError(f"cannot write metrics in {folder.path}: {error.strerror}") from error
+        self.folder, self.summary = folder, {}
         self.in_ray = RayMetrics.if_running(folder.name)
         self.job = JobMessage()
         self.credit = config.learner.credit
@@ -67,12 +65,14 @@ class Metrics:
         else:
             self.pending = dict(values)
         self.job.say(f"update {update}/{self.updates}: win rate {values['evaluation/win_rate']:.3f} on held-out games")
+        if (games := self.folder.transcript_of(update)).is_file():
+            self.loggers.games(update, games.read_text(encoding="utf-8"))
         if self.show is not None:
             self.show.evaluated(update, values)
 
     def updated(self, update: int, values: Mapping[str, float], waits: bool = False) -> None:
         """`waits`: its evaluation is still being played."""
-        values, self.pending = {**values, **self.pending}, {}
+        values, self.pending = {**values, **self.pending, **self.loggers.metrics()}, {}
         self._publish(update, values)
         if waits:
             self.waiting = self._line(update, values)
@@ -120,12 +120,7 @@ class Metrics:
 
     def _publish(self, update: int, values: Mapping[str, float]) -> None:
         values = {name: float(value) for name, value in values.items()}
-        try:
-            for name, value in values.items():
-                self.events.add_scalar(name, value, update)
-            self.events.flush()
-        except OSError as error:
-            raise RunFolderError(f"cannot write {self.path}: {error.strerror}") from error
+        self.loggers.log(update, values)
         if self.in_ray is not None:
             self.in_ray.record(values)
 
@@ -133,7 +128,11 @@ class Metrics:
         if self.waiting is not None:
             self._append(self.waiting)
         self.file.close()
-        self.events.close()
+        self.loggers.end(self.summary)
+
+    def ended(self, summary: Mapping[str, Any]) -> None:
+        """The run's result, for those that keep one."""
+        self.summary = dict(summary)
 
     def __enter__(self) -> Metrics:
         return self

@@ -141,12 +141,15 @@ class RunFolder:
         """The first few of an evaluation's games (the same seeds each time, so that they can be
         compared); `of` is an update or a trial."""
         self.transcripts.mkdir(exist_ok=True)
-        name = f"update-{of:05d}" if isinstance(of, int) else re.sub(r"[^A-Za-z0-9.]+", "-", of)
-        path = self.transcripts / f"{name}.txt"
+        path = self.transcript_of(of)
         title = f"Update {of}" if isinstance(of, int) else of
         heading = f"{title}: {min(TRANSCRIPTS, len(episodes))} of {len(episodes)} held-out games\n"
         write_whole(path, heading + "".join(transcript(episode) for episode in episodes[:TRANSCRIPTS]))
         return path
+
+    def transcript_of(self, of: int | str) -> Path:
+        name = f"update-{of:05d}" if isinstance(of, int) else re.sub(r"[^A-Za-z0-9.]+", "-", of)
+        return self.transcripts / f"{name}.txt"
 
     @contextmanager
     def telling_its_end(self, go_on: str | None = None) -> Iterator[None]:

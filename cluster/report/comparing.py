@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cluster.recipe.fields import parts_of_kinds
+from cluster.recipe.fields import flat, parts_of_kinds
 from cluster.record.picture import WINDOW, running_mean
 from cluster.record.statistics import mean_interval
 from cluster.report.figures import column, short, thinned
@@ -31,17 +31,7 @@ def compared(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 def _settings(run: Run) -> dict[str, Any]:
     plain = run.config.model_dump(mode="json")
-    return _flat({key: value for key, value in plain.items() if key not in OWN})
-
-
-def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in tree.items():
-        if isinstance(value, dict):
-            found |= _flat(value, f"{prefix}{key}.")
-        else:
-            found[prefix + key] = value
-    return found
+    return flat({key: value for key, value in plain.items() if key not in OWN})
 
 
 def _names(each: Sequence[dict[str, Any]]) -> list[str]:

@@ -144,6 +144,7 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
             loop.run()
         summary = summarise(config, folder, loop)
         folder.write_summary(summary)
+        metrics.ended(summary)
         draw_curve(folder.metrics, summary, folder.path / "curve.svg")
         show.finished(summary)
     return summary

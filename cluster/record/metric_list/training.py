@@ -113,6 +113,9 @@ SECONDS = (
 
 FAILURES = (
     Metric(
+        "loggers/failed/<name>", "calls", "What this logger could not take; metrics.jsonl has it all the same.", LOWER
+    ),
+    Metric(
         "failures/<reason>",
         "episodes",
         "Episodes that failed for this reason, such as `timeout` or `worker_died`; their tickets are issued again.",

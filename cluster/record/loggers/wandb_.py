@@ -1,0 +1,46 @@
+"""Weights & Biases: a run is one by its folder's name, so a resumed one is gone on with there, too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import wandb
+
+from cluster.recipe.loggers import LoggerSettings
+from cluster.record.loggers.logger import Logged, Logger
+
+WAIT_SECONDS = 90.0  # for the service to answer at the beginning
+
+
+class Made(Logger):
+    def __init__(self, run: Logged, settings: LoggerSettings):
+        chosen = settings.wandb
+        self.folder = run.folder
+        self.run = wandb.init(
+            project=chosen.project,
+            entity=chosen.entity,
+            mode=chosen.mode,
+            id=run.name,
+            name=run.name,
+            resume="allow",
+            dir=str(run.folder),
+            config=dict(run.config),
+            settings=wandb.Settings(init_timeout=WAIT_SECONDS, console="off", silent=True),
+        )
+        self.run.define_metric("update")
+        self.run.define_metric("*", step_metric="update")  # also of an evaluation that comes late
+
+    def log(self, update: int, values: Mapping[str, float]) -> None:
+        self.run.log({"update": update, **values})
+
+    def games(self, update: int, text: str) -> None:
+        self.run.log(
+            {"update": update, "held-out games": wandb.Table(columns=["update", "games"], data=[[update, text]])}
+        )
+
+    def end(self, summary: Mapping[str, Any]) -> None:
+        self.run.summary.update(
+            {f"result/{key}": value for key, value in summary.items() if not isinstance(value, list)}
+        )
+        self.run.finish()

@@ -1,0 +1,183 @@
+"""The tools that runs are watched in: what they hold, read back by their own means, is what metrics.jsonl has."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import logging
+import os
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from cluster.errors import ConfigError
+from cluster.recipe.reading import load_recipe
+from cluster.record.metrics import Metrics
+from cluster.record.run_folder import RunFolder
+
+DEMO = Path(__file__).parents[2] / "recipes" / "demo.yaml"
+EVALUATED = {"evaluation/win_rate": 0.25, "evaluation/episodes": 8.0}
+Curves = dict[str, dict[int, float]]  # name -> update -> value
+
+
+def needs(package: str):
+    there = importlib.util.find_spec(package) is not None
+    return pytest.mark.skipif(not there, reason=f"{package} is not installed: pip install '.[loggers]'")
+
+
+def rows_of(update: int) -> dict[str, float]:
+    return {"rollout/outcome": update / 7, "learner/loss": -0.5 * update, "failures/timeout": float(update > 2)}
+
+
+def ran(output: Path, to: str, *more: str) -> Path:
+    """A run of three updates that is stopped, and gone on with for a fourth."""
+    config = load_recipe(str(DEMO), [f"output={output}", f"loggers.to=[{to}]", *more])
+    with RunFolder.create(config) as folder:
+        folder.transcripts.mkdir(exist_ok=True)
+        folder.transcript_of(0).write_text("a game of <b>twenty</b> questions")
+        with Metrics(folder, config) as metrics:
+            metrics.evaluated(0, EVALUATED)
+            for update in (1, 2, 3):
+                metrics.updated(update, rows_of(update))
+        with Metrics(folder, config, resume_at=3) as metrics:
+            metrics.updated(4, rows_of(4))
+            metrics.ended({"outcome_after": 0.5, "updates": 4, "evaluations": []})
+    return folder.path
+
+
+def recorded(run: Path) -> Curves:
+    found: Curves = defaultdict(dict)
+    for row in map(json.loads, (run / "metrics.jsonl").read_text().splitlines()):
+        for name in row.keys() - {"update", "time"}:
+            found[name][row["update"]] = row[name]
+    return found
+
+
+def check(curves: Curves, run: Path) -> None:
+    wanted = recorded(run)
+    assert set(wanted) <= set(curves)
+    for name, points in wanted.items():
+        assert curves[name] == pytest.approx(points, rel=1e-6), name
+
+
+def test_tensorboard(tmp_path):
+    run = ran(tmp_path, "tensorboard")
+    events = EventAccumulator(str(run / "tensorboard"), size_guidance={"scalars": 0, "tensors": 0}).Reload()
+    curves = {name: {each.step: each.value for each in events.Scalars(name)} for name in events.Tags()["scalars"]}
+    assert curves["failures/timeout"] == {3: 1.0, 4: 1.0}, "a counter that has not moved is no curve"
+    curves["failures/timeout"] |= {1: 0.0, 2: 0.0}
+    check(curves, run)
+    (games,) = events.Tensors("held-out games/text_summary")
+    assert b"&lt;b>twenty" in games.tensor_proto.string_val[0]
+    (settings,) = events.Tensors("settings/text_summary")
+    assert b"| learner.learning_rate |" in settings.tensor_proto.string_val[0]
+
+
+def entries(file: bytes):
+    """Of a W&B file: after seven bytes a log in LevelDB's format, blocks of 32 KiB with pieces of entries."""
+    place, whole = 7, b""
+    while place + 7 <= len(file):
+        if 2**15 - place % 2**15 < 7:
+            place += 2**15 - place % 2**15
+            continue
+        size, kind = int.from_bytes(file[place + 4 : place + 6], "little"), file[place + 6]
+        whole += file[place + 7 : place + 7 + size]
+        place += 7 + size
+        if kind in (1, 4):  # whole, or its last piece
+            yield whole
+            whole = b""
+
+
+@needs("wandb")
+def test_wandb_offline(tmp_path):
+    from wandb.proto import wandb_internal_pb2
+
+    run = ran(tmp_path, "wandb", "loggers.wandb.mode=offline")
+    curves: Curves = defaultdict(dict)
+    ids, summary = set(), {}
+    for file in sorted(run.glob("wandb/offline-run-*/*.wandb")):
+        for data in entries(file.read_bytes()):
+            record = wandb_internal_pb2.Record.FromString(data)
+            kind = record.WhichOneof("record_type")
+            if kind == "run":
+                ids.add(record.run.run_id)
+            items = {".".join(each.nested_key) or each.key: json.loads(each.value_json) for each in record.history.item}
+            for name, value in items.items():
+                if isinstance(value, int | float) and "update" in items:
+                    curves[name][int(items["update"])] = value
+            for each in record.summary.update:
+                summary[".".join(each.nested_key) or each.key] = each.value_json
+    check(curves, run)
+    assert ids == {run.name} and any("outcome_after" in key for key in summary)
+
+
+@needs("mlflow")
+def test_mlflow(tmp_path, monkeypatch):
+    from mlflow.tracking import MlflowClient
+
+    monkeypatch.chdir(tmp_path)  # where artefacts go
+    run = ran(tmp_path, "mlflow")
+    client = MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    number = client.get_experiment_by_name("parley").experiment_id
+    (found,) = client.search_runs([number])
+    history = {name: client.get_metric_history(found.info.run_id, name) for name in found.data.metrics}
+    check({name: {each.step: each.value for each in points} for name, points in history.items()}, run)
+    assert found.data.params["learner.credit.method"] and found.info.status == "FINISHED"
+    assert {each.path for each in client.list_artifacts(found.info.run_id)} == {"held_out_games", "summary.json"}
+
+
+@needs("trackio")
+def test_trackio(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
+    run = ran(tmp_path, "trackio")
+    from trackio.sqlite_storage import SQLiteStorage
+
+    curves: Curves = defaultdict(dict)
+    for row in SQLiteStorage.get_logs("parley", run.name):
+        for name, value in row.items():
+            if isinstance(value, int | float) and name not in ("step", "timestamp"):
+                curves[name][row["step"]] = value
+    check(curves, run)
+
+
+class Broken:
+    """Somebody's own, which can take nothing after its first update."""
+
+    told: list = []
+
+    def __init__(self, run, settings):
+        Broken.told.append((run.name, run.config["learner.credit.method"]))
+
+    def log(self, update, values):
+        if update > 1:
+            raise ConnectionError("the service is away")
+
+    def games(self, update, text): ...
+
+    def end(self, summary): ...
+
+
+def test_a_logger_of_the_user_s_own_that_fails_ends_nothing_and_is_counted(tmp_path, caplog):
+    logging.getLogger("parley").addHandler(caplog.handler)
+    run = ran(tmp_path, f"{__name__}:Broken")
+    assert Broken.told[0][0] == run.name and len(recorded(run)["learner/loss"]) == 4
+    assert recorded(run)["loggers/failed/" + f"{__name__}:Broken"] == {3: 1.0}
+    said = [record.message for record in caplog.records if "the service is away" in record.message]
+    assert len(said) == 2, "once in each start of the run"
+
+
+@pytest.mark.parametrize(
+    ("to", "said"),
+    [
+        ("wandbb", "'wandbb' is none of tensorboard, wandb, mlflow, trackio, nor module:Class of your own"),
+        ("tensorboard, tensorboard", "a logger is named twice"),
+        ("nowhere.to.be:Found", "there is no module nowhere"),
+        ("json:Nothing", "json has no class Nothing"),
+    ],
+)
+def test_a_logger_that_cannot_be_is_one_line(tmp_path, to, said):
+    with pytest.raises(ConfigError, match=said):
+        ran(tmp_path, to)
+    assert "\n" not in said and os.listdir(tmp_path) in ([], [each.name for each in tmp_path.iterdir()])
