@@ -163,7 +163,7 @@ def test_a_logger_of_the_user_s_own_that_fails_ends_nothing_and_is_counted(tmp_p
     logging.getLogger("parley").addHandler(caplog.handler)
     run = ran(tmp_path, f"{__name__}:Broken")
     assert Broken.told[0][0] == run.name and len(recorded(run)["learner/loss"]) == 4
-    assert recorded(run)["loggers/failed/" + f"{__name__}:Broken"] == {3: 1.0}
+    assert recorded(run)["record/logger_failed/" + f"{__name__}:Broken"] == {3: 1.0}
     said = [record.message for record in caplog.records if "the service is away" in record.message]
     assert len(said) == 2, "once in each start of the run"
 

@@ -1,6 +1,6 @@
 """What every logger answers to. One of your own is a class with these methods: `loggers.to=[my_module:MyLogger]`.
 
-A logger that fails ends no run: what it could not take is said once, counted in `loggers/failed/NAME`, and is in
+A logger that fails ends no run: what it could not take is said once, counted in `record/logger_failed/NAME`, and is in
 metrics.jsonl all the same.
 """
 
@@ -59,7 +59,7 @@ class Loggers:
         self._each(lambda logger: logger.end(summary))
 
     def metrics(self) -> dict[str, float]:
-        return {f"loggers/failed/{name}": float(count) for name, count in self.failed.items()}
+        return {f"record/logger_failed/{name}": float(count) for name, count in self.failed.items()}
 
     def _each(self, tell: Callable[[Logger], None]) -> None:
         for name, logger in self.of.items():

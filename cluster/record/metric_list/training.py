@@ -113,7 +113,10 @@ SECONDS = (
 
 FAILURES = (
     Metric(
-        "loggers/failed/<name>", "calls", "What this logger could not take; metrics.jsonl has it all the same.", LOWER
+        "record/logger_failed/<name>",
+        "calls",
+        "What this logger could not take; metrics.jsonl has it all the same.",
+        LOWER,
     ),
     Metric(
         "failures/<reason>",
