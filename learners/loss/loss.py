@@ -66,6 +66,7 @@ class PolicyTokens:
     sampled: torch.Tensor | None  # by the weights that sampled, or `old` where these are the same
     advantages: torch.Tensor
     kept: torch.Tensor  # 1, or 0 where a mask dropped the token
+    lengths: torch.Tensor  # int64 [sequences]: how many of the tokens each seat's game has
 
 
 class Loss(Settings, ABC):
@@ -108,6 +109,7 @@ class Loss(Settings, ABC):
                 sampled=None if sampled is None else sampled.where(kept, 0.0),
                 advantages=tokens.advantages.where(kept, 0.0),
                 kept=kept.to(old.dtype),
+                lengths=tokens.trained_lengths,
             ),
             scale,
         )

@@ -28,14 +28,14 @@ from learners.settings import LearnerSettings
             ["learner.loss.kind=ppo", "learner.loss.importance_cap=3"],
             "loss.importance_cap: unknown key: kind=ppo has no such setting; decoupled, policy_gradient have it",
         ),
-        (["learner.loss.clip_low=0.1"], "kind=policy_gradient has no such setting; decoupled, ppo have it"),
+        (["learner.loss.clip_low=0.1"], "kind=policy_gradient has no such setting; decoupled, gspo, ppo have it"),
         (
             ["learner.loss=ppoo"],
-            "learner.loss.kind: 'ppoo' is not one of 'decoupled', 'likelihood', 'mirror_descent', 'policy",
+            "learner.loss.kind: 'ppoo' is not one of 'decoupled', 'gspo', 'likelihood', 'mirror_descent', 'policy",
         ),
         (
             ["learner.loss={kind: likelihood, token_mask: [0.5, 2]}"],
-            "kind=likelihood has no such setting; decoupled, policy_gradient, ppo have it",
+            "kind=likelihood has no such setting; decoupled, gspo, policy_gradient, ppo have it",
         ),
         (
             ["learner.loss={kind: likelihood, correct_on_policy: true}"],
@@ -60,7 +60,7 @@ from learners.settings import LearnerSettings
         (["learner.credit={method: archer, critic: {value_clip: .2}}"], "learner.credit.critic.value_clip: unknown"),
         (["learner.credit={method: gae, critic: {replay: {turns: 5}}}"], "learner.credit.critic.replay: unknown key"),
         (["learner.credit=poad", "learner.credit.tau=0.5"], "is called learner.credit.critic.tau now"),
-        (["learner.credit=poad", "learner.credit.step_weight=2"], "method=poad has no such setting; gigpo have it"),
+        (["learner.credit=poad", "learner.credit.step_weight=2"], "poad has no such setting; g2po, gigpo have it"),
     ],
 )
 def test_what_clashes_is_one_line(overrides, names):

@@ -80,12 +80,31 @@ def test_g2po_values_the_state_that_a_turn_leads_to():
     )
 
 
+def tokens_of(moved: list[float], advantages: list[float], lengths: list[int], kept: list[int] | None = None):
+    """`moved`: log of pi / sampler at each."""
+    logprobs = torch.tensor(moved, dtype=torch.float64, requires_grad=True)
+    sampled, of = torch.zeros(len(moved)).double(), torch.tensor(advantages).double()
+    weights = torch.tensor(kept or [1] * len(moved)).double()
+    return logprobs, PolicyTokens(logprobs, sampled, sampled, of, weights, torch.tensor(lengths))
+
+
+def test_gspo_clips_whole_games_and_leaves_each_token_its_own_gradient():
+    """e^.1 is the geometric mean of e^.3 and e^-.1; with a negative advantage nothing clips it."""
+    for advantage, value, slope in ((1.0, 1.0004, 0.0), (-1.0, -1.105171, -1.105171)):
+        logprobs, tokens = tokens_of([0.3, -0.1], [advantage] * 2, [2])
+        loss, clipped = LOSS.make("gspo").policy_term(tokens, 0.5)
+        assert -loss.item() == pytest.approx(value, abs=1e-6) and clipped.tolist() == [advantage > 0] * 2
+        assert torch.autograd.grad(-loss, logprobs)[0].tolist() == pytest.approx([slope / 2] * 2, abs=1e-6)
+    logprobs, tokens = tokens_of([0.3, -0.1, -0.4, 0.9], [-1.0] * 4, [2, 2], kept=[1, 1, 1, 0])
+    loss, _ = LOSS.make("gspo", clip_low=0.9, clip_high=0.9).policy_term(tokens, 1.0)
+    slopes = -np.exp([0.1, 0.1, -0.4, -np.inf])
+    assert torch.autograd.grad(-loss, logprobs)[0].tolist() == pytest.approx(slopes), "a dropped token is in no mean"
+
+
 @pytest.mark.parametrize(("ratio", "advantage", "slope"), [(2.0, 1.0, 1.2), (0.5, -1.0, -0.5), (2.0, -1.0, -1.2)])
 def test_cispo_is_the_policy_gradient_with_its_weight_capped(ratio, advantage, slope):
     """No token loses its gradient, where PPO's clip leaves none to the first."""
-    logprobs = torch.tensor([0.0], dtype=torch.float64, requires_grad=True)
-    sampled = -torch.tensor([ratio], dtype=torch.float64).log()
-    tokens = PolicyTokens(logprobs, sampled, sampled, torch.tensor([advantage]).double(), torch.ones(1).double())
+    logprobs, tokens = tokens_of([float(np.log(ratio))], [advantage], [1])
     loss, clipped = LOSS.make("policy_gradient", importance_cap=1.2).policy_term(tokens, 1.0)
     assert torch.autograd.grad(-loss, logprobs)[0].item() == pytest.approx(slope) and not clipped.any()
     ppo, _ = LOSS.make("ppo").policy_term(tokens, 1.0)
