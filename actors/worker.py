@@ -143,7 +143,8 @@ def make_engine(spec: WorkerSpec, index: int) -> Engine:
         return TransformersEngine(settings, spec.model_path, **shared)
     from actors.engines.vllm_engine import VllmEngine  # of `auto` too, where no plan has decided
 
-    return VllmEngine(settings, spec.model_path, seed=spec.seed + index, ray_metrics=spec.ray_metrics, **shared)
+    own = {"seed": spec.seed + index, "ray_metrics": spec.ray_metrics, "name": spec.run}
+    return VllmEngine(settings, spec.model_path, **own, **shared)
 
 
 def make_cast(spec: WorkerSpec, engine: Engine) -> Cast:

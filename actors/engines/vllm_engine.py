@@ -67,6 +67,7 @@ class VllmEngine:
         trust_remote_code: bool = False,
         on_gpu: bool = False,
         record_experts: bool = False,
+        name: str | None = None,  # of the model, in the engine's own metrics
     ):
         eager = not on_gpu if settings.enforce_eager is None else settings.enforce_eager
         self.sockets = OwnFolder(SOCKETS) if settings.tensor_parallel > 1 else None  # of its processes
@@ -86,7 +87,7 @@ class VllmEngine:
             )
         self.adapter = AdapterReceiver(lora_rank, model_path, trust_remote_code) if lora_rank else None
         self.lora = LoRARequest(*ADAPTER, str(self.adapter.folder)) if self.adapter else None
-        arguments: dict[str, Any] = {}
+        arguments: dict[str, Any] = {"served_model_name": name}
         if self.adapter:
             fitting = [rank for rank in LORA_RANKS if rank >= lora_rank]
             if not fitting:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("parley")
 
 STAGE_SECONDS, FAILURES = "parley_stage_seconds", "parley_failures_total"  # each has a tag of its own
+COMMON_FAILURES = ("timeout", "worker_died", "game_error", "player_error")  # a rate needs their series from the start
 STAGE_BUCKETS_SECONDS = [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000]
 
 
@@ -161,6 +162,8 @@ class RayMetrics:
         )
         self.failures = tagged(Counter, FAILURES, "failed episodes by reason", "reason")
         self.values = tagged(Gauge, "parley_value", "every other recorded number, by name", "name")
+        for reason in COMMON_FAILURES:
+            self.failures._record(0.0, {"reason": reason})  # `inc` takes no 0
         self.failures_seen: dict[str, float] = {}
         self.sums = {name: metrics for name, metrics in exported().items() if name not in (STAGE_SECONDS, FAILURES)}
         self.shown = {

@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import textwrap
 import time
 import urllib.request
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,7 @@ import pytest
 
 from cluster.errors import ConfigError, RunError, RunFolderError
 from cluster.recipe.reading import load_recipe
-from cluster.record.metrics import Metrics, RayMetrics, truncate_after
+from cluster.record.metrics import COMMON_FAILURES, Metrics, RayMetrics, truncate_after
 from cluster.record.run_folder import RunFolder, read_config, write_whole
 from cluster.record.terminal import Show
 from envs.episode import Episode, Ticket, Turn, TurnTokens
@@ -322,9 +324,16 @@ def test_ray_exports_the_numbers_with_the_runs_tag(ray_cluster):
         time.sleep(0.5)
         text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
         ours = [line for line in text.splitlines() if 'run="a-run"' in line]
-        seen = {line.partition("{")[0].removeprefix("ray_"): float(line.rpartition(" ")[2]) for line in ours}
+        seen = Counter()
+        for line in ours:
+            seen[line.partition("{")[0].removeprefix("ray_")] += float(line.rpartition(" ")[2])
     assert {name: seen.get(name) for name in expected} == expected
-    assert any('stage="learn"' in line for line in ours) and any('reason="timeout"' in line for line in ours)
+    assert any('stage="learn"' in line for line in ours)
+    failures = dict(re.findall(r'failures_total\{.*reason="(\w+)".* (\S+)$', "\n".join(ours), re.MULTILINE))
+    assert {reason: float(count) for reason, count in failures.items()} == {
+        **dict.fromkeys(COMMON_FAILURES, 0.0),
+        "timeout": 3.0,
+    }, "a rate needs a series from the start"
 
 
 def test_a_job_tells_ray_where_it_is_until_it_is_closed(ray_cluster, monkeypatch):

@@ -14,6 +14,7 @@ from cluster.record.metric_list import METRICS
 
 WINDOW = "5m"  # that rates are taken over
 RUN = '{run=~"$run"}'
+ENGINE = '{model_name=~"$run"}'  # an engine serves its model under the name of the run
 COLUMNS, WIDTH, HEIGHT = 3, 8, 8
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
@@ -24,14 +25,22 @@ class Panel:
     unit: str  # in Grafana's words
     what: str = ""  # shown with it; "": the meaning of the metrics
     asks: tuple[tuple[str, str], ...] = ()  # queries and their legends; (): the metrics of this title
+    signed: bool = False  # values below 0 are shown too
 
 
 SHARE = "percentunit"
+GPU = "{{instance}} GPU {{GpuIndex}}"
 ROWS = {
     "Learning": (
         Panel("Reward", SHARE, "Mean outcome of each batch, and the win rate on held-out games."),
         Panel("Staleness", "short"),
         Panel("Parity gap", "sci"),
+    ),
+    "Learner": (
+        Panel("Loss", "short", signed=True),
+        Panel("Entropy", "short"),
+        Panel("Gradient norm", "short"),
+        Panel("KL", "sci", "To the start of the run and of the update, and of engines to learners.", signed=True),
     ),
     "Throughput": (
         Panel("Tokens trained on per second", "short", "Sampled tokens, averaged over five minutes."),
@@ -47,18 +56,28 @@ ROWS = {
         Panel("Failed episodes", "short", "By reason, in the last five minutes. Their tickets are issued again."),
         Panel("Weight sync", "s"),
     ),
+    "Machines": (
+        Panel("GPUs at work", SHARE, "Of every node of the cluster.", (("ray_node_gpus_utilization / 100", GPU),)),
+        Panel("GPU memory in use", "decmbytes", "Of every node of the cluster.", (("ray_node_gram_used", GPU),)),
+    ),
     "Engines": (
         Panel(
             "Requests in the engines",
             "short",
             "vLLM's own count over all rollout workers.",
-            (("sum(ray_vllm_num_requests_running)", "running"), ("sum(ray_vllm_num_requests_waiting)", "waiting")),
+            (
+                (f"sum(ray_vllm_num_requests_running{ENGINE})", "running"),
+                (f"sum(ray_vllm_num_requests_waiting{ENGINE})", "waiting"),
+            ),
         ),
         Panel(
             "Key-value cache in use",
             SHARE,
             "The fullest engine and the mean.",
-            (("max(ray_vllm_kv_cache_usage_perc)", "fullest"), ("avg(ray_vllm_kv_cache_usage_perc)", "mean")),
+            (
+                (f"max(ray_vllm_kv_cache_usage_perc{ENGINE})", "fullest"),
+                (f"avg(ray_vllm_kv_cache_usage_perc{ENGINE})", "mean"),
+            ),
         ),
         Panel(
             "Prefix cache hits",
@@ -66,8 +85,8 @@ ROWS = {
             "Share of prompt tokens found in the cache, over five minutes.",
             (
                 (
-                    f"sum(rate(ray_vllm_prefix_cache_hits_total[{WINDOW}])) / "
-                    f"sum(rate(ray_vllm_prefix_cache_queries_total[{WINDOW}]))",
+                    f"sum(rate(ray_vllm_prefix_cache_hits_total{ENGINE}[{WINDOW}])) / "
+                    f"sum(rate(ray_vllm_prefix_cache_queries_total{ENGINE}[{WINDOW}]))",
                     "hit share",
                 ),
             ),
@@ -80,8 +99,10 @@ def dashboard() -> str:
     numbers, panels, top = count(1), [], 0
     for title, row in ROWS.items():
         panels.append(_heading(next(numbers), title, top))
-        panels += [_panel(next(numbers), panel, column, top + 1) for column, panel in enumerate(row)]
-        top += 1 + HEIGHT
+        for place, panel in enumerate(row):
+            below, column = divmod(place, COLUMNS)
+            panels.append(_panel(next(numbers), panel, column, top + 1 + below * HEIGHT))
+        top += 1 + HEIGHT * (below + 1)
     return json.dumps(_frame(panels), indent=1, ensure_ascii=False) + "\n"
 
 
@@ -108,7 +129,8 @@ def _ask(name: str) -> tuple[str, str]:
 
 def _panel(number: int, panel: Panel, column: int, top: int) -> dict[str, Any]:
     drawn = {"showPoints": "never", "fillOpacity": 5}
-    defaults = {"unit": panel.unit, "custom": drawn, "min": 0} | ({"max": 1} if panel.unit == SHARE else {})
+    defaults = {"unit": panel.unit, "custom": drawn} | ({} if panel.signed else {"min": 0})
+    defaults |= {"max": 1} if panel.unit == SHARE else {}
     meanings = dict.fromkeys(metric.meaning for metric in METRICS if metric.dashboard == panel.title)
     asks = zip("ABCDEF", asks_of(panel), strict=False)
     return {
