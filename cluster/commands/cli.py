@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from cluster.commands import (
+    completion,
     config,
     doctor,
     episodes,
@@ -31,28 +32,13 @@ from cluster.commands import (
     watch,
 )
 from cluster.errors import ParleyError, shortened
+from cluster.record.manner import manner_of
 
-COMMANDS = [
-    each.COMMAND
-    for each in (
-        train,
-        resume,
-        evaluate,
-        serve_model,
-        rewards,
-        offline,
-        watch,
-        runs,
-        report,
-        episodes,
-        export,
-        doctor,
-        games,
-        play,
-        config,
-        version,
-    )
-]
+IN_ORDER = (
+    *(train, resume, evaluate, serve_model, rewards, offline, watch, runs, report, episodes, export),
+    *(doctor, games, play, config, completion, version),
+)
+COMMANDS = [each.COMMAND for each in IN_ORDER]
 
 OVERVIEW = """\
 Parley trains language agents by online reinforcement learning in multi-turn text games:
@@ -74,7 +60,8 @@ examples:
 def main(arguments: Sequence[str] | None = None) -> int:
     asked = parse(arguments)
     try:
-        return asked.command(asked) or 0
+        with manner_of(asked):
+            return asked.command(asked) or 0
     except ParleyError as error:
         if debugging():
             raise
@@ -109,6 +96,7 @@ def debugging() -> bool:
 def parser() -> argparse.ArgumentParser:
     plain = argparse.RawDescriptionHelpFormatter
     top = argparse.ArgumentParser("parley", description=OVERVIEW, formatter_class=plain)
+    top.set_defaults(parser=top)
     top.add_argument("--version", nargs=0, action=version.AsOption, help="print the versions, as `parley version`")
     named = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for each in COMMANDS:

@@ -39,6 +39,16 @@ def takes_overrides(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("overrides", nargs="*", default=[], metavar="key=value|LAYER", help=OVERRIDES)
 
 
+def says_how_much(parser: argparse.ArgumentParser) -> None:
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("-q", "--quiet", action="store_true", help="print warnings and the result only")
+    how.add_argument("-v", "--verbose", action="store_true", help="print what goes to parley.log, too")
+
+
+def gives_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print the result as JSON, and all else on standard error")
+
+
 def keeps_going(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep-going",

@@ -9,27 +9,29 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import metadata, util
 from pathlib import Path
 
-from cluster.commands.command import Command, layers_and_settings, takes_overrides
+from cluster.commands.command import Command, gives_json, layers_and_settings, takes_overrides
 from cluster.errors import ParleyError
 from cluster.plan.lines import lines
 from cluster.plan.machine import installed_build, there, unreachable
 from cluster.plan.of_run import plan_run
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
-from cluster.record.run_folder import gpus, installed
+from cluster.record.run_folder import gpus, installed, to_json
 
 IMPORTS = ("torch", "vllm", "ray", "deepspeed", "transformers", "peft", "sentence_transformers", "hdbscan")
 IMPORT_SECONDS = 180
 TORCHVISION_FAMILY = ("torchvision", "torchaudio", "torchcodec")
+AGENT_PORT = 52365  # Ray's --dashboard-agent-listen-port, unless it is told another
 GIB = 2**30
 
 
@@ -47,20 +49,26 @@ class Finding:
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("recipe", nargs="?", metavar="RECIPE", help="the run to plan; default: that of all defaults")
     takes_overrides(parser)
+    gives_json(parser)
 
 
 def run(asked: argparse.Namespace) -> int:
-    return examine(load_recipe(None, layers_and_settings(asked)))
+    return examine(load_recipe(None, layers_and_settings(asked)), asked.json)
 
 
-def examine(config: RunConfig) -> int:
+def examine(config: RunConfig, as_json: bool = False) -> int:
     """Print every finding, and what the run would take; 1 if anything has to be mended before it can work."""
-    failed = 0
+    found = []
     for check in (*CHECKS, lambda: plan_of(config)):
         for finding in check():
-            print(finding.line(), flush=True)
-            failed += finding.level == "fail"
-    print(f"\n{failed} to mend" if failed else "\nready")
+            found.append(finding)
+            if not as_json:
+                print(finding.line(), flush=True)
+    failed = sum(finding.level == "fail" for finding in found)
+    if as_json:
+        print(to_json({"to_mend": failed, "findings": [asdict(finding) for finding in found]}), end="")
+    else:
+        print(f"\n{failed} to mend" if failed else "\nready")
     return 1 if failed else 0
 
 
@@ -246,6 +254,23 @@ def ray_cluster() -> Iterator[Finding]:
         yield Finding("ok", "ray tokens", f"RAY_AUTH_MODE={mode or 'unset'}")
 
 
+def job_agent() -> Iterator[Finding]:
+    """A second Ray on a machine starts beside the first, but no job reaches it: its agent has lost the port."""
+    if os.environ.get("RAY_ADDRESS"):
+        return  # that Ray may be the one that has it
+    with socket.socket() as tried:
+        taken = tried.connect_ex(("127.0.0.1", AGENT_PORT)) == 0
+    if taken:
+        yield Finding(
+            "warn",
+            "ray jobs",
+            f"port {AGENT_PORT} is taken, by another Ray: `ray job submit` to a second one says 'No available agent'",
+            f"ray start --head --dashboard-agent-listen-port={AGENT_PORT + 1}",
+        )
+    else:
+        yield Finding("ok", "ray jobs", f"port {AGENT_PORT} of the job agent is free")
+
+
 def plan_of(config: RunConfig) -> Iterator[Finding]:
     """Of a run on this machine, or on the cluster at RAY_ADDRESS."""
     try:
@@ -267,6 +292,7 @@ CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     disk,
     sentence_embedder,
     ray_cluster,
+    job_agent,
     imports,
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from cluster.api import evaluated, measure
-from cluster.commands.command import Command, positive, takes_overrides
+from cluster.commands.command import Command, gives_json, positive, says_how_much, takes_overrides
 
 EXAMPLES = """\
 examples:
@@ -37,13 +37,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--episodes", type=positive, metavar="N", help="of each trial, instead of the game's own number"
     )
+    gives_json(parser)
+    says_how_much(parser)
 
 
 def run(asked: argparse.Namespace) -> None:
     config, model = evaluated(asked.target, asked.overrides, asked.recipe, asked.checkpoint)
     done = measure(config, model, asked.trials, asked.episodes)
+    from cluster.record.run_folder import to_json
     from cluster.record.terminal import display_path, evaluation_lines, page, trials_table
 
+    if asked.json:
+        print(to_json({"folder": str(done.folder), **done.summary}), end="")
+        return
     if asked.trials is None:
         print("\n".join(evaluation_lines(done.summary, done.folder)))
         return

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import inspect
 import textwrap
+from typing import Any
 
-from cluster.commands.command import Command
+from cluster.commands.command import Command, gives_json
 from cluster.errors import ConfigError
+from cluster.record.run_folder import to_json
 from envs.game import hook
 from envs.registry import game_class, game_names, make_game
 
@@ -16,9 +18,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "game", nargs="?", default="", metavar="GAME", help="only this one: rules, options, players, trials"
     )
+    gives_json(parser)
 
 
 def run(asked: argparse.Namespace) -> None:
+    if asked.json:
+        named = [asked.game] if asked.game and known(asked.game) else game_names()
+        found = [as_plain(name) for name in named]
+        print(to_json(found[0] if asked.game else found), end="")
+        return
     if asked.game:
         describe(asked.game)
         return
@@ -47,6 +55,20 @@ def about(game: type) -> str:
     """The first sentence of what its module says of itself."""
     text = " ".join((inspect.getmodule(game).__doc__ or "").split())
     return text.partition(": ")[2].partition(". ")[0].rstrip(".") or text.partition(". ")[0]
+
+
+def as_plain(name: str) -> dict[str, Any]:
+    """What `parley games` shows of it; `missing` is the option or package that it needs."""
+    found: dict[str, Any] = {"name": name}
+    try:
+        made_by = game_class(name)
+        found |= {"about": about(made_by), "options": dict(options_of(made_by))}
+        game = make_game(name)
+    except ValueError as error:
+        return found | {"missing": str(error)}
+    players = dict(players_of(made_by))
+    trials = {trial: episodes for trial, episodes, _ in trial_rows(made_by)}
+    return found | {"seats": list(game.seats), "horizon": game.horizon, "players": players, "trials": trials}
 
 
 def describe(name: str) -> None:

@@ -13,7 +13,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from cluster.commands.command import Command
+from cluster.commands.command import Command, says_how_much
 from cluster.errors import ConfigError, RunFolderError
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
@@ -57,6 +57,7 @@ def arguments(top: argparse.ArgumentParser) -> None:
     made.add_argument("--input", metavar="FILE", help="recorded games to start from, instead of collecting")
     made.add_argument("--folder", metavar="FOLDER", help="work folder; default: a new one in `output`")
     made.add_argument("--until", metavar="STAGE", choices=list(STAGES), help="stop after this stage of iteration 1")
+    says_how_much(made)
     made.set_defaults(command=run)
 
     made = actions.add_parser("status", help="which stages are done, and why others would be done again")
@@ -69,6 +70,7 @@ def arguments(top: argparse.ArgumentParser) -> None:
         made.add_argument("folder", metavar="FOLDER", help="work folder")
         made.add_argument("overrides", **overrides)
         made.add_argument("--iteration", type=int, metavar="N", help="default: the first in which it is not done")
+        says_how_much(made)
         made.set_defaults(command=one_stage, stage=stage)
 
 

@@ -6,13 +6,14 @@ import argparse
 import textwrap
 
 from cluster.api import RESUMABLE, go_on, go_on_and_keep_going
-from cluster.commands.command import Command, keeps_going, takes_overrides
+from cluster.commands.command import Command, keeps_going, says_how_much, takes_overrides
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="run folder, e.g. runs/demo-20260101-120000")
     takes_overrides(parser)
     keeps_going(parser)
+    says_how_much(parser)
 
 
 def run(asked: argparse.Namespace) -> int | None:

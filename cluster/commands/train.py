@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from cluster.api import start, start_and_keep_going
-from cluster.commands.command import Command, keeps_going, takes_overrides
+from cluster.commands.command import Command, keeps_going, says_how_much, takes_overrides
 from cluster.errors import ConfigError
 from cluster.plan.lines import lines
 from cluster.plan.machine import described, there
@@ -37,6 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "RAY_ADDRESS; start nothing",
     )
     keeps_going(parser)
+    says_how_much(parser)
     parser.add_argument(
         "--machine",
         metavar="M",

@@ -14,6 +14,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from cluster.record import manner
+
 if TYPE_CHECKING:
     from cluster.record.progress import Progress
 
@@ -24,9 +26,9 @@ class Terminal:
     """Use as a context manager."""
 
     def __init__(self, console: Console | None = None):
-        self.console = console or Console(highlight=False, soft_wrap=True)
-        self.bars = None
-        if self.console.is_terminal:
+        self.console = console or manner.console()
+        self.bars, self.quiet = None, manner.is_said("quiet")
+        if self.console.is_terminal and not self.quiet:
             columns = TextColumn("  {task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
             self.bars = Progress(*columns, console=self.console, transient=True)
         self.task = None
@@ -44,7 +46,8 @@ class Terminal:
             self.bars.stop()
 
     def line(self, text: str) -> None:
-        self.console.print(text)
+        if not self.quiet:
+            self.console.print(text)
         self.last_sign = time.monotonic()
 
     def stage(self, text: str) -> None:

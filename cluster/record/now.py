@@ -21,6 +21,7 @@ from cluster.errors import RunFolderError
 class Now:
     def __init__(self, path: Path, clock: Callable[[], float] = time.time):
         self.path, self.clock = path, clock
+        self.tell: Callable[[str | None, int], None] | None = None  # a terminal, of each stage that begins
         self.beside = path.with_name(f".{path.name}")
         self.open: list[str] = []  # stages that have begun, the innermost last
 
@@ -28,6 +29,8 @@ class Now:
     def stage(self, name: str, update: int) -> Iterator[None]:
         self.open.append(name)
         self._write(update)
+        if self.tell is not None:
+            self.tell(name, update)
         try:
             yield
         finally:

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from cluster.record import manner
 from cluster.record.metric_list import STAGES
 
 if TYPE_CHECKING:
@@ -26,6 +27,15 @@ WIDTH = 160  # of tables, where there is no terminal
 BARS = "▁▂▃▄▅▆▇█"
 SHOWN_SECONDS = 0.05  # a stage that took less is left out of an update's line,
 SHOWN_SHARE = 0.005  # and one with a smaller share out of the run's
+DOING = {
+    "shape": "waiting for the rewards",
+    "learn": "learning",
+    "samples": "keeping samples",
+    "sync": "sending weights to the engines",
+    "record": "recording",
+    "checkpoint": "saving the checkpoint",
+}
+OF_THE_NEXT = ("shape", "learn", "samples")  # update
 QUIET_SECONDS = 20.0  # without a terminal, a sign of life at most this often
 
 
@@ -34,8 +44,8 @@ class Show:
 
     def __init__(self, config: RunConfig, folder: RunFolder, console: Console | None = None):
         self.config, self.folder = config, folder
-        self.console = console or Console(highlight=False, soft_wrap=True)
-        self.moving = self.console.status("starting") if self.console.is_terminal else None
+        self.console, self.quiet = console or manner.console(), manner.is_said("quiet")
+        self.moving = self.console.status("starting") if self.console.is_terminal and not self.quiet else None
         self.outcomes: list[float] = []
         self.what = ""
         self.last_sign = time.monotonic()
@@ -51,12 +61,13 @@ class Show:
         if self.moving is not None:
             self.moving.stop()
 
-    def line(self, text: str) -> None:
-        self.console.print(text)
+    def line(self, text: str, matters: bool = False) -> None:
+        if matters or not self.quiet:
+            self.console.print(text)
         self.last_sign = time.monotonic()
 
     def warning(self, text: str) -> None:
-        self.line(f"[yellow]warning:[/yellow] {escape(text)}")
+        self.line(f"[yellow]warning:[/yellow] {escape(text)}", matters=True)
 
     def now(self, text: str) -> None:
         """The moving line; without a terminal, a line now and then."""
@@ -69,6 +80,11 @@ class Show:
         self.what = text
         self.line(escape(text))
         self.now(text)
+
+    def doing(self, stage: str | None, update: int) -> None:
+        """A stage of the training loop has begun, after `update`; while games are played `playing` says more."""
+        if stage in DOING:
+            self.now(f"update {update + (stage in OF_THE_NEXT)}/{self.config.updates}: {DOING[stage]}")
 
     def progress(self, done: int, total: int, loss: float | None = None) -> None:
         self.now(f"{self.what}: {done}/{total}{'' if loss is None else f', loss {loss:.3f}'}")
@@ -104,14 +120,16 @@ class Show:
         after = percent(summary["win_rate_after"], summary["win_rate_after_interval"])
         run = escape(display_path(self.folder.path))
         self.line("")
-        self.line(f"[bold]{escape(summary['game'])}: win rate on {summary['held_out_games']} held-out games[/bold]")
-        self.line(f"  before  {before}")
-        self.line(f"  after   [bold green]{after}[/bold green]" if _higher(summary) else f"  after   {after}")
+        heading = f"[bold]{escape(summary['game'])}: win rate on {summary['held_out_games']} held-out games[/bold]"
+        self.line(heading, matters=True)
+        self.line(f"  before  {before}", matters=True)
+        shown = f"[bold green]{after}[/bold green]" if _higher(summary) else after
+        self.line(f"  after   {shown}", matters=True)
         if self.outcomes:
             self.line(f"  outcome by update  {sparkline(self.outcomes)}")
         self.line(f"time  {shares_of_time(summary['seconds'])}")
         self.line(f"tokens  {where_tokens_went(summary['tokens'])}")
-        self.line(f"run folder  {run}  (summary.json, transcripts/, checkpoints/)")
+        self.line(f"run folder  {run}  (summary.json, transcripts/, checkpoints/)", matters=True)
         self.line("next")
         self.line(f"  parley resume {run} updates={2 * max(1, summary['updates'])}    train on")
         self.line(f"  parley evaluate {run} evaluation.episodes=1000    measure more finely")

@@ -137,7 +137,7 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
         recorder = stack.enter_context(_recorder(config, folder))
         parts = rewards, sync, metrics, checkpoints, texts, recorder
         loop = TrainingLoop(config, folder, fleet, lasting, ledger, *parts)
-        loop.playing.on_poll = show.playing
+        loop.playing.on_poll, loop.now.tell = show.playing, show.doing
         with named_failures():
             if checkpoint is not None:
                 loop.restore(checkpoint)
