@@ -1,7 +1,7 @@
 """`parley completion SHELL`: what bash, zsh or fish need to complete the words of `parley`.
 
     eval "$(parley completion bash)"        in ~/.bashrc; zsh the same in ~/.zshrc
-    parley completion fish | source         in ~/.config/fish/config.fish
+    parley completion fish > ~/.config/fish/completions/parley.fish
 
 The words are in the script: commands, their options, recipes, games and settings. Nothing is started at a key press.
 """
@@ -21,7 +21,7 @@ EXAMPLES = """\
 examples:
   eval "$(parley completion bash)"        in ~/.bashrc
   eval "$(parley completion zsh)"         in ~/.zshrc
-  parley completion fish | source         in ~/.config/fish/config.fish
+  parley completion fish > ~/.config/fish/completions/parley.fish
 """
 BASH = """\
 _parley() {
@@ -59,7 +59,7 @@ compdef _parley parley
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=["bash", "zsh", "fish"])
+    parser.add_argument("shell", choices=["bash", "zsh", "fish"], metavar="SHELL", help="bash, zsh or fish")
 
 
 def run(asked: argparse.Namespace) -> None:

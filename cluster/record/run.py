@@ -54,7 +54,8 @@ class Run:
         try:
             from cluster.episodes.reader import Episodes
         except ModuleNotFoundError as error:
-            raise RunFolderError(f"the games of a run are read with {error.name}: pip install 'parley[cpu]'") from error
+            way = "pip install '.[cpu]' in Parley's folder"
+            raise RunFolderError(f"the games of a run are read with {error.name}: {way}") from error
 
         return Episodes(self.folder / "episodes", where)
 

@@ -27,7 +27,7 @@ from cluster.record.metric_list import exported
 ROOT = Path(__file__).parents[2]
 PACKAGES = ["parley", "cluster", "learners", "actors", "reward_service", "envs"]
 UNWANTED = {"torchvision", "torchaudio", "torchcodec"}  # in the CPU set: builds that break `import vllm`
-DEPLOY = [path for path in sorted((ROOT / "deploy").rglob("*")) if path.is_file()]
+DEPLOY = [path for path in sorted((ROOT / "deploy").rglob("*")) if path.is_file() and path.parent.name != "templates"]
 
 
 def lock(device: str) -> dict[str, str]:

@@ -78,7 +78,7 @@ def _class(name: str) -> type[Logger]:
     except ModuleNotFoundError as error:
         if name in NAMES:
             raise ConfigError(
-                f"loggers.to={name} needs the package {error.name}: pip install 'parley[loggers]'"
+                f"loggers.to={name} needs the package {error.name}: pip install '.[loggers]' in Parley's folder"
             ) from error
         raise ConfigError(f"loggers.to={name}: there is no module {error.name}") from error
     except AttributeError as error:
