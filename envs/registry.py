@@ -47,6 +47,7 @@ DOORS = {
 
 # Worlds of others, each from its own package: the extra `worlds`.
 WORLDS = {
+    "babyai": "envs.worlds.babyai.game:BabyAI",
     "mcp": "envs.tools.served:ServedTools",
     "nethack": "envs.worlds.nethack.game:NetHack",
     "open_spiel": "envs.worlds.open_spiel.game:OpenSpielGame",
