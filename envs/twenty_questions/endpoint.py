@@ -19,10 +19,10 @@ from pydantic import ValidationError
 from envs.settings import EndpointSettings
 from envs.text.chat import ChatClient
 from envs.text.thinking import spoken
-from envs.twenty_questions.free import FreeOracle
 from envs.twenty_questions.meaning import Meaning, words_of
 from envs.twenty_questions.oracle import LONGEST, Oracle
 from envs.twenty_questions.oracles import oracle_for
+from envs.twenty_questions.reading.free import FreeOracle
 
 ANSWERS = ("yes", "no", "invalid")
 CACHED_ANSWERS = 100_000

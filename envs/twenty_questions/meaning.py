@@ -25,14 +25,37 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
-    """What an utterance asks. Exactly one of attribute, guess, comparison and question is set."""
+class Claim:
+    """Several facts, or one with a part that nobody understood.
 
-    attribute: str | None = None
+    all      each of them is true: "an animal that lives in the sea"
+    any      one of them is true: "plastic, metal or glass"
+    agree    answered only if all are true or all are false
+    part     the last is a part of the object, and the others are said of the part: "a long nose"
+    """
+
+    how: str
+    facts: tuple[tuple[str, bool], ...]  # name, whether the contrary is meant
+    known: bool = True  # False: more was said, so nothing is ever plainly true
+
+    @property
+    def words(self) -> str:
+        joined = (" or " if self.how == "any" else " and ").join(
+            f"the contrary of {name}" if contrary else name for name, contrary in self.facts
+        )
+        return joined if self.known else f"{joined} and more"
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What an utterance asks. Exactly one of attribute, guess, comparison, claim and question is set."""
+
+    attribute: str | None = None  # of the table, or a fact of its knowledge
     guess: str | None = None
     negated: bool = False  # the contrary of the attribute
     kind: str | None = None  # with an attribute: and is it this kind of thing?
     comparison: Comparison | None = None
+    claim: Claim | None = None
     question: str | None = None  # left to a server to read
 
     @property
@@ -41,6 +64,8 @@ class Meaning:
             return f"whether it is {self.comparison.words}"
         if self.question is not None:
             return self.question
+        if self.claim is not None:
+            return f"about {self.claim.words}"
         about = f"about {'the contrary of ' if self.negated else ''}{self.attribute}"
         return about if self.kind is None else f"{about} and {self.kind}"
 

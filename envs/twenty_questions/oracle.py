@@ -5,10 +5,10 @@ opening such as "is it a" and then the full name of one object - or a question: 
 keywords of exactly one attribute, with nothing around them but small words. So
 "is it smaller than a cat?" is no guess of the cat, "is it not alive?" is no question
 about life, and a list of names wins nothing. The answer depends on the object only
-through the one attribute or name that was understood; "invalid" never depends on it.
+through what was understood; "invalid" depends on it only where people would argue about a fact of it.
 
     plain      the rules above
-    free       these and everyday phrasings, comparisons of size, sentence embeddings (`free`)
+    free       these and everyday phrasings, comparisons of size, all facts of the table (`reading.free`)
     endpoint   guesses by the rules, questions by an OpenAI-compatible server (`endpoint`)
 """
 
@@ -33,6 +33,37 @@ GUESS_OPENINGS = (
 ARTICLES = {"a", "an", "the", "some"}
 
 
+ANSWERS = {"yes": "yes", "some": "yes", "no": "no", "open": "invalid"}
+CONTRARY = {"yes": "no", "no": "yes", "some": "some", "open": "open"}
+
+
+def all_of(truths: list[str]) -> str:
+    if truths.count("some") > 1 and "no" not in truths:
+        return "open"
+    return next((each for each in ("no", "open", "some") if each in truths), "yes")
+
+
+def any_of(truths: list[str]) -> str:
+    return next((each for each in ("yes", "some", "open") if each in truths), "no")
+
+
+def agreed(truths: list[str]) -> str:
+    """What all say; what is only sometimes true agrees with what is true."""
+    if set(truths) == {"no"}:
+        return "no"
+    return "open" if {"no", "open"} & set(truths) else "yes"
+
+
+def of_a_part(truths: list[str]) -> str:
+    """Without the part no; with it, what is true of the whole is taken to be true of the part, and nothing else is."""
+    if truths[-1] in ("no", "open"):
+        return truths[-1]
+    return "yes" if set(truths) == {"yes"} else "open"
+
+
+HOW = {"all": all_of, "any": any_of, "agree": agreed, "part": of_a_part}
+
+
 class Oracle:
     """Understands utterances about one table. Holds no secret; `answer` is told it."""
 
@@ -55,6 +86,7 @@ class Oracle:
                     other = self.keywords[words_of(phrase)]
                     raise TableError(f"table {table.source}: keyword {phrase!r} means both {other!r} and {each.name!r}")
         self.longest = max(map(len, self.keywords))
+        self.truths: dict[str, dict[str, str]] = {}  # fact -> object -> how true it is; filled when it is asked for
         openings = sorted((words_of(opening) for opening in GUESS_OPENINGS), key=len, reverse=True)
         self.openings = tuple(openings)
         self.explicit = {words_of(opening) for opening in EXPLICIT_OPENINGS}
@@ -134,10 +166,25 @@ class Oracle:
         elif meaning.comparison is not None:
             right = self._compare(meaning.comparison, secret)
         else:
-            truths, unsure = self.table.objects[secret], self.table.sometimes[secret]
-            right = meaning.attribute not in truths - unsure if meaning.negated else meaning.attribute in truths
-            right = right and (meaning.kind is None or meaning.kind in truths)
+            return ANSWERS[self._truth(meaning, secret)]
         return "yes" if right else "no"
+
+    def _truth(self, meaning: Meaning, secret: str) -> str:
+        if meaning.claim is None:
+            truth = self._fact(meaning.attribute, meaning.negated, secret)
+            if meaning.kind is None:
+                return truth
+            return all_of([self._fact(meaning.kind, False, secret), truth])
+        truths = [self._fact(name, contrary, secret) for name, contrary in meaning.claim.facts]
+        truth = HOW[meaning.claim.how](truths)
+        return truth if meaning.claim.known or truth == "no" else "open"
+
+    def _fact(self, name: str, contrary: bool, secret: str) -> str:
+        truths = self.truths.get(name)
+        if truths is None:
+            fact = self.table.facts[name]
+            truths = self.truths[name] = {secret: fact.truth(1 << at) for at, secret in enumerate(self.table.names)}
+        return CONTRARY[truths[secret]] if contrary else truths[secret]
 
     def _compare(self, comparison: Comparison, secret: str) -> bool:
         size = self.table.measures[secret][("cm", "kg").index(comparison.unit)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from envs.twenty_questions.free import FreeOracle
 from envs.twenty_questions.oracle import Oracle
+from envs.twenty_questions.reading.free import FreeOracle
 from envs.twenty_questions.table import Table, read_table, table_path
 
 

@@ -16,6 +16,7 @@ from itertools import combinations
 from pathlib import Path
 
 from envs.twenty_questions.facts import Entries, TableError, Thing, read_measures, read_things
+from envs.twenty_questions.knowledge import Fact, read_knowledge
 
 TABLES = Path(__file__).parent / "tables"
 KEYS = {
@@ -31,7 +32,6 @@ class Attribute:
     ask: tuple[str, ...]  # whole questions, as the scripted players put them
     keywords: tuple[str, ...]  # words and phrases by which the oracle knows it
     opposites: tuple[str, ...] = ()  # words and phrases that ask for the contrary
-    examples: tuple[str, ...] = ()  # other ways to put the question
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,10 @@ class Table:
     also: dict[str, str]  # another name -> the object
     measures: dict[str, tuple[float, float]]  # name of an object or a reference -> centimetres, kilograms
     beyond: tuple[str, ...]  # words and phrases of questions that the table cannot answer
-    beyond_examples: tuple[str, ...]  # whole such questions
     kinds: tuple[str, ...]  # the kinds of its objects, in the order of the file
+    facts: dict[str, Fact] = field(
+        repr=False
+    )  # what is known of the objects: the attributes, and what else can be asked
     yes: dict[str, int] = field(repr=False)  # attribute -> bit mask over `names`: may be answered yes truthfully
     no: dict[str, int] = field(repr=False)  # attribute -> bit mask over `names`: may be answered no truthfully
 
@@ -99,7 +101,10 @@ def read_table(path: Path) -> Table:
     source, raw = str(path), _raw(path)
     entries = Entries(source)
     entries.only(raw, KEYS, "unknown key {!r}")
+    facts_of, own = path, set()
     if "base" in raw:
+        facts_of = table_path(raw["base"])
+        own = {name.lower() for name in entries.part(raw, "objects")}
         raw = _on_base(entries, raw)
     elif "take" in raw:
         raise TableError(f"table {source}: take is for a table with a base")
@@ -113,8 +118,20 @@ def read_table(path: Path) -> Table:
         raise TableError(f"table {source}: opening must be a sentence")
     if reading not in READINGS:
         raise TableError(f"table {source}: reading={reading!r} must be one of: {', '.join(READINGS)}")
-    beyond = entries.part(raw, "unanswerable", {"keywords", "examples"})
+    beyond = entries.part(raw, "unanswerable", {"keywords"})
     names = [attribute.name for attribute in attributes]
+    told = [
+        Fact(
+            each.name,
+            each.keywords,
+            each.opposites,
+            "",
+            _mask(each.name in thing.plainly for thing in things.values()),
+            _mask(each.name in thing.sometimes for thing in things.values()),
+            0,
+        )
+        for each in attributes
+    ]
     return Table(
         source,
         opening,
@@ -126,7 +143,7 @@ def read_table(path: Path) -> Table:
         also={other: name for name, thing in things.items() for other in thing.also},
         measures=read_measures(entries, raw, things),
         beyond=entries.strings("keywords of unanswerable", beyond.get("keywords", [])),
-        beyond_examples=entries.strings("examples of unanswerable", beyond.get("examples", [])),
+        facts=read_knowledge(facts_of.with_suffix(""), things, told, own),
         kinds=tuple(dict.fromkeys(thing.kind for thing in things.values() if thing.kind)),
         yes={name: _mask(name in thing.plainly | thing.sometimes for thing in things.values()) for name in names},
         no={name: _mask(name not in thing.plainly for thing in things.values()) for name in names},
@@ -139,12 +156,12 @@ def _mask(bits) -> int:
 
 def _attribute(entries: Entries, name: str, entry: object) -> Attribute:
     source = entries.source
-    more = {"opposites", "examples", "over", "under"}
+    more = {"opposites", "over", "under"}
     if not isinstance(entry, dict) or set(entry) - more != {"ask", "keywords"}:
         raise TableError(f"table {source}: attribute {name!r} must have exactly `ask` and `keywords`")
     lists = {
         key: entries.strings(f"{key} of attribute {name!r}", entry.get(key, []))
-        for key in ("ask", "keywords", "opposites", "examples")
+        for key in ("ask", "keywords", "opposites")
     }
     if not lists["ask"] or not lists["keywords"]:
         raise TableError(f"table {source}: attribute {name!r} needs at least one question and one keyword")

@@ -11,7 +11,6 @@ from envs.glee.speech import read
 from envs.registry import make_game
 from envs.text.listed import named
 from envs.twenty_questions.meaning import Meaning
-from envs.twenty_questions.paraphrase import Paraphrases
 from tests.envs.test_twenty_questions_reading import TRICKS
 from tests.support.city_games import CITIES, understood
 from tests.support.city_games import ORACLE as CITY_ORACLE
@@ -23,16 +22,6 @@ PREFIXES = (
     *("Question: ", "Q7: ", "**Question 7:** ", "My next question is: ", "Great! Next question: ", "- ", "Answer: "),
     *("Thought: The last answer was no.\nQuestion: ", "I'll narrow it down.\n\n"),
 )
-
-
-@pytest.fixture
-def rules_only(monkeypatch):
-    """Sentence embeddings find no guess, and cost a thousand times what the rules do."""
-    with monkeypatch.context() as patched:
-        patched.setattr(Paraphrases, "nearest", lambda *_: None)
-        yield
-    for kept in (ORACLE._cached, ORACLE._heard):
-        kept.cache_clear()
 
 
 def test_there_are_many_styles_and_no_two_are_the_same():
@@ -51,7 +40,7 @@ def test_every_style_of_a_guess_wins_and_no_mention_does(game, options):
     assert len(rates) == 7
 
 
-def test_every_style_of_a_guess_wins_every_object_of_the_full_table(rules_only):
+def test_every_style_of_a_guess_wins_every_object_of_the_full_table():
     rates = guesses("twenty_questions")
     assert rates.wrong == {"guess": ['Is it "{}"?']}, "but that of an orange, whose name is a colour, too"
     assert rates["guess", "label"][1] == 58 * len(TABLE.names)
@@ -66,7 +55,7 @@ def test_the_word_question_needs_no_colon(form):
 
 
 @pytest.mark.parametrize("form", ["Question: {}", "**Question 7:** {}", "Final answer: {}", "Let me see.\n\n{}"])
-def test_tricks_win_nothing_after_a_label_either(form, rules_only):
+def test_tricks_win_nothing_after_a_label_either(form):
     for trick in TRICKS:
         for name in TABLE.names[::3]:
             meaning = ORACLE.understand(form.format(trick.format(name, name, name)))
@@ -87,7 +76,7 @@ def test_questions_in_every_style_are_understood(kind, game):
         ("guess_my_city_unseen", CITY_ORACLE),
     ],
 )
-def test_a_label_changes_nothing_of_what_is_asked(file, oracle, rules_only):
+def test_a_label_changes_nothing_of_what_is_asked(file, oracle):
     for line in (DATA / f"{file}.tsv").read_text(encoding="utf-8").splitlines():
         text = line.split("\t")[0]
         for prefix in PREFIXES:

@@ -90,7 +90,7 @@ def test_a_category_word_at_the_end_wins_nothing():
         ("Is it alive and does it have wheels?", None),
         ("Is it alive? Is it big?", None),
         ("Is it red or blue?", None),
-        ("Is it a percussion instrument?", None),
+        ("Is it a percussion instrument?", Meaning(attribute="percussion")),
         ("Are you alive?", None),
         ("Do you have legs?", None),
         ("How many legs does it have?", None),

@@ -6,13 +6,21 @@ All patterns work on words in lower case, single spaces between them, no punctua
 from __future__ import annotations
 
 import re
+import tomllib
+from pathlib import Path
 
 from envs.twenty_questions.meaning import SMALL_WORDS
+
+FOLDER = Path(__file__).parent
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
+
+_LISTS = tomllib.loads((FOLDER / "words.toml").read_text(encoding="utf-8"))
+BEFORE_A_THING, OF_SIZES = _words(_LISTS["before_a_thing"]), _words(_LISTS["of_sizes"])
+ADJECTIVES = _words(_LISTS["adjectives"]) | {"orange coloured"}  # facts that may be said of a part: "a long tail"
 
 THE_OBJECT = r"(?:the|your|this|that) (?:secret |mystery |hidden )?(?:object|thing|item|answer|word|secret)"
 _OF_YOURS = r"(?: (?:that )?(?:you are|youre|you re) thinking (?:of|about)| in question| you have in mind)?"
@@ -31,6 +39,7 @@ LEADS = re.compile(
     r"|(?:please )?(?:tell me|let me know)(?: if| whether)?(?= (?:is|are|does|do|can|has|it|its|this|the)\b)"
     r"|(?:i would|id|i) (?:like|want|need) to (?:know|ask)(?: you)? (?:if|whether)\b"
     r"|(?:let me|i will|ill) ask(?: you)?(?: if| whether)?\b"
+    r"|am i to (?:conclude|understand|believe|think|assume)(?: that)?(?= (?:it|its|this|the|that|they)\b)"
     r"|i have (?:a|another|one more) (?:guess|question|idea)\b"
     r"|do you (?:happen to )?know (?:if|whether)\b"
     r"|i (?:wonder|am wondering|was wondering|ask) (?:if|whether)\b|im wondering if\b"
@@ -38,6 +47,7 @@ LEADS = re.compile(
     r"|(?:would|is) it (?:be )?(?:fair|correct|accurate|right|safe|true|reasonable)"
     r"(?: to (?:say|assume|think|claim))?(?: that)?"
     r"(?= (?:it|its|this|the|that|they)\b)"
+    r"|is it (?:established|true|known|certain|the case|a fact|clear) that(?= (?:it|the|this)\b)"
     r"|am i (?:right|correct)(?: in (?:thinking|assuming|saying))?(?: that| to (?:think|assume|say) that)?"
     r"(?= (?:it|its|this|the|that|they)\b)"
     r")\s*"
@@ -52,7 +62,8 @@ A_THING = re.compile(r"^(?:is|was|could|might|would) it (?:be )?an? \w+(?: \w+)?
 # "it is alive, isn't it?" asks whether it is alive.
 TAGS = re.compile(
     r" (?:please|right|correct|or not|isnt it|is it not|isnt that right|doesnt it|am i right|is that right|"
-    r"is that correct|is that true|yes or no|perhaps|maybe|by any chance|then|at all|though|is it|does it|"
+    r"is that correct|is that true|yes or no|or nah|or no|or what|or something|"
+    r"or anything|or so|or something like that|or similar|perhaps|maybe|by any chance|then|at all|though|is it|does it|"
     r"thank you|thanks|"
     r"i wonder|too|anyway)$"
 )
@@ -84,7 +95,7 @@ AUXILIARIES = _words(
 )
 SUBJECTS = _words(
     "it its this that they them these one object thing things item something there material surface color colour "
-    "shape taste"
+    "shape taste he she its weight length size"
 )
 
 # Words that deny: understood only in "something that is not ...", as the contrary.
@@ -94,76 +105,91 @@ DENIALS = _words(
 )
 DENYING = re.compile(r"\b(?:free of|devoid of|other than|instead of|anything but|fail to|fails to|false that)\b")
 DENIED_THING = re.compile(
-    r"(?P<thing>\b(?:something|object|thing|item)(?: that| which)?(?: you| people| we| i| humans| a person)?"
-    r"(?: is| are| does| do| can| has| have| could| would)?|^(?:is|are) (?:it|they))"
+    r"(?P<thing>\b(?:something|object|thing|item|one|anything)(?: that| which)?"
+    r"(?: you| people| we| i| humans| a person)?"
+    r"(?: is| are| does| do| can| has| have| could| would)?|^(?:is|are) (?:it|they)|\bthat(?: is| does| can| has)?)"
     r" (?:(?<!is it )(?<!are they )(?:not|cannot|cant|isnt|doesnt|dont|arent|hasnt|never|no|wont)"
     r"|without|unable to|incapable of|lacking|lacks)(?= )"
+    r"|^(?:does|can|would|could|will|do) (?P<act>(?:it|you|we|people|one|i) .*?)\bwithout(?= )"
 )
 
-_MORE_OR_LESS = "bigger|larger|taller|longer|heavier|smaller|shorter|lighter"
-COMPARED = re.compile(
-    rf"\b(?P<how>{_MORE_OR_LESS})(?: in (?:size|weight|length|height))? than (?P<than>.+?)"
-    r"(?: is| does| in (?:size|weight|length|height)| tall| long)?$"
-)
-WEIGHED = re.compile(r"\bweighs? (?P<how>more|less) than (?P<than>.+?)(?: does| weighs)?$")
+COMPARING = _words("than like similar same compared resemble resembles unlike versus vs")
+LASTING = re.compile(r"\b(?:live|lives|last|lasts|take|takes|cook|cooks)\b")
 AS_AS = re.compile(r"\bas \w+ as\b")
-MEASURED = re.compile(
-    rf"\b(?P<how>{_MORE_OR_LESS}|more|less) than (?P<number>\d+(?:\.\d+)?|[a-z]+)\s*(?P<unit>[a-z]+)"
-    r"(?: in (?:size|weight|length|height)| tall| long| high)?$"
+
+# The object by what it is called in a question: "can the said item be carried", "does the creature have fur".
+_NOUN = (
+    "animal|creature|beast|critter|device|machine|appliance|substance|organism|species|fruit|vegetable|plant|vehicle|tool|"
+    "food|building|structure|instrument|material|bird|insect|garment|gadget|contraption|concept|product|entity"
 )
-NUMBERS = {
-    "a": 1.0, "an": 1.0, "one": 1.0, "two": 2.0, "three": 3.0, "four": 4.0, "five": 5.0, "six": 6.0, "eight": 8.0,
-    "ten": 10.0, "twenty": 20.0, "fifty": 50.0, "hundred": 100.0, "thousand": 1000.0,
-}  # fmt: skip
-UNITS_OF = {
-    **dict.fromkeys(("cm", "centimeter", "centimeters", "centimetre", "centimetres"), ("cm", 1.0)),
-    **dict.fromkeys(("m", "meter", "meters", "metre", "metres"), ("cm", 100.0)),
-    **dict.fromkeys(("km", "kilometer", "kilometers", "kilometre", "kilometres"), ("cm", 100_000.0)),
-    **dict.fromkeys(("inch", "inches"), ("cm", 2.54)),
-    **dict.fromkeys(("foot", "feet"), ("cm", 30.48)),
-    **dict.fromkeys(("g", "gram", "grams"), ("kg", 0.001)),
-    **dict.fromkeys(("kg", "kilo", "kilos", "kilogram", "kilograms"), ("kg", 1.0)),
-    **dict.fromkeys(("lb", "lbs", "pound", "pounds"), ("kg", 0.4536)),
-    **dict.fromkeys(("ton", "tons", "tonne", "tonnes"), ("kg", 1000.0)),
-}
+_YOURS = (
+    r"(?: (?:that )?(?:you are|youre|you re) thinking (?:of|about)| in question|"
+    r" (?:that )?you (?:have in mind|have chosen|chose|"
+    r"picked|have picked|selected|thought of|are imagining)| of (?:our|your) \w+| at hand)?"
+)
+_CHOSEN = "(?:said|secret|mystery|hidden|very|given|chosen|whole|actual|same)"
+SUBJECT = re.compile(
+    rf"(?<!of )(?<!is it )\b(?:the|this|that|your|our|said) (?:{_CHOSEN} )*"
+    rf"(?:object|item|article|answer|secret|subject matter|subject|thing|mystery|{_CHOSEN} (?:{_NOUN}))s?\b{_YOURS}"
+    rf"|^(?P<verb>[a-z]+ )(?:the|this|that|your) (?:{_CHOSEN} )?(?:{_NOUN})s?\b"
+    rf"(?! (?:kingdom|store|family|shop)){_YOURS}"
+    r"|\bwhat (?:you are|youre) thinking (?:of|about)|\bwhat you have in mind"
+)
+IS_LIKE = re.compile(r"^(is it|its|is this) like (?:an?|some|any)?\b ?")
+LIKE = re.compile(
+    r"(?<!is it)(?<!shaped)(?<!look)(?<!looks)(?<!taste)(?<!tastes)(?<!smell)(?<!feel)(?<!sound)"
+    r" like (?:an?|the|my) \w+(?: \w+)?$"
+)
+AFTERTHOUGHT = re.compile(
+    r"(?:(?:yes|no|or|please|thanks?|thank you|you|just|simple|a|i|am|im|not|sure|curious|wondering|only|honestly|be|"
+    r"honest|answer|with|me|asking|for|friend|lol|haha|hm+|okay|ok|right|huh|eh|true|false)(?: |$))+"
+)
 
 # What it does itself, not what people do with it.
 ACTS = re.compile(r"\b(?:does|do|can|would|will) (?:it|they) (?:\w+ )?(?:eat|drink)\b")
 
 BEING = frozenset(("is", "was", "could", "would", "its", "it"))
 
+CONTRARIES = [
+    set(pair.split())
+    for pair in [
+        "big small",
+        "heavy lightweight",
+        "soft hard",
+        "hot cold",
+        "indoors outdoors",
+        "alive manmade",
+        "animal plant",
+        "wild domesticated",
+        "sweet sour",
+        "carnivore herbivore",
+        "fruit vegetable_",
+        "wild pet",
+        "food drink_",
+    ]
+]
+CHOICE = re.compile(r"\bor (?:is|are|does|do|can|was|would|rather|both|neither|more|less)\b")
+TWO_KINDS = re.compile(r"\b(?:an?|the) \w+(?: \w+)? or (?:an?|the) ")
+TWO_QUESTIONS = re.compile(r"\band (?:also )?(?:is|are|does|do|can|was|would|has|have) (?:it|you|they|people)\b")
+PLAIN_FRAME = re.compile(r"^(?:is|was|could|would|might|does|do|has|did|its|it)\b(?! (?:not|no)\b)")
+HAVING = re.compile(r"\b(?:have|has|having|possess|got|with)\b")
+PERSONS = _words("you i we they people the a an my your one kids children cats dogs")
+OBJECT_WORDS = _words("it this that them one these there they object thing item")
+
 # What may follow the kind in "is it an animal that can fly?"; "" is the end.
 AFTER_KIND = frozenset(("", "that", "which", "with", "you", "people", "used", "made", "found"))
 
-# Words that stand in the middle of phrases and change nothing: "in a typical house".
-FILLERS = _words(
-    "a an the usual usually typical typically average normal normally general generally common commonly mostly "
-    "mainly primarily often very really quite rather also just ever actually probably likely my your our their his "
-    "her"
-)
+FILLERS = _words(_LISTS["fillers"])
+SMALL = SMALL_WORDS | _words(_LISTS["small"])
+IGNORED = frozenset(tuple(phrase.split()) for phrase in _LISTS["ignored"].split(","))
 
-# Words that change nothing about which attribute a question is about.
-SMALL = SMALL_WORDS | _words(
-    "very really quite rather pretty fairly mainly partly primarily sometimes ever also just only actually "
-    "basically essentially probably likely possibly perhaps maybe most many much some any all each every their our "
-    "your my we us he she me there here which who whose anything anyone somebody everybody everyone average typical "
-    "ordinary regular normal real actual certain specific item secret category class group family form variety "
-    "piece part parts member species classified consider regarded described describe categorized defined defines "
-    "know known call count counts counted belong belongs fall falls into within should may might must able capable "
-    "happen happens need needs want wants require requires tend tends seem seems appear appears come comes get gets "
-    "got take put kept keep see seen own about by out off up material main using having had color colour coloured "
-    "shape shaped size sized body was were been day days nowadays today common usual classify thinking thought "
-    "under over such as so if when then those these them let say says folks adult adults human man men youre am buy "
-    "bought sell sells sold contain contains containing consist consists include includes associated related live "
-    "lives other others another else around or and inside like physically easily first yourself itself themselves"
-)
-IGNORED = frozenset(
-    tuple(phrase.split())
-    for phrase in (
-        "all over its body", "as well", "before eating", "before eating it", "before you eat it", "by itself",
-        "by most people", "daily life", "everyday life", "i mean", "in color", "in colour", "in everyday life",
-        "in general", "in particular", "in real life", "in shape", "in size", "in your opinion", "kingdom",
-        "most of time", "of course", "of it", "of some kind", "on average", "on inside", "on its own", "on outside",
-        "some sort of", "you are thinking of", "youre thinking of",
-    )
-)  # fmt: skip
+TELLING = _words("the i we my our you")
+# Before the name in a guess that says no more than "is it the ...".
+BEFORE_A_GUESS = _words("is it its was could might may must would can this that so then maybe ok okay")
+GUESSING = _words(_LISTS["guessing"])
+TALK = GUESSING | _words(_LISTS["talk"])
+
+# For the spelling: the words of the frames above that are in no phrase, and words of English that are a slip away from
+# words that are known here, and are no slips.
+FRAME_WORDS = AUXILIARIES | SUBJECTS | WH_WORDS | DENIALS | COMPARING | _words(_LISTS["frame"])
+LANGUAGE = _words((FOLDER / "language.csv").read_text(encoding="utf-8"))

@@ -1,0 +1,146 @@
+"""Words as they were meant: slips of the finger are mended, words that exist are left alone.
+
+    known word             stays, and so does a word of the language that looks like one ("cable" is no "table")
+    chat                   "u" is "you", "smth" is "something"
+    two words              "isit" is "is it", "mad eof" is "made of"
+    nearest known word     one slip in four to seven letters, two in more; a tie is nobody's word
+
+A slip is one letter added, left out, replaced, or swapped with its neighbour.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import combinations
+
+from envs.twenty_questions.reading.stems import stem
+
+CHAT = {
+    "isit": "is it",
+    "doesit": "does it",
+    "canit": "can it",
+    "isita": "is it a",
+    "u": "you", "ur": "your", "r": "are", "y": "why", "wat": "what", "wut": "what", "dat": "that", "tht": "that",
+    "wud": "would", "cud": "could", "shud": "should", "smth": "something", "sumthing": "something", "sth": "something",
+    "ppl": "people", "pls": "please", "plz": "please", "thx": "thanks", "bc": "because", "cuz": "because", "n": "and",
+    "cn": "can", "hav": "have", "da": "the", "teh": "the", "ti": "it", "si": "is", "os": "is", "fo": "of", "ot": "to",
+    "od": "do", "ni": "in", "ont": "not", "adn": "and", "nad": "and", "hte": "the", "oen": "one", "yuo": "you",
+    "eta": "eat", "cna": "can", "dose": "does", "deos": "does", "doe": "does", "tme": "time", "wiht": "with",
+    "whit": "with", "fro": "for", "ofr": "for", "thsi": "this", "thign": "thing", "iz": "is", "itz": "its",
+    "kinda": "kind of", "sorta": "sort of", "gonna": "going to", "wanna": "want to", "gotta": "have to",
+    "coulda": "could have", "fave": "favorite", "pic": "picture", "pics": "pictures", "telly": "television",
+    "veg": "vegetable", "veggies": "vegetables", "tech": "technology", "app": "app", "rn": "now", "tho": "though",
+    "lol": "", "lmao": "", "haha": "", "hahaha": "", "af": "very", "bro": "", "dude": "", "btw": "", "idk": "",
+    "innit": "right", "hmmm": "hmm", "mmm": "hmm", "abt": "about", "b4": "before", "w": "with", "wo": "without",
+    "em": "them", "ya": "you", "wit": "with", "dis": "this", "ive": "i have", "thru": "through", "cant": "cant",
+    "anmial": "animal", "fod": "food", "fram": "farm", "mommies": "mothers", "mummies": "mothers", "alot": "a lot",
+    "inot": "into", "fom": "from", "frm": "from", "nd": "and", "wich": "which", "whcih": "which", "biiig": "big",
+}  # fmt: skip
+
+
+def _fewer(word: str, slips: int) -> set[str]:
+    """The word with this many letters left out, or fewer."""
+    found = {word}
+    for count in range(1, slips + 1):
+        found |= {
+            "".join(letter for place, letter in enumerate(word) if place not in out)
+            for out in combinations(range(len(word)), count)
+        }
+    return found
+
+
+def slips(one: str, other: str, most: int = 2) -> int:
+    """How many slips lead from one word to the other; `most` + 1 if there are more."""
+    if abs(len(one) - len(other)) > most:
+        return most + 1
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for place, letter in enumerate(one, start=1):
+        before, last, row = row, before, [place]
+        for at, against in enumerate(other, start=1):
+            cost = min(before[at] + 1, row[-1] + 1, before[at - 1] + (letter != against))
+            if place > 1 and at > 1 and letter == other[at - 2] and one[place - 2] == against:
+                cost = min(cost, last[at - 2] + 1)
+            row.append(cost)
+    return min(row[-1], most + 1)
+
+
+class Spelling:
+    def __init__(self, known: Iterable[str], frequent: Iterable[str] = (), language: Iterable[str] = ()):
+        self.known = frozenset(known)
+        self.stems = frozenset(map(stem, self.known))
+        self.frequent = frozenset(frequent)
+        self.language = frozenset(language)
+        self.near: dict[str, set[str]] = defaultdict(set)
+        for word in self.known:
+            if len(word) >= 4 and word.isalpha():
+                for rest in _fewer(word, 1 if len(word) < 8 else 2):
+                    self.near[rest].add(word)
+        self.nearest = lru_cache(maxsize=16384)(self._nearest)
+
+    def mended(self, words: list[str]) -> list[str]:
+        said = [part for word in words for part in (CHAT[word].split() if word in CHAT else (word,))]
+        done: list[str] = []
+        for place, word in enumerate(said):
+            if self.fine(word):
+                done.append(word)
+            elif done and (pair := self._pair(said[place - 1], word)) is not None:
+                done[-1:] = pair
+            else:
+                done += self._split(word) or [self.nearest(word)]
+        return done
+
+    def fine(self, word: str) -> bool:
+        """Whether the word is left alone."""
+        return word in self.known or word in self.language or not word.isalpha() or stem(word) in self.stems
+
+    def _pair(self, one: str, other: str) -> list[str] | None:
+        """Two words with the space one letter too early or too late."""
+        for left, right in ((one + other[:1], other[1:]), (one[:-1], one[-1:] + other)):
+            if len(left) > 1 and len(right) > 1 and left in self.known and right in self.known:
+                return [left, right]
+        return None
+
+    def _split(self, word: str) -> list[str] | None:
+        if self.nearest(word) != word:
+            return None
+        for at in range(2, len(word) - 1):
+            if word[:at] in ("is", "it", "does", "can", "do", "the", "an", "used", "made", "in", "of"):
+                rest = word[at:]
+                if rest in self.known and (len(rest) > 2 or rest == "it"):
+                    return [word[:at], rest]
+        return None
+
+    def _oddity(self, word: str, meant: str) -> int:
+        """How seldom fingers slip so: letters swapped, one forgotten, one too many, another one; the first one."""
+        if word[0] != meant[0] and sorted(word[:2]) != sorted(meant[:2]):
+            return 4
+        if sorted(word) == sorted(meant):
+            return 0
+        return 1 if len(meant) > len(word) else 2 if len(meant) < len(word) else 3
+
+    def _nearest(self, word: str) -> str:
+        if len(word) == 3:
+            swapped = {word[1] + word[0] + word[2], word[0] + word[2] + word[1]} & self.known
+            return swapped.pop() if len(swapped) == 1 else word
+        if len(word) < 4 or len(word) > 20:
+            return word
+        squeezed = "".join(letter for place, letter in enumerate(word) if letter not in word[max(0, place - 2) : place])
+        allowed = 1 if len(word) < 7 else 2
+        found: dict[str, int] = {}
+        for rest in _fewer(word, allowed):
+            for candidate in self.near.get(rest, ()):
+                if candidate not in found:
+                    found[candidate] = slips(word, candidate)
+        ranked = sorted(
+            (count, self._oddity(word, candidate), candidate not in self.frequent, candidate)
+            for candidate, count in found.items()
+            if count <= (1 if len(candidate) < 7 else 2)
+        )
+        if not ranked:
+            return squeezed if squeezed in self.known else word
+        best = [each for each in ranked if each[:3] == ranked[0][:3]]
+        forms = {each[3].rstrip("s") for each in best}
+        return best[0][3] if len(forms) == 1 else word
