@@ -250,6 +250,8 @@ class _Reader:
                 "population": numbers["people"] * 1e6,
                 "altitude": numbers["altitude"],
                 "founded": numbers["founded"],
+                "latitude": numbers["latitude"],
+                "longitude": numbers["longitude"],
             },
             olympics=tuple(sorted(year for years in held.values() for year in years)),
             gives_away=gives_away,

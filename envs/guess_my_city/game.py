@@ -11,6 +11,8 @@ ship with the game, and a path to a TOML file of the same form replaces them; `t
 turns there are; `paraphrases=False` does without sentence embeddings and takes questions in the words
 of the rules only. With `rules: published` the guesser is told what ARIA's version tells
 (envs/text/published.py), in words of our own; `prompts` names a folder with ARIA's own file.
+`most_answers=10` leaves open questions unanswered that part the cities into more than ten groups ("what
+is it known for?"), so that no city can be looked up by two of them.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from envs.game import OVER, Game, Player, Step, Trial
-from envs.guess_my_city.oracle import RIGHT, oracle_for
+from envs.guess_my_city.oracle import INVALID, NAME_REFUSED, RIGHT, TOO_TELLING, oracle_for
 from envs.guess_my_city.players import PLAYERS, words_players_say
 from envs.text import guessing
 from envs.text.published import rules_of
@@ -39,10 +41,11 @@ class GuessMyCity(Game):
         paraphrases: bool = True,
         rules: str = "own",
         prompts: str | None = None,
+        most_answers: int = 0,
     ):
         if isinstance(turns, bool) or not isinstance(turns, int) or turns < 1:
             raise ValueError(f"game option turns={turns!r} must be a whole number of at least 1")
-        self.oracle = oracle_for(table, paraphrases)
+        self.oracle = oracle_for(table, paraphrases, most_answers)
         self.published = rules_of(self.name, rules, prompts)
         self.horizon = turns
         self._secret: str | None = None
@@ -62,12 +65,17 @@ class GuessMyCity(Game):
     def briefing(self, seat: str) -> str:
         if self.published:
             return self.published
-        cities = len(self.oracle.atlas.cities)
+        cities, most = len(self.oracle.atlas.cities), self.oracle.most_answers
+        examples = "Which language do they speak? Is it on the coast? Has it more than 5 million people? "
+        examples += "What food is it known for?"
+        if most:
+            examples = "Which continent is it on? Is it on the coast? Has it more than 5 million people? Do they speak "
+            examples += f"Spanish? Open questions with more than {most} possible answers are not answered."
         return (
             f"We play a guessing game. I am thinking of a city: one of {cities} well-known cities of the world. "
             f"You have {self.horizon} turns to find out which one it is. In each turn, say exactly one thing:\n"
-            "- a short question about the city, open or to be answered with yes or no, such as: Which language do they "
-            "speak? Is it on the coast? Has it more than 5 million people? What food is it known for?\n"
+            "- a short question about the city, open or to be answered with yes or no, such as: "
+            f"{examples}\n"
             "- or a guess that names one city and nothing else, such as: Is it Paris?\n"
             "I answer each question with one short and true sentence. I say nothing about the name of the city, such "
             "as its letters, and I do not answer several questions at once. What I do not understand costs a turn like "
@@ -85,11 +93,15 @@ class GuessMyCity(Game):
         self._seen = self.oracle.answer(meaning, self._secret)
         self._asked += 1
         self._won = self._seen == RIGHT
-        understood = meaning is not None and meaning.topic != "name"
+        understood = self._seen not in (INVALID, NAME_REFUSED, TOO_TELLING)
         if meaning is None:
             caption = "the guesser says something that is neither a question nor a guess"
-        elif not understood:
+        elif meaning.topic == "name":
             caption = "the guesser asks about the name of the city and is refused"
+        elif self._seen == TOO_TELLING:
+            caption = "the guesser asks for more than the rules tell"
+        elif not understood:
+            caption = "the guesser asks what people would not agree on and is refused"
         elif meaning.topic == "guess":
             caption = f"the guesser guesses {meaning.value}: {'right' if self._won else 'wrong'}"
         else:

@@ -10,22 +10,54 @@ would is withheld, and the next best true one is given instead.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from envs.guess_my_city.atlas import Atlas, City, read_atlas, table_path
-from envs.guess_my_city.paraphrase import Paraphrases, may_be_paraphrase
-from envs.guess_my_city.questions import Rules
+from envs.guess_my_city.lore.fillers import PERSONAL, TURNING
+from envs.guess_my_city.lore.frames import NEGATIONS, bare, is_open, plain
+from envs.guess_my_city.lore.guesses import Guesses
+from envs.guess_my_city.lore.reader import GENERAL, Reader
+from envs.guess_my_city.lore.spelling import Speller
+from envs.guess_my_city.lore.told import Told, tellable
+from envs.guess_my_city.lore.words import stem
+from envs.guess_my_city.paraphrase import SPARE, Paraphrases, may_be_paraphrase
+from envs.guess_my_city.questions import SMALL, Rules
 from envs.guess_my_city.topics import Meaning, Topic, topics
-from envs.guess_my_city.wording import LONGEST, join_values, words_of
+from envs.guess_my_city.wording import LONGEST, join_values, key_of, words_of
 from envs.text import guessing
 
 INVALID = "I cannot answer that."
+LOOSE = ("landmark", "food", "fame", "language", "climate", "altitude", "population")
+_ANTONYMS = re.compile(
+    r"\b(?:big|large|small|hot|warm|cold|old|new|young|rich|poor|north|south|east|west|wet|dry|left|"
+    r"right|good|bad|near|far|modern|ancient|inland|coastal|"
+    r"northern|southern|eastern|western|flat|hilly|safe|dangerous|cheap|expensive|odd|even|yes|"
+    r"higher|lower|bigger|smaller|island) or (?:on the |to the |is it |a |in the )?(?:big|"
+    r"large|small|hot|warm|cold|cool|old|new|young|rich|poor|north|south|east|west|wet|dry|left|"
+    r"right|good|bad|near|far|modern|ancient|inland|coastal|"
+    r"northern|southern|eastern|western|flat|hilly|mountainous|mainland|on the mainland|safe|"
+    r"dangerous|cheap|expensive|odd|even|no|higher|lower|bigger|smaller)\b(?! side of the equator)"
+)
+_OF_SPEAKER = re.compile(
+    r"^(?:how old are you|how are you|who are you|what are you|are you (?:a|an|sure|ok|there|ready|"
+    r"married|human|real)\b|what is your (?:name|job|age)|"
+    r"do you (?:like|love|want|prefer|believe|think|agree|know)\b|would you like|can you (?:give|"
+    r"help|sing|tell a)|how do you (?:feel|know|like)|why do you|"
+    r"where (?:were|did) you|when were you|what have you|what do you (?:do|think|like|want|feel|wear|"
+    r"look)\b(?! (?:eat|drink))|have i\b|have you (?:ever|been|got a)\b)"
+)
 NAME_REFUSED = "I say nothing about the name."
 RIGHT = "Yes, that is the city."
 WRONG = "No, that is not the city."
+TOO_TELLING = "That would tell too much."
 MOST_WORDS = 40
+LORE = {
+    ("yes", False): "Yes, that is true.", ("no", False): "No, that is not true.",
+    ("yes", True): "Yes, that is true of its country.", ("no", True): "No, that is not true of its country.",
+}  # fmt: skip
 CACHED = 65536  # utterances of one table
 FAR = 1e12  # beyond any number of any city
 FEWEST_LETTERS = 6
@@ -44,20 +76,62 @@ _ASKS_FOR_IT = re.compile(
     r"(?: is it| are you thinking of| is this| name)?$"
 )
 _NAMES = frozenset(("name", "names", "named"))
+_NAME_OF = re.compile(
+    r"\b(?:country|river|sea|ocean|currency|money|language|lake|mountains?|airport|religion|"
+    r"continent|state) name\b|\bname of (?!(?:the |its |your |a |an )?(?:city|town|place|it\b|this|"
+    r"that|mayor))\w|^(?:please )?name (?:a|an|one|some|the|its|your) (?!city|town|place)\w"
+)
+_SCRIPT = re.compile(
+    r"\b(?:latin|roman|cyrillic|arabic|greek|hebrew|chinese|japanese|thai|own|which|what|different|"
+    r"western) (?:alphabet|script|letters?)\b(?!.* (?:name|start|begin))"
+)
+FAR_FROM_SEA = frozenset(("sea", "ocean", "coast", "inland", "east"))
+OF_CITY = (
+    "sea",
+    "island",
+    "river",
+    "mountains",
+    "snow",
+    "hot",
+    "population",
+    "altitude",
+    "founded",
+    "climate",
+    "metro",
+    "fame",
+    "landmark",
+)
 
 
 class Oracle:
     """Understands utterances about one table. Holds no secret; `answer` is told it."""
 
-    def __init__(self, atlas: Atlas, paraphrases: bool):
+    def __init__(self, atlas: Atlas, paraphrases: bool, most_answers: int = 0):
         self.atlas = atlas
+        self.most_answers = most_answers
         self.topics = topics()
         self.rules = Rules(atlas)
+        self.reader = Reader(atlas)
+        self.tables = Told(atlas.words["country"])
+        common = {word for phrases in self.rules.phrases.values() for phrase in phrases for word in phrase} | SMALL
+        known = common | self.reader.words() | {word for name in atlas.names.cities for word in name}
+        self.speller = Speller(known, frequent=common)
+        self.guesses = Guesses(atlas, known)
+        self._said_by_players = self._questions()
         self._paraphrases: Paraphrases | None = None
         self._paraphrasing = paraphrases
         self._understood = lru_cache(maxsize=CACHED)(self._understand)
         self._heard = lru_cache(maxsize=CACHED)(self._read)
         self.answer = lru_cache(maxsize=CACHED)(self._answer)
+
+    def _questions(self) -> set[str]:
+        """What scripted players ask, which is answered by the tables alone."""
+        said = set()
+        for name, topic in self.topics.items():
+            said |= {topic.which, topic.has}
+            if "{}" in topic.ask and topic.kind == "list":
+                said |= {topic.ask.format(value) for value in self.atlas.values[name].values()}
+        return {" ".join(words_of(each)) for each in said}
 
     def understand(self, text: str) -> Meaning | None:
         """What is said in a turn, in whatever form models put it."""
@@ -82,26 +156,83 @@ class Oracle:
         city = self.atlas.names.guess(words)
         if city is not None and not (len(words) == 1 and self._is_value(words)):
             return Meaning("guess", value=city)
-        said = " ".join(words)
-        if _NAME.search(said) or _ASKS_FOR_IT.match(said):
+        spelt = self.speller.words(plain(words))
+        said = " ".join(spelt)
+        if (_NAME.search(said) and not _SCRIPT.search(said)) or _ASKS_FOR_IT.match(" ".join(words)):
             return Meaning("name")
+        if _NAMES.intersection(spelt) and not _NAME_OF.search(said):
+            meaning = self.rules.understand(words)
+            if not (meaning and meaning.open):
+                return Meaning("name")
+        for frame in (bare(plain(words)), bare(spelt)):
+            city = self.guesses.read(frame)
+            if city is not None:
+                return Meaning("guess", value=city)
+        if _OF_SPEAKER.search(said):
+            return None
+        meaning = self._question(words, bare(spelt), text)
+        if meaning is None or meaning.topic not in LOOSE or " ".join(words) in self._said_by_players:
+            return meaning
+        return replace(meaning, loose=True)
+
+    def _question(self, words: tuple[str, ...], asked: tuple[str, ...], text: str) -> Meaning | None:
+        """By the rules as it stands, or spelt right and without what is around it; by the tables; by its meaning."""
+        if _ANTONYMS.search(" ".join(asked)):
+            return None
+        exact = self._by_rules(words) if words[:2] != ("how", "far") else None
+        if exact is None and asked:
+            exact = self.reader.figures.read(asked) or (self._by_rules(asked) if asked[:2] != ("how", "far") else None)
+        read = self.reader.read(asked) if exact is None or exact.open or self.reader.is_terse(asked) else None
+        if exact is not None and (read is None or not self._preferred(read, exact)):
+            return exact
+        if read is not None:
+            return read
+        loose = self.rules.understand(asked, spare=SPARE) if asked and not is_open(asked) else None
+        if loose is not None and not loose.open and self._fits(loose, asked) and self._plain(loose, asked):
+            return loose
+        if not (self._paraphrasing and may_be_paraphrase(words)) or self.atlas.names.mentioned(words):
+            return None
+        if self._paraphrases is None:
+            self._paraphrases = Paraphrases(self.rules)
+        return self._paraphrases.understand(text, words)
+
+    def _by_rules(self, words: tuple[str, ...]) -> Meaning | None:
         meaning = self.rules.understand(words)
-        if _NAMES.intersection(words) and not (meaning and meaning.open):
-            return Meaning("name")
-        if (
-            meaning is None
-            and self._paraphrasing
-            and may_be_paraphrase(words)
-            and not self.atlas.names.mentioned(words)
+        return meaning if meaning is not None and self._fits(meaning, words) else None
+
+    def _preferred(self, read: Meaning, exact: Meaning) -> bool:
+        """Where the rules hear an open question: the tables know better what it is about."""
+        if not exact.open:
+            return read.topic != "thing" and read.open
+        return (
+            read.topic == "thing" or read.topic.startswith("told") and exact.topic in (*GENERAL, "food", "sea", "river")
+        )
+
+    def _plain(self, meaning: Meaning, words: tuple[str, ...]) -> bool:
+        """Nothing that turns it round is among the words that the rules leave unexplained."""
+        if meaning.topic in ("olympics", "nickname", "province", "food", "landmark", "fame") or self.rules.foreign(
+            meaning.topic, words
         ):
-            if self._paraphrases is None:
-                self._paraphrases = Paraphrases(self.rules)
-            meaning = self._paraphrases.understand(text, words)
-        return meaning
+            return False
+        own = {word for phrase in self.rules.phrases[meaning.topic] for word in phrase} | SMALL
+        rest = [word for word in words if word not in own]
+        return not any(word in NEGATIONS or stem(word) in TURNING or self.reader.knows(word) for word in rest)
+
+    def _fits(self, meaning: Meaning, words: tuple[str, ...]) -> bool:
+        """Not: a question about the country where the topic is of the city, nor one about the speaker."""
+        if PERSONAL.intersection(words) or words[:4] == ("how", "old", "are", "you"):
+            return False
+        if (
+            "far" in words
+            and meaning.topic in ("province", "country", "continent", "region", "sea")
+            and not FAR_FROM_SEA.intersection(words)
+        ):
+            return False
+        return meaning.topic not in OF_CITY or not {"country", "nation"}.intersection(words)
 
     def answers(self) -> set[str]:
         """Every answer that any question can get."""
-        said = {"Yes.", "No.", INVALID, NAME_REFUSED, RIGHT, WRONG}
+        said = {"Yes.", "No.", INVALID, NAME_REFUSED, RIGHT, WRONG, TOO_TELLING, *LORE.values()}
         for name, topic in self.topics.items():
             meanings = [Meaning(name)] if topic.open else []
             if topic.kind == "number":
@@ -113,6 +244,8 @@ class Oracle:
             for key, city in self.atlas.cities.items():
                 asked = [Meaning(name, value=value) for value in city.truths.get(name, ())]
                 said.update(self._answer(meaning, key) for meaning in (*meanings, *asked))
+                said.update(self._answer(Meaning(name, loose=True), key) for name in LOOSE)
+                said.update(self._answer(Meaning(f"told {name}"), key) for name in tellable())
             if topic.kind == "list":
                 said.add(topic.no)
         return said
@@ -127,12 +260,48 @@ class Oracle:
             return NAME_REFUSED
         if meaning.topic == "guess":
             return RIGHT if meaning.value == secret else WRONG
+        if self.most_answers and meaning.open and self._answers_to(meaning) > self.most_answers:
+            return self.answer(replace(meaning, loose=False), secret) if meaning.loose else TOO_TELLING
+        return self._told(meaning, secret)
+
+    @lru_cache(maxsize=256)  # noqa: B019 - an oracle lives as long as its process
+    def _answers_to(self, meaning: Meaning) -> int:
+        """How many different answers the cities get."""
+        return len({self._told(meaning, city) for city in self.atlas.cities})
+
+    def _told(self, meaning: Meaning, secret: str) -> str:
         city = self.atlas.cities[secret]
-        answer = self._truth(self.topics[meaning.topic], meaning, city)
+        answer = self._lore(meaning, city) if meaning.topic not in self.topics else None
+        if answer is None and meaning.topic not in self.topics:
+            return INVALID
+        answer = answer or (self._loosely(meaning, city) if meaning.loose else None)
+        answer = answer or self._truth(self.topics[meaning.topic], meaning, city)
         if not city.gives_away(answer):
             return answer
         word = answer.split(", ", 1)[0]
         return f"{word}." if word in ("Yes", "No") else INVALID
+
+    def _lore(self, meaning: Meaning, city: City) -> str | None:
+        kind, _, what = meaning.topic.partition(" ")
+        if kind == "told":
+            return self.tables.answer(what, city)
+        of_country = meaning.value is not None and meaning.value.endswith("@") or what in ("area", "inhabitants")
+        if kind == "thing":
+            status = self.reader.status(meaning.value or "", city.key, key_of(city.facts["country"][0]))
+        else:
+            status = self.reader.figures.status(meaning, city.key)
+        return LORE.get((status, of_country))
+
+    def _loosely(self, meaning: Meaning, city: City) -> str | None:
+        """What people would say beyond the tables' own choice; None: nothing more than the tables."""
+        if meaning.open:
+            return self.tables.more(meaning.topic, city)
+        if meaning.value is None or meaning.value in city.truths.get(meaning.topic, ()):
+            return None
+        status = self.reader.commonly(meaning.topic, meaning.value, city.key, key_of(city.facts["country"][0]))
+        if status == "yes" and meaning.value in self.atlas.values[meaning.topic]:
+            return self.topics[meaning.topic].yes.format(self.atlas.values[meaning.topic][meaning.value])
+        return LORE[status, False] if status == "yes" else INVALID if status == "maybe" else None
 
     def _truth(self, topic: Topic, meaning: Meaning, city: City) -> str:
         if topic.kind == "flag":
@@ -198,7 +367,7 @@ def _agree(answer: str, agrees: bool) -> str:
     return f"{'Yes' if agrees else 'No'}, {said}"
 
 
-def oracle_for(table: str, paraphrases: bool) -> Oracle:
+def oracle_for(table: str, paraphrases: bool, most_answers: int = 0) -> Oracle:
     """The oracle of a table, by name or path: made once in a process, and again if the file changes."""
     if not isinstance(paraphrases, bool):
         raise ValueError(f"game option paraphrases={paraphrases!r} must be true or false")
@@ -207,10 +376,12 @@ def oracle_for(table: str, paraphrases: bool) -> Oracle:
             "game option paraphrases=True needs sentence embeddings: pip install '.[cpu]' or '.[gpu]' in Parley's "
             "folder, or set paraphrases=false"
         )
+    if isinstance(most_answers, bool) or not isinstance(most_answers, int) or most_answers < 0:
+        raise ValueError(f"game option most_answers={most_answers!r} must be a whole number, 0 for no limit")
     path = table_path(table)
-    return _oracle(path, path.stat().st_mtime_ns, paraphrases)
+    return _oracle(path, path.stat().st_mtime_ns, paraphrases, most_answers)
 
 
 @lru_cache(maxsize=16)
-def _oracle(path: Path, _modified: int, paraphrases: bool) -> Oracle:
-    return Oracle(read_atlas(path), paraphrases)
+def _oracle(path: Path, _modified: int, paraphrases: bool, most_answers: int) -> Oracle:
+    return Oracle(read_atlas(path), paraphrases, most_answers)

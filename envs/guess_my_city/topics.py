@@ -48,6 +48,7 @@ class Meaning:
     value: str | None = None
     low: float | None = None
     high: float | None = None
+    loose: bool = False  # asked in other words than the players': what people would say counts, not the tables alone
 
     @property
     def open(self) -> bool:

@@ -89,7 +89,7 @@ def test_a_label_names_the_one_answer(text, meaning):
         ("Great. Is it St. Petersburg?", "guess=saint petersburg"),
         ("I know.\n\nIs it Washington, D.C.?", "guess=washington"),
         ("hm\ndc", "invalid"),  # too few letters for a guess
-        ("Question: Is it near Paris?", "invalid"),
+        ("Question: Is it like Paris?", "invalid"),
         ("Answer: Paris or London", "invalid"),
         ("Question: What letter does it start with?", "name"),
     ],

@@ -8,7 +8,8 @@ import time
 import pytest
 
 from envs.game import Game
-from envs.guess_my_city.oracle import INVALID, NAME_REFUSED, RIGHT, WRONG
+from envs.guess_my_city.oracle import INVALID, NAME_REFUSED, RIGHT, TOO_TELLING, WRONG, oracle_for
+from envs.guess_my_city.players import questions_of
 from envs.guess_my_city.topics import Meaning
 from envs.guess_my_city.wording import words_of
 from envs.registry import game_class, make_game, trials_of
@@ -63,6 +64,25 @@ def test_what_would_give_the_name_away_is_withheld_by_hand():
         "No, it is not in that country.",
     ]
     assert answer("which river is it on?", "moscow") == "It lies on a river."
+
+
+def test_with_few_answers_no_open_question_looks_the_city_up():
+    """Open questions part the 140 cities into ten groups at most; closed ones and the players are as ever."""
+    asked = [
+        "what is it known for?",
+        "which country is it in?",
+        "what is the capital of its country?",
+        "how high is it?",
+    ]
+    told = heard(started(PARIS, most_answers=10), [*asked, "which continent is it on?", "is it known for art?"])
+    assert told[:3] == [TOO_TELLING] * 3 and told[3:] == [
+        "It lies less than 200 metres above the sea.",
+        "It is in Europe.",
+        "Yes, it is known for art.",
+    ]
+    game = started(PARIS, most_answers=10)
+    assert not game.step(asked[0]).executable and "more than 10 possible answers" in game.briefing(SEAT)
+    assert questions_of(oracle_for("world", False, 10)) == questions_of(ORACLE)
 
 
 def test_running_out_of_turns_ends_the_game_with_nothing():
@@ -181,10 +201,11 @@ def test_turns_are_quick():
     [
         ({"turns": 0}, "turns=0"),
         ({"turns": True}, "turns=True"),
+        ({"most_answers": -1}, "most_answers=-1"),
         ({"paraphrases": "no"}, "paraphrases='no'"),
         ({"table": "nowhere"}, "'nowhere' is neither a file nor one of: lmrl, small, world"),
         ({"table": 3}, "table=3"),
-        ({"horizon": 5}, "no option 'horizon'; it has: table, turns, paraphrases"),
+        ({"horizon": 5}, "no option 'horizon'; it has: table, turns, paraphrases, rules, prompts, most_answers"),
     ],
 )
 def test_bad_options_name_what_is_wrong(options, message):

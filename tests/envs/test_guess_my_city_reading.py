@@ -174,9 +174,9 @@ def test_questions_that_nothing_was_chosen_by_are_understood_less_often():
     ("text", "meaning"),
     [
         ("which dictionary should I pack for it?", "language?"),
-        ("should I learn some Arabic before I go there?", "language=arabic"),
-        ("what would one put on a postcard of the city?", "landmark?"),
-        ("could I build a snowman there in january?", "snow=yes"),
+        ("do trains run in tunnels under the city?", "metro=yes"),
+        ("what would be in the wallets of shoppers there?", "currency?"),
+        ("do waves break at the edge of the city?", "sea=yes"),
     ],
 )
 def test_a_paraphrase_is_found_by_its_meaning(text, meaning):
@@ -219,7 +219,7 @@ def test_any_text_is_answered_and_only_a_whole_name_wins(text, words):
         step = game.step(said)
         meaning = ORACLE.understand(said)
         won = meaning == Meaning("guess", value="paris")
-        assert step.executable == (meaning is not None and meaning.topic != "name")
+        assert step.executable == (game.observe() not in (INVALID, NAME_REFUSED))
         assert step.terminated == won and step.rewards == ({SEAT: 1.0} if won else {})
         assert won or not step.rewards
 
