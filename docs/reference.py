@@ -58,7 +58,7 @@ EPISODES = """\
 # Columns of kept games
 
 A run's folder `episodes` holds Parquet files with one row for each game
-([how to use them](../how-to/training.md#every-game)). A condition of `parley episodes --where` and of
+([how to use them](../how-to/training.md#every-game)). A condition, after `--where` of `parley episodes`, and of
 `Run.episodes(where)` may name every column of the first table that is a single value.
 """
 

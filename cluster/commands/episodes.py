@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\
 examples:
   parley episodes runs/demo-20260101-120000
-  parley episodes runs/demo-20260101-120000 --where "outcome < .5 and turns > 3 and text('elephant')" --show
+  parley episodes runs/demo-20260101-120000 --where "outcome < .5 and turns >= 4 and text('elephant')" --show
   parley episodes runs/demo-20260101-120000 --where "failure is not None" --sort ended
   parley episodes runs/demo-20260101-120000 --where held_out --to held_out.parquet
 

@@ -31,6 +31,7 @@ from envs.text import guessing
 
 INVALID = "I cannot answer that."
 LOOSE = ("landmark", "food", "fame", "language", "climate", "altitude", "population")
+_ODD = re.compile(r"[{}~|\\\x00-\x08\x0e-\x1f\x7f-\x9f]")  # marks that nobody asks with: only a whole name counts
 _ANTONYMS = re.compile(
     r"\b(?:big|large|small|hot|warm|cold|old|new|young|rich|poor|north|south|east|west|wet|dry|left|"
     r"right|good|bad|near|far|modern|ancient|inland|coastal|"
@@ -135,6 +136,8 @@ class Oracle:
 
     def understand(self, text: str) -> Meaning | None:
         """What is said in a turn, in whatever form models put it."""
+        if _ODD.search(text):
+            return guessing.read(text, self._one_guess, self._one_guess)
         return self._heard(text) if len(text) <= LONGEST else self._read(text)
 
     def _read(self, text: str) -> Meaning | None:
