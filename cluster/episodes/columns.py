@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -126,7 +127,8 @@ def table_of(games: Sequence[Kept]) -> pa.Table:
     dialogues = [[] if game.episode is None else game.episode.turns for game in games]
     turns = pa.StructArray.from_arrays(_turns(games), fields=list(_struct(TURN)))
     rows = [_row(game) for game in games]
-    plain = [_array([row.get(column.name) for row in rows], column.type) for column in GAME[:-1]]
+    found = {column.name: [row.get(column.name) for row in rows] for column in GAME[:-1]} | _of_all_tokens(games)
+    plain = [_array(found[column.name], column.type) for column in GAME[:-1]]
     return pa.table([*plain, pa.ListArray.from_arrays(_offsets(dialogues), turns)], schema=SCHEMA)
 
 
@@ -154,28 +156,48 @@ def _row(game: Kept) -> dict[str, Any]:
 
 
 def _played(game: Kept, episode: Episode) -> dict[str, Any]:
-    spoken = [turn.tokens for turn in episode.turns if turn.tokens is not None]
-    versions = np.concatenate([np.empty(0, np.int32), *(tokens.versions for tokens in spoken)])
-    logprobs, credit = _joined(map(_decided, spoken)), _joined(game.credit.values())
     seats = [_seat(episode, seat, player, game.shaped.get(seat)) for seat, player in game.ticket.players]
     mine = [each for each in seats if each["player"] == "policy"] or seats
-    oldest = int(versions.min()) if len(versions) else None
     return {
         "outcome": _mean([each["outcome"] for each in mine]),
         "reward": _mean([each["reward"] for each in mine]),
         "cut_off": not episode.terminated,
         "turns": len(episode.turns),
-        "tokens": len(versions),
-        "oldest": oldest,
-        "newest": int(versions.max()) if len(versions) else None,
-        "staleness": game.update - 1 - oldest if game.trained and oldest is not None else None,
-        "surprise": -float(logprobs.mean()) if len(logprobs) else None,
-        "credit": float(np.abs(credit).mean()) if len(credit) else None,
+        "tokens": sum(len(turn.tokens.utterance_ids) for turn in episode.turns if turn.tokens is not None),
         "seconds": episode.seconds,
         "seats": seats,
         "facts": list(episode.facts.items()),
         "closing": list(episode.closing.items()),
     }
+
+
+def _of_all_tokens(games: Sequence[Kept]) -> dict[str, list[Any]]:
+    """What is a figure of all tokens of a game, for all games at once."""
+    spoken = [
+        [] if game.episode is None else [turn.tokens for turn in game.episode.turns if turn.tokens is not None]
+        for game in games
+    ]
+    versions = [[tokens.versions for tokens in each] for each in spoken]
+    oldest, newest = _reduced(np.minimum, versions), _reduced(np.maximum, versions)
+    stale = [
+        game.update - 1 - int(found) if game.trained and found is not None else None
+        for game, found in zip(games, oldest, strict=True)
+    ]
+    logprobs = [[-_decided(tokens) for tokens in each] for each in spoken]
+    credit = [[np.abs(each) for each in game.credit.values()] for game in games]
+    means = {"surprise": _reduced(np.add, logprobs, mean=True), "credit": _reduced(np.add, credit, mean=True)}
+    return {"oldest": oldest, "newest": newest, "staleness": stale} | means
+
+
+def _reduced(by: np.ufunc, games: Sequence[Sequence[np.ndarray]], mean: bool = False) -> list[float | None]:
+    """Of the arrays of each game one number; None where they are empty."""
+    sizes = np.array([sum(map(len, arrays)) for arrays in games], np.int64)
+    flat = np.concatenate([NOTHING, *chain.from_iterable(games)], dtype=np.float64)
+    some, found = sizes > 0, np.full(len(games), None, object)
+    if some.any():
+        values = by.reduceat(flat, (np.cumsum(sizes) - sizes)[some])
+        found[some] = (values / sizes[some] if mean else values).tolist()
+    return found.tolist()
 
 
 def _seat(episode: Episode, seat: str, player: str, shaped: ShapedRewards | None) -> dict[str, Any]:
@@ -252,10 +274,6 @@ def _writable(value: Any) -> Any:
 
 def _offsets(lists: Sequence[Sequence]) -> pa.Array:
     return pa.array(np.concatenate([[0], np.cumsum([len(each) for each in lists])]).astype(np.int32))
-
-
-def _joined(parts: Iterable[np.ndarray]) -> np.ndarray:
-    return np.concatenate([NOTHING, *parts])
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

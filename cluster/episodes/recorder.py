@@ -1,8 +1,10 @@
 """The thread that keeps a run's games: who plays and learns hands them over and goes on.
 
-    trained, held_out, unused --> a queue --> those of the update that is being prepared
-    end(update)               --> those of updates that have ended --> a part of the store, every two seconds at most
+    trained, held_out, unused --> those of the update that is being prepared
+    end(update)               --> a queue --> the thread --> a part of the store, every two seconds at most
     settle                    <-- all that have ended are on the disk
+
+The thread begins when an update has ended: then the run waits for games, and nobody waits for the thread.
 
 A checkpoint is made after `settle`, and what is handed over after it goes into the part of a later update. So a run
 that goes on from update N, and cuts the store back to N, has every game once that the ledger of that checkpoint has
@@ -19,7 +21,8 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +42,7 @@ log = logging.getLogger("parley")
 QUEUED = 64  # calls that the thread may be behind
 WAIT_SECONDS = 600.0  # for the thread to catch up
 APART_SECONDS = 2.0  # from one part to the next: each costs its own time, however small it is
+Given = Callable[[], Iterable[Kept]]  # makes the games that were handed over, in the thread
 Fetch = Callable[[Sequence["Finished"]], list[Episode | None]]  # None: it is gone
 Seat = tuple[int, str]  # ticket number and seat
 Work = Callable[[], None] | threading.Event  # something to do, or somebody to be told that all before it is done
@@ -50,7 +54,8 @@ class Recorder:
     def __init__(self, folder: Path, settings: RecordSettings, fetch: Fetch):
         self.folder, self.settings, self.fetch = folder, settings, fetch
         self.active = settings.episodes != "none"
-        self.preparing: list[Kept] = []  # games of the update that is being prepared
+        self.preparing: list[Given] = []  # for the update that is being prepared
+        self.no_use = 0  # how many of its games were of no use and are kept
         self.next = 0  # that update
         self.ended: list[Kept] = []  # games of updates that ended since the last part
         self.wrote = 0.0  # when that was
@@ -81,20 +86,25 @@ class Recorder:
         credit: dict[Seat, np.ndarray],
     ) -> None:
         """The batch, in ticket order; `credit`: the advantages of each seat's trained tokens."""
-        self._ask(lambda: self._keep_batch(self._some(results), rewards, credit))
+        some = self._some(results)
+        self._hand_over(lambda: self._batch(some, rewards, credit))
 
     def held_out(self, results: Sequence[Finished], episodes: Sequence[Episode]) -> None:
         """An evaluation that has ended."""
         pairs = self._some(list(zip(results, episodes, strict=True)))
-        self._ask(lambda: self.preparing.extend(_kept(result, episode, held_out=True) for result, episode in pairs))
+        self._hand_over(lambda: [_kept(result, episode, held_out=True) for result, episode in pairs])
 
     def unused(self, result: Finished, held_out: bool) -> None:
         """A game that failed, or was not learned from: `result.reason` says why."""
-        self._ask(lambda: self._keep_unused(result, held_out))
+        most = self.settings.episodes
+        if most == "all" or self.no_use < most:
+            self.no_use += 1
+            self._hand_over(lambda: [self._unused(result, held_out)])
 
     def end(self, update: int) -> None:
         """What was handed over since the last one belongs to this update."""
-        self._ask(lambda: self._end(update))
+        given, self.preparing, self.no_use, self.next = self.preparing, [], 0, update + 1
+        self._ask(lambda: self._end(update, given))
 
     def settle(self) -> None:
         """Returns when the games of all updates that have ended are on the disk."""
@@ -109,6 +119,7 @@ class Recorder:
         """The run goes on from this update, also one that keeps no games any more."""
         if not self.active and self.folder.is_dir():
             EpisodeStore(self.folder, math.inf).cut_back(update)
+        self.preparing, self.next = [], update + 1
         self._ask(lambda: self._go_back(update))
         self.settle()
 
@@ -119,14 +130,19 @@ class Recorder:
         """Games of an update that did not end are kept until the run goes on, for they may tell why."""
         if not self.active:
             return
-        self.active = False
-        self._put(lambda: self._end(self.next))
+        given, self.active = self.preparing, False
+        self._put(lambda: self._end(self.next, given))
         self._put(threading.Event())
         self._put(None)
         self.thread.join(WAIT_SECONDS)
         if self.thread.is_alive():
             raise self._late()
         self._check()
+
+    def _hand_over(self, games: Given) -> None:
+        if self.active:
+            self._check()
+            self.preparing.append(games)
 
     def _ask(self, work: Work) -> None:
         if self.active:
@@ -192,27 +208,24 @@ class Recorder:
         while self.work.empty() and self.store.merge():
             pass
 
-    def _keep_batch(
+    def _batch(
         self, results: Sequence[Finished], rewards: Sequence[ShapedRewards], credit: dict[Seat, np.ndarray]
-    ) -> None:
+    ) -> Iterator[Kept]:
         shaped = {(each.number, each.seat): each for each in rewards}
         for result, episode in zip(results, self.fetch(results), strict=True):
             if episode is None:
                 raise RunError(f"episode {result.ticket.number} was learned from and is gone: it cannot be kept")
-            game = _kept(result, episode)
-            game.shaped, game.credit = _of(game.ticket, shaped), _of(game.ticket, credit)
-            self.preparing.append(game)
+            of_seats = {"shaped": _of(result.ticket, shaped), "credit": _of(result.ticket, credit)}
+            yield _kept(result, episode, **of_seats)
 
-    def _keep_unused(self, result: Finished, held_out: bool) -> None:
-        most = self.settings.episodes
-        if most == "all" or sum(game.failure is not None for game in self.preparing) < most:
-            (episode,) = [None] if result.ref is None else self.fetch([result])
-            self.preparing.append(_kept(result, episode, failure=result.reason, held_out=held_out))
+    def _unused(self, result: Finished, held_out: bool) -> Kept:
+        (episode,) = [None] if result.ref is None else self.fetch([result])
+        return _kept(result, episode, failure=result.reason, held_out=held_out)
 
-    def _end(self, update: int) -> None:
-        for game in self.preparing:
+    def _end(self, update: int, given: Sequence[Given]) -> None:
+        for game in chain.from_iterable(games() for games in given):
             game.update = update
-        self.ended, self.preparing, self.next = self.ended + self.preparing, [], update + 1
+            self.ended.append(game)
         if time.monotonic() - self.wrote >= APART_SECONDS:
             self._write()
 
@@ -229,7 +242,7 @@ class Recorder:
 
     def _go_back(self, update: int) -> None:
         self.store.cut_back(update)
-        self.preparing, self.ended, self.next = [], [], update + 1
+        self.ended = []
 
 
 def _kept(result: Finished, episode: Episode | None, **known: Any) -> Kept:

@@ -27,7 +27,7 @@ from cluster.episodes.columns import SCHEMA
 from cluster.errors import RunFolderError
 
 MERGED = 64  # small neighbours that become one part
-SMALL_BYTES = 4 * 2**20
+SMALL_BYTES = 2 * 2**20
 GROUP_ROWS = 2048  # of a row group, which is read at once
 LEVEL = 3  # of zstd
 GROUP_BYTES = 64 * 2**20  # before compression

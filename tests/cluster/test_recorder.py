@@ -167,6 +167,7 @@ def test_what_the_thread_cannot_do_stops_the_run_in_one_line(tmp_path, monkeypat
     monkeypatch.setattr(recorder_module, "WAIT_SECONDS", 0.05)
     late = Recorder(tmp_path / "late", RecordSettings(), lambda results: busy.wait(10) and [])
     late.trained([], [], {})
+    late.end(1)
     with pytest.raises(RunError, match=r"could not be written .* record\.episodes=none"):
         late.settle()
     busy.set()
