@@ -261,7 +261,7 @@ def test_a_worker_that_leaves_says_first_how_its_episodes_stand(ray_cluster, tin
     results += fleet.poll(0.0)
     left = {finished.ticket for finished in results if finished.reason == "node_drained"}
     assert len(results) == 1000 and fleet.tokens.playing == fleet.tokens.kept > 0
-    assert 8 <= len(fleet.rescued) <= 16, "those in play that had a turn; others had not begun"
+    assert 1 <= len(fleet.rescued) <= 16, "those in play that had a turn; others had not begun"
     assert fleet.tokens.lost["node_drained"] <= 16 * 8, "of each episode a turn at most"
     draining.clear()
     again = [ticket for ticket in fleet.rescued if replace(ticket, attempt=0) in left]

@@ -287,7 +287,7 @@ def test_a_tensor_parallel_engine_takes_part_with_all_its_processes(ray_cluster,
 @pytest.mark.long
 def test_a_process_of_an_engine_may_hold_no_word_of_a_short_vocabulary(ray_cluster, parrot_model, recruit):
     engine = engine_settings("vllm").model_copy(update={"tensor_parallel": 2})
-    (worker,) = recruit(1, settings=RolloutSettings(engine=engine), path=parrot_model)
+    (worker,) = recruit(1, settings=RolloutSettings(engine=engine), policy=parrot_model)
     group = learners(parrot_model, "test-short", ranks=1, per_worker=2)
     try:
         for version in (1, 2):

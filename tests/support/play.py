@@ -75,16 +75,16 @@ class Slow(Chat):
     """Thinks in a thread, and pays one seat; counts how many of its kind think at once."""
 
     slow = True
-    at_once, most = 0, 0
+    at_work, most = 0, 0
     guard = threading.Lock()
 
     def step(self, utterance: str) -> Step:
         with Slow.guard:
-            Slow.at_once += 1
-            Slow.most = max(Slow.most, Slow.at_once)
+            Slow.at_work += 1
+            Slow.most = max(Slow.most, Slow.at_work)
         time.sleep(0.02)
         with Slow.guard:
-            Slow.at_once -= 1
+            Slow.at_work -= 1
         return super().step(utterance)
 
     def money(self, seat: str) -> int | None:
@@ -105,7 +105,7 @@ class SlowToBegin(Slow):
 class Waiting(Chat):
     """Waits for somebody else at every step, without a thread; counts how many of its kind wait at once."""
 
-    at_once, most, ended = 0, 0, 0
+    at_work, most, ended = 0, 0, 0
     seconds = 0.3
 
     async def reset(self, seed: int) -> None:
@@ -119,12 +119,12 @@ class Waiting(Chat):
 
     async def wait(self) -> None:
         kind = type(self)
-        kind.at_once += 1
-        kind.most = max(kind.most, kind.at_once)
+        kind.at_work += 1
+        kind.most = max(kind.most, kind.at_work)
         try:
             await asyncio.sleep(self.seconds)
         finally:
-            kind.at_once -= 1
+            kind.at_work -= 1
             kind.ended += 1
 
 
@@ -132,7 +132,7 @@ class SometimesHangs(Waiting):
     """One in ten never answers."""
 
     seconds = 0.01
-    at_once = ended = 0
+    at_work = ended = 0
 
     async def step(self, utterance: str) -> Step:
         if self.seed % 10 == 3:

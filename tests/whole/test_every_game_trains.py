@@ -29,6 +29,7 @@ SHORTER = {
 }
 RECIPES = {  # of games without one of their own name
     "twenty_questions": ("demo", []),
+    "tools": ("worlds/tools", []),
     **{name: ("demo", [f"game.name={name}"]) for name in ("maze", "wordle")},
     "persuasion": ("games/negotiation", ["game.name=persuasion", "game.options={}", "game.players={}"]),
 }
