@@ -338,3 +338,11 @@ def money_of(game: Any) -> dict[str, float]:
     """What each seat of a game that is over earned; nothing where it is not about money."""
     found = {seat: hook(game, "money")(seat) for seat in game.seats}
     return {seat: float(amount) for seat, amount in found.items() if amount is not None}
+
+
+def at_once_of(game: Any) -> int | None:
+    """How many episodes of it one worker may play at the same time."""
+    most = hook(game, "at_once")
+    if most is not None and most < 1:
+        raise ValueError(f"game {game.name!r}: at_once is {most}: at least 1, or None for any number")
+    return most

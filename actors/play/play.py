@@ -40,7 +40,7 @@ from actors.play.snapshots import Keeper, Snapshot, Standing, go_back, restored
 from actors.settings import RolloutSettings
 from envs import coroutines
 from envs.episode import Episode, Ticket, Turn
-from envs.game import Game, Player, Step, hook, money_of
+from envs.game import Game, Player, Step, at_once_of, hook, money_of
 from envs.text.chat import EndpointError
 
 log = logging.getLogger("parley.play")
@@ -116,10 +116,10 @@ class Play:
             with self._failing_as("game_error", ticket):
                 spare = self.spare_games.setdefault(ticket.game, [])
                 game = spare.pop() if spare else self.new_game(ticket.game)
+                self.at_once[ticket.game] = at_once_of(game)
         except EpisodeFailed as failure:
             self.finished.append(Returned(ticket, Failure(failure.reason), snapshot.tokens if snapshot else 0))
             return
-        self.at_once[ticket.game] = hook(game, "at_once")
         live = Live(self.admitted, ticket, game, dict(ticket.players), {}, temperature, time.monotonic())
         self.live[live.serial] = live
         standing = snapshot and snapshot.standing()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections import Counter
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -14,7 +16,17 @@ from actors.play.live import Failure
 from actors.play.players import Endpoint
 from envs.episode import Episode
 from envs.settings import EndpointSettings
-from tests.support.play import HangsInAThread, Slow, SometimesHangs, Waiting, check_exact, new_play, play_out, tickets
+from tests.support.play import (
+    FewAtOnce,
+    Gathering,
+    HangsInAThread,
+    Slow,
+    SometimesHangs,
+    check_exact,
+    new_play,
+    play_out,
+    tickets,
+)
 
 
 @contextmanager
@@ -109,17 +121,17 @@ def test_a_game_of_coroutines_plays_as_a_quick_one(tiny_model):
 
 def test_one_worker_holds_two_thousand_waiting_games_without_a_thread_for_each(tiny_model):
     play, before = new_play(tiny_model, episodes_in_flight=4000), threading.active_count()
-    started, Waiting.most = time.monotonic(), 0
-    results = play_out(play, tickets(2000, game="waiting", left="scripted:x", right="scripted:x"))
+    started = time.monotonic()
+    results = play_out(play, tickets(Gathering.expected, game="gathering", left="scripted:x", right="scripted:x"))
     seconds = time.monotonic() - started
-    assert all(isinstance(each, Episode) for each in results.values())
-    assert Waiting.most >= 2000 and threading.active_count() <= before + 1
-    waits = sum(1 + len(each.turns) for each in results.values()) * Waiting.seconds
+    assert all(isinstance(each, Episode) for each in results.values()), "all were there at the same time, or none began"
+    assert threading.active_count() <= before + 1
+    waits = sum(1 + len(each.turns) for each in results.values()) * Gathering.seconds
     assert seconds < waits / 100, "64 threads would take longer"
 
 
 def test_games_that_hang_cost_their_own_episodes_only(tiny_model):
-    play = new_play(tiny_model, turn_seconds=1.5, episodes_in_flight=4000)
+    play = new_play(tiny_model, turn_seconds=6.0, episodes_in_flight=4000)
     SometimesHangs.ended = 0
     results = play_out(play, tickets(500, game="sometimes hangs", left="scripted:x", right="scripted:x"))
     hung = {number for number, result in results.items() if result == Failure("turn_timeout")}
@@ -143,3 +155,23 @@ def test_threads_that_hang_stop_nobody(tiny_model):
 def test_a_coroutine_that_ends_oddly_is_a_named_failure(tiny_model):
     results = play_out(new_play(tiny_model), tickets(20, game="leaves"))
     assert set(results.values()) == {Failure("game_error:RuntimeError"), Failure("game_error:CancelledError")}
+
+
+def test_games_of_which_few_are_played_at_once_wait_for_each_other_and_stop_nobody_else(tiny_model):
+    play = new_play(tiny_model, episodes_in_flight=8)
+    few = tickets(12, game="few at once", left="scripted:x")
+    play.admit([*few, *(replace(ticket, number=100 + ticket.number) for ticket in tickets(6))])
+    finished, alongside = [], 0
+    while play.busy():
+        finished += play.step()
+        playing = Counter(live.ticket.game for live in play.live.values())
+        assert playing["few at once"] <= 2
+        alongside = max(alongside, playing["chat"])
+    assert FewAtOnce.most == 2 and alongside == 6, "those behind them in the queue have begun"
+    assert len(finished) == 18 and all(isinstance(each.result, Episode) for each in finished)
+
+
+def test_a_game_of_which_none_may_be_played_fails_with_a_name(tiny_model):
+    assert set(play_out(new_play(tiny_model), tickets(3, game="none at once")).values()) == {
+        Failure("game_error:ValueError")
+    }

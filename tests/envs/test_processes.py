@@ -32,13 +32,13 @@ from envs.processes.pool import lease, started
 from envs.processes.process import Kind
 from envs.worlds.hosted import HostedGame
 
-KIND = Kind("crooked", "tests.envs.crooked_world:Crooked", processes=2, seconds=30.0)
+KIND = Kind("crooked", "tests.support.crooked_world:Crooked", processes=2, seconds=30.0)
 
 
 class CrookedGame(HostedGame):
     """Whoever acts says a method of the world."""
 
-    kind = Kind("crooked", "tests.envs.crooked_world:Crooked", seconds=3.0)
+    kind = Kind("crooked", "tests.support.crooked_world:Crooked", seconds=3.0)
     seats = ("player",)
 
     def __init__(self, processes: int = 2):
@@ -201,7 +201,7 @@ from envs.episode import Ticket
 from envs.game import Step
 from envs.processes.pool import lease
 from envs.processes.process import Kind
-world = finish(lease(Kind("crooked", "tests.envs.crooked_world:Crooked")))
+world = finish(lease(Kind("crooked", "tests.support.crooked_world:Crooked")))
 print(finish(world.call("whoami")), finish(world.call("start_another")), flush=True)
 if sys.argv[1] == "hang":
     from envs.coroutines import submit

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from envs.text.typos import distance
 from envs.twenty_questions.knowledge import read_knowledge
-from envs.twenty_questions.reading.spelling import slips
 from envs.twenty_questions.table import TableError
 from tests.support.full_table import ORACLE, TABLE, answer
 
@@ -68,7 +68,7 @@ def test_what_is_said_is_understood(question, replies):
     [("animal", "anmial", 1), ("spoon", "spon", 1), ("hammer", "hammmer", 1), ("house", "horse", 1), ("cat", "dog", 3)],
 )
 def test_slips_of_the_finger_are_counted(one, other, count):
-    assert slips(one, other) == slips(other, one) == count
+    assert distance(one, other, 2) == distance(other, one, 2) == count
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,22 @@ class Waiting(Chat):
             kind.ended += 1
 
 
+class Gathering(Waiting):
+    """Nobody begins before all are there."""
+
+    at_work = most = ended = 0
+    expected = 2000
+
+    async def reset(self, seed: int) -> None:
+        kind = type(self)
+        kind.at_work += 1
+        while max(kind.most, kind.at_work) < kind.expected:
+            await asyncio.sleep(0.1)
+        kind.most = max(kind.most, kind.at_work)
+        kind.at_work -= 1
+        await super().reset(seed)
+
+
 class SometimesHangs(Waiting):
     """One in ten never answers."""
 
@@ -155,6 +171,26 @@ class HangsInAThread(Slow):
         return super().step(utterance)
 
 
+class FewAtOnce(Chat):
+    """Two are played at the same time; counts how many are."""
+
+    at_once = 2
+    playing = most = 0
+
+    def reset(self, seed: int) -> None:
+        super().reset(seed)
+        FewAtOnce.playing += 1
+        FewAtOnce.most = max(FewAtOnce.most, FewAtOnce.playing)
+
+    def outcome(self) -> dict[str, float]:
+        FewAtOnce.playing -= 1
+        return super().outcome()
+
+
+class NoneAtOnce(Chat):
+    at_once = 0
+
+
 class Leaves(Waiting):
     seconds = 0.0
 
@@ -178,8 +214,11 @@ GAMES = {
     "slow and broken": SlowAndBroken,
     "slow to begin": SlowToBegin,
     "waiting": Waiting,
+    "gathering": Gathering,
     "sometimes hangs": SometimesHangs,
     "hangs in a thread": HangsInAThread,
+    "few at once": FewAtOnce,
+    "none at once": NoneAtOnce,
     "leaves": Leaves,
 }
 

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
+from envs.text.typos import Near
+
 ENGLISH = Path(__file__).parent / "english.csv"  # common words that are near words of the tables, one a line
 SHORTEST = 4
 LONG = 8
@@ -26,11 +28,8 @@ class Speller:
         known = frozenset(known)
         self.known = known | english()
         self.frequent = frozenset(frequent)
-        self.near: dict[str, list[str]] = {}  # a word without one or two letters -> the words that it may be
-        for word in sorted(known if meant is None else meant):
-            if len(word) >= SHORTEST and word.isascii():
-                for part in shortened(word, edits(word)):
-                    self.near.setdefault(part, []).append(word)
+        may_be = known if meant is None else meant
+        self.near = Near((word, edits(word)) for word in may_be if len(word) >= SHORTEST and word.isascii())
         self.word = lru_cache(maxsize=65536)(self._word)
 
     def words(self, words: tuple[str, ...]) -> tuple[str, ...]:
@@ -39,11 +38,10 @@ class Speller:
     def _word(self, word: str) -> str:
         if word in self.known or len(word) < SHORTEST or not word.isascii() or not word.isalpha() or len(word) > 20:
             return word
-        most = edits(word)
         found: dict[int, list[str]] = {}
-        for other in sorted({other for part in shortened(word, most) for other in self.near.get(part, ())}):
-            if (far := distance(word, other, most)) <= most:
-                found.setdefault(far, []).append(other)
+        most = edits(word)
+        for other, far in self.near.to(word, most, most).items():
+            found.setdefault(far, []).append(other)
         for _, near in sorted(found.items()):
             common = [other for other in near if other in self.frequent]
             alike = [other for other in (common or near) if sorted(other) == sorted(word)]
@@ -57,26 +55,3 @@ class Speller:
 
 def edits(word: str) -> int:
     return 2 if len(word) >= LONG else 1
-
-
-def shortened(word: str, most: int) -> set[str]:
-    """The word, and what is left of it without one letter or, if `most` says so, two."""
-    parts = {word}
-    for _ in range(most):
-        parts |= {part[:at] + part[at + 1 :] for part in parts for at in range(len(part))}
-    return parts
-
-
-def distance(one: str, other: str, most: int) -> int:
-    """Edits (a letter more, less, another, two swapped) between the words; more than `most` counts as `most` + 1."""
-    row, above, before = list(range(len(other) + 1)), [], []
-    for place, letter in enumerate(one, start=1):
-        row, above, before = [place], row, above
-        for at, mark in enumerate(other, start=1):
-            cost = min(above[at] + 1, row[at - 1] + 1, above[at - 1] + (letter != mark))
-            if place > 1 and at > 1 and letter == other[at - 2] and one[place - 2] == mark:
-                cost = min(cost, before[at - 2] + 1)
-            row.append(cost)
-        if min(row) > most + 1:
-            return most + 1
-    return row[-1]

@@ -10,11 +10,10 @@ A slip is one letter added, left out, replaced, or swapped with its neighbour.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 from functools import lru_cache
-from itertools import combinations
 
+from envs.text.typos import Near
 from envs.twenty_questions.reading.stems import stem
 
 CHAT = {
@@ -40,44 +39,14 @@ CHAT = {
 }  # fmt: skip
 
 
-def _fewer(word: str, slips: int) -> set[str]:
-    """The word with this many letters left out, or fewer."""
-    found = {word}
-    for count in range(1, slips + 1):
-        found |= {
-            "".join(letter for place, letter in enumerate(word) if place not in out)
-            for out in combinations(range(len(word)), count)
-        }
-    return found
-
-
-def slips(one: str, other: str, most: int = 2) -> int:
-    """How many slips lead from one word to the other; `most` + 1 if there are more."""
-    if abs(len(one) - len(other)) > most:
-        return most + 1
-    before: list[int] = []
-    row = list(range(len(other) + 1))
-    for place, letter in enumerate(one, start=1):
-        before, last, row = row, before, [place]
-        for at, against in enumerate(other, start=1):
-            cost = min(before[at] + 1, row[-1] + 1, before[at - 1] + (letter != against))
-            if place > 1 and at > 1 and letter == other[at - 2] and one[place - 2] == against:
-                cost = min(cost, last[at - 2] + 1)
-            row.append(cost)
-    return min(row[-1], most + 1)
-
-
 class Spelling:
     def __init__(self, known: Iterable[str], frequent: Iterable[str] = (), language: Iterable[str] = ()):
         self.known = frozenset(known)
         self.stems = frozenset(map(stem, self.known))
         self.frequent = frozenset(frequent)
         self.language = frozenset(language)
-        self.near: dict[str, set[str]] = defaultdict(set)
-        for word in self.known:
-            if len(word) >= 4 and word.isalpha():
-                for rest in _fewer(word, 1 if len(word) < 8 else 2):
-                    self.near[rest].add(word)
+        long_enough = (word for word in self.known if len(word) >= 4 and word.isalpha())
+        self.near = Near((word, 1 if len(word) < 8 else 2) for word in long_enough)
         self.nearest = lru_cache(maxsize=16384)(self._nearest)
 
     def mended(self, words: list[str]) -> list[str]:
@@ -129,14 +98,9 @@ class Spelling:
             return word
         squeezed = "".join(letter for place, letter in enumerate(word) if letter not in word[max(0, place - 2) : place])
         allowed = 1 if len(word) < 7 else 2
-        found: dict[str, int] = {}
-        for rest in _fewer(word, allowed):
-            for candidate in self.near.get(rest, ()):
-                if candidate not in found:
-                    found[candidate] = slips(word, candidate)
         ranked = sorted(
             (count, self._oddity(word, candidate), candidate not in self.frequent, candidate)
-            for candidate, count in found.items()
+            for candidate, count in self.near.to(word, allowed, 2).items()
             if count <= (1 if len(candidate) < 7 else 2)
         )
         if not ranked:
