@@ -27,6 +27,7 @@ from cluster.commands import (
     rewards,
     runs,
     serve_model,
+    timeline,
     train,
     version,
     watch,
@@ -35,7 +36,7 @@ from cluster.errors import ParleyError, shortened
 from cluster.record.manner import manner_of
 
 IN_ORDER = (
-    *(train, resume, evaluate, serve_model, rewards, offline, watch, runs, report, episodes, export),
+    *(train, resume, evaluate, serve_model, rewards, offline, watch, runs, report, episodes, timeline, export),
     *(doctor, games, play, config, completion, version),
 )
 COMMANDS = [each.COMMAND for each in IN_ORDER]

@@ -21,19 +21,24 @@ WORKERS = 64  # that are drawn
 
 
 def lanes(rows: Sequence[dict[str, Any]], games: Episodes | None) -> dict[str, Any] | None:
-    timed = [row for row in rows if "seconds/update" in row and "time" in row][-UPDATES:]
+    timed = timed_rows(rows, UPDATES)
     if not timed:
         return None
     begin, end = timed[0]["time"] - timed[0]["seconds/update"], timed[-1]["time"]
     return {
         "begin": round(begin, 2),
         "seconds": round(end - begin, 2),
-        "updates": [[row["update"], _rounded(_stages(row, begin))] for row in timed],
+        "updates": [[row["update"], _rounded(stages_of(row, begin))] for row in timed],
         "workers": _in_flight(games, timed[0]["update"], begin, end) if games is not None and end > begin else [],
     }
 
 
-def _stages(row: dict[str, Any], begin: float) -> list[tuple[str, float, float]]:
+def timed_rows(rows: Sequence[dict[str, Any]], updates: int) -> list[dict[str, Any]]:
+    """The newest that say how long they took."""
+    return [row for row in rows if "seconds/update" in row and "time" in row][-updates:]
+
+
+def stages_of(row: dict[str, Any], begin: float) -> list[tuple[str, float, float]]:
     """(stage, from, to) in seconds since `begin`."""
     at, found = row["time"] - row["seconds/update"] - begin, []
     for stage in STAGES:
