@@ -84,7 +84,7 @@ class Process:
 
     async def call(self, method: str, *arguments: Any) -> Any:
         message = written([method, *arguments])
-        if self.closed:
+        if self.ended:
             raise WorldCrashed(f"{self.kind.name}: its process has ended already")
         try:
             self._send(message)

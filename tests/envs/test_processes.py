@@ -124,6 +124,15 @@ def test_a_fault_is_named_and_touches_nobody_else(kind):
         assert len(ask(other, "say", "b")) == count + 1
 
 
+def test_a_world_that_ends_between_two_calls_is_named_as_well(kind):
+    world = finish(lease(kind))
+    os.kill(ask(world, "whoami"), signal.SIGKILL)
+    while not world._process.closed:
+        time.sleep(0.01)
+    with pytest.raises(WorldCrashed, match="its process ended by SIGKILL during say"):
+        ask(world, "say", "a")
+
+
 def test_a_world_that_hangs_is_ended_with_all_that_it_started(kind):
     world = finish(lease(replace(kind, seconds=1.0)))
     pids = [ask(world, "whoami"), ask(world, "start_another")]

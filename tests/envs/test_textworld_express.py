@@ -18,7 +18,7 @@ from envs.registry import make_game, make_player
 from envs.worlds.java import shared
 from envs.worlds.java.following import opening, plain
 from envs.worlds.java.shared import aside, enter
-from envs.worlds.textworld_express.settings import GAMES, KIND, ROOMS, SPLITS
+from envs.worlds.textworld_express.settings import GAMES, KIND, PER_PROCESS, SPLITS
 from tests.support.worlds import needs
 
 pytestmark = needs("textworld_express")
@@ -38,8 +38,8 @@ def played(game: Game, seed: int, until: int | None = None) -> list[tuple]:
     return turns
 
 
-def house_of(game: Game) -> shared.House:
-    return game.game._room._house
+def process_of(game: Game) -> shared.SharedProcess:
+    return game.game._place._process
 
 
 @pytest.fixture(scope="module")
@@ -73,22 +73,22 @@ def test_an_episode_is_that_of_the_bare_package(kind, bare):
 
 
 def test_the_settings_are_those_that_the_package_takes():
-    async def taken(room: shared.Room) -> list[tuple[str, str, bool, bool]]:
+    async def taken(place: shared.Place) -> list[tuple[str, str, bool, bool]]:
         return [
-            (game, name, await takes(room, game, {name: most}), await takes(room, game, {name: most + 1}))
+            (game, name, await takes(place, game, {name: most}), await takes(place, game, {name: most + 1}))
             for game, settings in GAMES.items()
             for name, (_, most) in settings.items()
             if most not in (1, 30, 1000)  # of these the package takes more, and means nothing by it or fails later
         ]
 
-    async def takes(room: shared.Room, game: str, settings: dict[str, int]) -> bool:
+    async def takes(place: shared.Place, game: str, settings: dict[str, int]) -> bool:
         try:
-            await room.call("begin", {"game": game, "settings": settings, "split": "train", "seed": 3})
+            await place.call("begin", {"game": game, "settings": settings, "split": "train", "seed": 3})
         except WorldRaised:
             return False
         return True
 
-    found = aside(KIND, ROOMS, taken)
+    found = aside(KIND, PER_PROCESS, taken)
     assert len(found) == 10 and all(each[2:] == (True, False) for each in found), found
 
 
@@ -150,8 +150,8 @@ def test_without_java_there_is_one_line(monkeypatch, tmp_path):
 def test_a_crash_ends_one_episode_and_the_others_in_its_process_go_on():
     games, whole = [made(game="twc", turns=30) for _ in range(3)], played(made(game="twc", turns=30), 7)
     assert all(played(game, 7, 10) == whole[:10] for game in games)
-    assert len({id(house_of(game)) for game in games}) == 1
-    os.kill(house_of(games[0]).lease.result()._process.pid, signal.SIGKILL)
+    assert len({id(process_of(game)) for game in games}) == 1
+    os.kill(process_of(games[0]).lease.result()._process.pid, signal.SIGKILL)
     with pytest.raises(WorldCrashed, match="SIGKILL"):
         games[0].step("look around")
     for game in games[1:]:
@@ -163,28 +163,28 @@ def test_a_crash_ends_one_episode_and_the_others_in_its_process_go_on():
 
 
 def test_an_episode_whose_process_is_ended_again_and_again_fails_by_name(monkeypatch):
-    async def gone(kind, rooms):
+    async def gone(kind, per_process):
         raise shared.Gone
 
     game = made()
     game.reset(0)
-    house_of(game).over = True
+    process_of(game).ended = True
     monkeypatch.setattr("envs.worlds.java.adventure.enter", gone)
     with pytest.raises(WorldError, match="textworld_express: its process was ended 3 times by other episodes"):
         game.step("look around")
 
 
-def test_who_finds_no_room_waits_and_an_empty_process_goes_back(monkeypatch):
+def test_who_finds_no_place_waits_and_an_empty_process_goes_back(monkeypatch):
     kind = replace(KIND, name="one at a time", processes=1)
 
     async def three() -> list[str]:
         order, first = [], await enter(kind, 1)
 
         async def later() -> None:
-            room = await enter(kind, 1)
+            place = await enter(kind, 1)
             order.append("entered")
-            await room.call("begin", {"game": "coin", "settings": {}, "split": "train", "seed": 1})
-            room.leave()
+            await place.call("begin", {"game": "coin", "settings": {}, "split": "train", "seed": 1})
+            place.leave()
 
         waiting = asyncio.ensure_future(later())
         await first.call("begin", {"game": "coin", "settings": {}, "split": "train", "seed": 2})
@@ -192,10 +192,10 @@ def test_who_finds_no_room_waits_and_an_empty_process_goes_back(monkeypatch):
         first.leave()
         await waiting
         monkeypatch.setattr(shared, "WAIT_SECONDS", 0.1)
-        room = await enter(kind, 1)
+        place = await enter(kind, 1)
         with pytest.raises(shared.NoProcessFree, match="all 1 places were taken for 0.1 s: raise the game option proc"):
             await enter(kind, 1)
-        room.leave()
+        place.leave()
         return order
 
     assert finish(three()) == ["left", "entered"]

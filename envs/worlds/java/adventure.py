@@ -1,4 +1,4 @@
-"""A text adventure that a Java machine plays: an episode has a room in a shared process from its beginning to its end.
+"""A text adventure that a Java machine plays: an episode has a place in a shared process from its beginning to its end.
 
 A world says to `begin` and to `step` what is seen as {"text", "score", "over", ...}. It is deterministic, so an episode
 whose process was ended by somebody else's call is played again in another one, unseen, and goes on.
@@ -15,7 +15,7 @@ from envs.game import Step
 from envs.options import whole_number
 from envs.processes.process import Kind
 from envs.worlds.java.machine import java
-from envs.worlds.java.shared import Gone, Room, enter
+from envs.worlds.java.shared import Gone, Place, enter
 
 SEAT = "adventurer"
 MOVES = 3  # to another process, at most, in one call
@@ -24,18 +24,18 @@ MOVES = 3  # to another process, at most, in one call
 class Adventure(ImportedGame):
     seats = (SEAT,)
     kind: ClassVar[Kind]
-    rooms: ClassVar[int]  # episodes in one process
+    per_process: ClassVar[int]  # episodes in one process
 
     def __init__(self, turns: int, processes: int):
         super().__init__(turns)
         java()
         self.where = replace(self.kind, processes=whole_number("processes", processes, 1, 1000))
-        self.at_once = self.rooms * processes
+        self.at_once = self.per_process * processes
         self._forget()
 
     def _forget(self) -> None:
         self._seed: int | None = None
-        self._room: Room | None = None
+        self._place: Place | None = None
         self._asked: dict[str, Any] = {}
         self._commands: list[str] = []  # that the world has heard
         self._score, self._over = 0.0, False
@@ -59,21 +59,21 @@ class Adventure(ImportedGame):
         return step
 
     def _leave(self) -> None:
-        if self._room is not None:
-            self._room.leave()
-            self._room = None
+        if self._place is not None:
+            self._place.leave()
+            self._place = None
 
     async def _play(self, command: str | None = None) -> dict[str, Any]:
         """What is seen at the beginning, or after a command."""
         for _ in range(MOVES):
             try:
-                if self._room is None:
-                    self._room = await enter(self.where, self.rooms)
-                    found = await self._room.call("begin", self._asked)
+                if self._place is None:
+                    self._place = await enter(self.where, self.per_process)
+                    found = await self._place.call("begin", self._asked)
                     for before in self._commands:
-                        found = await self._room.call("step", before)
+                        found = await self._place.call("step", before)
                 if command is not None:
-                    found = await self._room.call("step", command)
+                    found = await self._place.call("step", command)
                     self._commands.append(command)
                 return found
             except Gone:

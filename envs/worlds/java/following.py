@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from envs.worlds.java.shared import Room
+from envs.worlds.java.shared import Place
 
 Way = list[tuple[str, str]]
 
@@ -21,10 +21,10 @@ def opening(found: dict[str, Any]) -> str:
     return plain(f"{found['task']}\n{found['text']}")
 
 
-async def walk(room: Room, asked: dict[str, Any]) -> list[dict[str, Any]]:
+async def walk(place: Place, asked: dict[str, Any]) -> list[dict[str, Any]]:
     """What is seen on the package's own way to the end of a world; `gold` of the first are its commands."""
-    found = [await room.call("begin", asked | {"gold": True})]
-    return found + [await room.call("step", command) for command in found[0]["gold"]]
+    found = [await place.call("begin", asked | {"gold": True})]
+    return found + [await place.call("step", command) for command in found[0]["gold"]]
 
 
 def way_of(walked: list[dict[str, Any]]) -> Way:

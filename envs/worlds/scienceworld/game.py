@@ -36,7 +36,7 @@ from envs.worlds.scienceworld.settings import (
     ELECTRICAL,
     KIND,
     NO_CONNECTING,
-    ROOMS,
+    PER_PROCESS,
     SIMPLIFICATIONS,
     SPLITS,
     TASKS,
@@ -50,7 +50,7 @@ RESET = re.compile(r"reset\b")
 
 class ScienceWorldGame(Adventure):
     name = "scienceworld"
-    kind, rooms = KIND, ROOMS
+    kind, per_process = KIND, PER_PROCESS
     open_vocabulary = True
 
     def __init__(

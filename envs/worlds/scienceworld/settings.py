@@ -49,4 +49,4 @@ SIMPLIFICATIONS = (
 SPLITS = ("train", "dev", "test")
 
 KIND = Kind("scienceworld", "envs.worlds.scienceworld.world:World", megabytes=1000)
-ROOMS = 16  # episodes in one process; each takes about 10 MB of the machine's heap
+PER_PROCESS = 16  # episodes in one process; each takes about 10 MB of the machine's heap

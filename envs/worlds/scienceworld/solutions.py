@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from envs.worlds.java.following import Way, opening, walk, way_of
-from envs.worlds.java.shared import Room, aside
-from envs.worlds.scienceworld.settings import KIND, ROOMS
+from envs.worlds.java.shared import Place, aside
+from envs.worlds.scienceworld.settings import KIND, PER_PROCESS
 
 
 @lru_cache(maxsize=64)
@@ -29,19 +29,19 @@ def solutions(task: str, split: str, simplifications: str, seen: str) -> list[Wa
     """The ways of the variations that begin so: of one, or of very few."""
     asked = {"task": task, "split": split, "simplifications": simplifications, "listed": False, "scene": False}
     made_by = zlib.crc32(f"{version('scienceworld')} {simplifications}".encode())
-    place = f"{task}-{split}-{made_by:08x}"
+    stem = f"{task}-{split}-{made_by:08x}"
 
     def way(number: int) -> Way:
-        return way_of(aside(KIND, ROOMS, lambda room: walk(room, asked | {"seed": number})))
+        return way_of(aside(KIND, PER_PROCESS, lambda place: walk(place, asked | {"seed": number})))
 
-    openings = kept(f"{place}.json", lambda: aside(KIND, ROOMS, lambda room: openings_of(room, asked)))
+    openings = kept(f"{stem}.json", lambda: aside(KIND, PER_PROCESS, lambda place: openings_of(place, asked)))
     alike = [number for number, each in enumerate(openings) if each == seen]
-    return [kept(f"{place}-{number}.json", partial(way, number)) for number in alike]
+    return [kept(f"{stem}-{number}.json", partial(way, number)) for number in alike]
 
 
-async def openings_of(room: Room, asked: dict[str, Any]) -> list[str]:
-    first = await room.call("begin", asked | {"seed": 0})
-    rest = [await room.call("begin", asked | {"seed": seed}) for seed in range(1, first["variations"])]
+async def openings_of(place: Place, asked: dict[str, Any]) -> list[str]:
+    first = await place.call("begin", asked | {"seed": 0})
+    rest = [await place.call("begin", asked | {"seed": seed}) for seed in range(1, first["variations"])]
     return [opening(each) for each in (first, *rest)]
 
 

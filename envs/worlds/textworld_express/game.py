@@ -29,14 +29,14 @@ from envs.worlds.java.following import opening, plain
 from envs.worlds.package import package
 from envs.worlds.textworld_express.gold import walked
 from envs.worlds.textworld_express.players import Gold, Mediocre
-from envs.worlds.textworld_express.settings import GAMES, KIND, ROOMS, SPLITS, WORLDS
+from envs.worlds.textworld_express.settings import GAMES, KIND, PER_PROCESS, SPLITS, WORLDS
 
 UNKNOWN = "That is not something you can do here."
 
 
 class TextWorldExpressGame(Adventure):
     name = "textworld_express"
-    kind, rooms = KIND, ROOMS
+    kind, per_process = KIND, PER_PROCESS
 
     def __init__(
         self,

@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Any
 
 from envs.worlds.java.following import Way, opening, walk, way_of
-from envs.worlds.java.shared import Room, aside
-from envs.worlds.textworld_express.settings import KIND, ROOMS, SPLITS, WORLDS
+from envs.worlds.java.shared import Place, aside
+from envs.worlds.textworld_express.settings import KIND, PER_PROCESS, SPLITS, WORLDS
 
 WALKED = 60  # worlds whose words are read along the way to their ends
 
@@ -36,16 +36,16 @@ class Known:
 
     def worlds(self, seen: str) -> list[int]:
         if not self._openings:
-            for number, found in enumerate(aside(KIND, ROOMS, self._begin_all)):
+            for number, found in enumerate(aside(KIND, PER_PROCESS, self._begin_all)):
                 self._openings.setdefault(opening(found), []).append(self.first + number)
         return self._openings.get(seen, [])
 
-    async def _begin_all(self, room: Room) -> list[dict[str, Any]]:
-        return [await room.call("begin", self.asked | {"seed": self.first + number}) for number in range(WORLDS)]
+    async def _begin_all(self, place: Place) -> list[dict[str, Any]]:
+        return [await place.call("begin", self.asked | {"seed": self.first + number}) for number in range(WORLDS)]
 
     def way(self, seed: int) -> Way:
         if seed not in self._ways:
-            self._ways[seed] = way_of(aside(KIND, ROOMS, lambda room: walk(room, self.asked | {"seed": seed})))
+            self._ways[seed] = way_of(aside(KIND, PER_PROCESS, lambda place: walk(place, self.asked | {"seed": seed})))
         return self._ways[seed]
 
 
@@ -53,8 +53,8 @@ def walked(game: str, settings: dict[str, int], split: str) -> Iterator[str]:
     """The texts along the ways to the ends of the split's last worlds."""
     asked, last = {"game": game, "settings": settings, "split": split}, SPLITS[split] + WORLDS
 
-    async def walk_all(room: Room) -> list[dict[str, Any]]:
-        return [each for seed in range(last - WALKED, last) for each in await walk(room, asked | {"seed": seed})]
+    async def walk_all(place: Place) -> list[dict[str, Any]]:
+        return [each for seed in range(last - WALKED, last) for each in await walk(place, asked | {"seed": seed})]
 
-    for each in aside(KIND, ROOMS, walk_all):
+    for each in aside(KIND, PER_PROCESS, walk_all):
         yield from (each.get("task", ""), each["text"], each["look"], each["inventory"], *each["actions"])

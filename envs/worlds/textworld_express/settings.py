@@ -25,4 +25,4 @@ SPLITS = {"train": 0, "dev": 10_000, "test": 20_000}  # the first seed of each
 WORLDS = 1000  # of a split
 
 KIND = Kind("textworld_express", "envs.worlds.textworld_express.world:World", megabytes=500)
-ROOMS = 64  # episodes in one process
+PER_PROCESS = 64  # episodes in one process
