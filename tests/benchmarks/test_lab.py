@@ -221,7 +221,16 @@ def test_a_trial_stays_the_same_when_trials_learn_something_new(tmp_path):
     assert Store(store.path).get(made) is not None
 
 
-@pytest.mark.parametrize("method", [pytest.param(method, id=method.name) for method in credit.METHODS])
+OFTEN = {"poad", "gigpo", "twosome"}  # the others train as well, where there is time
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        pytest.param(method, id=method.name, marks=() if method.name in OFTEN else pytest.mark.long)
+        for method in credit.METHODS
+    ],
+)
 def test_every_method_of_the_credit_contest_trains(method):
     found = run(credit.PARTS["main"].trial(replace(credit.CASE, sizes=replace(TINY, batch=16)), method, 1e-3, 0))
     assert not found.failure and len(found.outcomes) == 2 and found.steps[0] >= 48

@@ -92,13 +92,13 @@ def start(tmp_path):
 @pytest.mark.parametrize(
     ("words", "tries", "code"),
     [
-        ("ends", 1, 0),
+        pytest.param("ends", 1, 0, marks=pytest.mark.long),
         ("wrong", 1, 1),
         ("killed lost quick ends", 4, 0),
         ("killed", 5, 1),
         ("frozen ends", 2, 0),
-        ("pauses", 1, 0),
-        ("saves saves saves saves saves saves wrong", 7, 1),
+        pytest.param("pauses", 1, 0, marks=pytest.mark.long),
+        pytest.param("saves saves saves saves saves saves wrong", 7, 1, marks=pytest.mark.long),
     ],
 )
 def test_what_was_ended_from_outside_is_tried_again(start, words, tries, code):

@@ -89,6 +89,7 @@ def test_episodes_of_a_dead_node_are_played_again_and_a_batch_in_use_is_safe(two
     fleet.close()
 
 
+@pytest.mark.long
 def test_what_lies_on_a_node_that_is_drained_is_brought_here_before_it_goes(two_nodes, parrot_model):
     cluster, other = two_nodes
     settings = RolloutSettings(

@@ -32,7 +32,7 @@ sys.exit(cli.main(sys.argv[1:]))
     "command",
     [
         ("train", "recipes/games/parrot.yaml", "model.path=embedded"),
-        ("rewards", "serve", "--no-key", "reward.shaper=aria"),
+        pytest.param(("rewards", "serve", "--no-key", "reward.shaper=aria"), marks=pytest.mark.long),
     ],
 )
 def test_while_ray_starts_sigterm_is_ctrl_c(tmp_path, command):

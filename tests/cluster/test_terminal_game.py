@@ -203,7 +203,7 @@ def test_an_answer_of_several_lines_is_taken_as_it_is(opening, monkeypatch):
     assert said == ["```x = 1```"], "one line is one line"
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("end", ["\r\n", pytest.param("\n", marks=pytest.mark.long)])
 def test_a_program_is_played_at_a_pipe(end):
     result = subprocess.run(
         [sys.executable, "-m", "cluster", "play", "data_science", "dataset=iris", "--seed", "3"],

@@ -75,6 +75,7 @@ def test_episodes_without_trials_is_refused(parrot_model, capsys):
     assert "evaluation.episodes=N" in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_policy_is_evaluated_by_an_engine_of_two_processes(ray_cluster, parrot_model, tmp_path):
     words = [

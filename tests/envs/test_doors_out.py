@@ -42,8 +42,11 @@ def an_action(form, listed: tuple[str, ...], rng: random.Random) -> object:
 # --- every game -----------------------------------------------------------------------------------
 
 
+SLOW = {"data_science", "textworld"}  # and checked by gymnasium, below
+
+
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long if name in SLOW else ()) for name in NAMES])
 def test_rllib_checks_every_game_and_plays_it_to_its_end(name, form, options):
     environment = GameEnv({"game": name, "form": form, "options": options.get(name, {})})
     check_multiagent_environments(environment)

@@ -14,7 +14,7 @@ from envs.registry import GAMES, WORLDS, game_class, make_game, make_player, tri
 from tests.support.fuzz import utterances
 from tests.support.worlds import JAVA, NEED_OPTIONS, needs
 
-FUZZED = int(os.environ.get("PARLEY_FUZZ", "30000"))
+FUZZED = int(os.environ.get("PARLEY_FUZZ", "10000"))
 EPISODE_BYTES = 50_000
 NAMES = [*sorted(GAMES), *(pytest.param(world, marks=needs(world)) for world in sorted(set(WORLDS) - NEED_OPTIONS))]
 
