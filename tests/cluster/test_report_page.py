@@ -117,6 +117,9 @@ def test_nothing_is_wider_than_the_window(page, reports, which, width):
     assert wide == [width]
     drawn = page.evaluate("[...document.querySelectorAll('svg')].every((each) => each.clientWidth > 40)")
     assert drawn and page.evaluate("document.getElementById('run') === null") == (which == 0)
+    assert page.faults() == []
+    page.evaluate("document.getElementById('theme').click()")
+    assert page.faults("color-contrast") == [], "colours are all that a theme changes"
 
 
 def test_pointing_at_an_utterance_tells_what_it_is(page, run):

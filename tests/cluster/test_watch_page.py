@@ -66,6 +66,14 @@ def fill(page, selector: str, value: str, event: str) -> None:
     )
 
 
+def two_games_by_tokens(page) -> None:
+    page.evaluate("document.querySelectorAll('tbody button')[0].click()")
+    until(page, "document.querySelectorAll('#chosen-game .turn').length > 0")
+    page.evaluate("document.getElementById('tokens').click(); document.getElementById('keep').click()")
+    page.evaluate("document.querySelectorAll('tbody button')[3].click()")
+    until(page, "document.querySelectorAll('#game .game').length === 2")
+
+
 def test_a_new_update_appears_within_three_seconds(page, run):
     until(page, "document.querySelectorAll('tbody tr[data-key]').length === 4")
     until(page, "document.getElementById('state').textContent === 'running: update 2, wait for games'")
@@ -140,3 +148,6 @@ def test_nothing_is_wider_than_the_screen_and_every_section_is_there(page, width
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     fields = "[...document.querySelectorAll('input, select, button')]"
     assert page.evaluate(f"{fields}.filter((it) => !(it.textContent.trim() || it.labels?.length)).length") == 0
+    two_games_by_tokens(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.faults(*(["color-contrast"] if dark else [])) == [], "colours are all that a theme changes"

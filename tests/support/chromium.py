@@ -22,9 +22,11 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import pytest
 from websockets.sync.client import ClientConnection, connect
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+AXE = "axe_core_python"  # the package that holds axe-core; `Page.faults` skips aloud where it is not
 INSTALL = "no Chromium on this machine: apt-get install -y chromium"
 SECONDS = 30.0  # for the browser to start, and for each answer
 
@@ -147,6 +149,23 @@ class Page:
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=key)
         self.settle()
+
+    def faults(self, *rules: str) -> list[str]:
+        """What axe-core finds that keeps somebody from using the page: serious and critical faults. `rules`: of these
+        rules alone."""
+        files = pytest.importorskip(AXE, reason=f"no axe-core on this machine: pip install {AXE.replace('_', '-')}")
+        if not self.evaluate("Boolean(window.axe)"):
+            self.evaluate(Path(files.__file__).with_name("axe.min.js").read_text(encoding="utf-8"))
+        only = {"runOnly": list(rules)} if rules else {}
+        found = self.evaluate(
+            f"axe.run(document, {{...{json.dumps(only)}, resultTypes: ['violations']}}).then((all) => all.violations)"
+        )
+        return [
+            f"{each['id']}: {each['help']}; {node['html'][:120]}"
+            for each in found
+            if each["impact"] in ("serious", "critical")
+            for node in each["nodes"]
+        ]
 
     def picture(self, whole: bool = True, **clip: float) -> bytes:
         """PNG of the whole page, or of what is seen of it."""

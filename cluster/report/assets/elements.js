@@ -9,6 +9,7 @@ function element(name, attributes = {}, ...children) {
   for (const [key, value] of Object.entries(attributes)) {
     if (key === "style") Object.assign(made.style, value);
     else if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else if (key.startsWith("aria-")) made.setAttribute(key, String(value));
     else if (value === true) made.setAttribute(key, "");
     else if (value !== false && value !== null && value !== undefined) made.setAttribute(key, value);
   }

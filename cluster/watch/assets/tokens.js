@@ -41,5 +41,5 @@ function tokenTable(turn) {
   const cell = (text) => element("td", { class: "number" }, text);
   const rows = turn.utterance_ids.map((id, i) => element("tr", {}, cell(String(id)), cell(plain(turn.logprobs[i])), cell(plain(Math.exp(turn.logprobs[i]))), cell(String(turn.versions[i])), cell(plain(turn.credit[i]))));
   const heads = ["token", "log-prob", "probability", "weights", "advantage"].map((name) => element("th", { class: "number", scope: "col" }, name));
-  return element("div", { class: "tokens" }, element("p", { class: "soft small" }, about), element("table", {}, element("thead", {}, element("tr", {}, heads)), element("tbody", {}, rows)));
+  return element("div", { class: "tokens", tabindex: 0, role: "region", "aria-label": `Tokens of ${turn.seat}` }, element("p", { class: "soft small" }, about), element("table", {}, element("thead", {}, element("tr", {}, heads)), element("tbody", {}, rows)));
 }
