@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import sqrt
 
 import numpy as np
@@ -36,7 +36,7 @@ Worth = Callable[[Sequence[Record]], float]
 class Contest:
     games: tuple[Game, ...]
     methods: tuple[Method, ...]
-    begin: tuple[float, float]  # the step sizes to try first, neighbours among `rates`
+    begin: tuple[float, ...]  # the step sizes to try first, neighbours among `rates`
     warm_starts: int
     sizes: Sizes
     tuning_seeds: int = 2
@@ -44,6 +44,8 @@ class Contest:
     rates: tuple[float, ...] = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
     left_out: frozenset[tuple[str, str]] = frozenset()  # names of a game and of a method that cannot play it
     tuned_on: Mapping[str, Game] = field(default_factory=dict)  # by a game's name; of others: the game itself
+    tuning_updates: int | None = None  # of a run that a step size is chosen by; None: as many as of a reported one
+    first_seed: int = 0  # that is reported
 
     def pairs(self) -> list[tuple[Game, Method]]:
         return [
@@ -54,7 +56,10 @@ class Contest:
         ]
 
     def trial(self, game: Game, method: Method, rate: float, seed: int) -> Trial:
-        return Trial(game, method, rate, seed, seed % self.warm_starts, game.sizes or self.sizes)
+        sizes = game.sizes or self.sizes
+        if seed in TUNING and self.tuning_updates is not None:
+            sizes = replace(sizes, updates=self.tuning_updates)
+        return Trial(game, method, rate, seed, seed % self.warm_starts, sizes)
 
     def tuning(self, store: Store, game: Game, method: Method) -> list[Trial]:
         """As far as is known yet: what is best so far has to have been compared with its neighbours."""
@@ -79,20 +84,31 @@ class Contest:
         return max(sorted(rates), key=worth)
 
     def _trials(self, game: Game, method: Method, rates: Iterable[float]) -> list[Trial]:
-        seeds = range(TUNING, TUNING + self.tuning_seeds)
+        seeds = TUNING[: self.tuning_seeds]
         return [self.trial(game, method, rate, seed) for rate in rates for seed in seeds]
 
     def reported(self, store: Store, game: Game, method: Method, seeds: int) -> list[Trial]:
         rate = self.best_rate(store, game, method)
-        return [self.trial(game, method, rate, seed) for seed in range(seeds)]
+        return [self.trial(game, method, rate, self.first_seed + number) for number in range(seeds)]
 
     def run(self, store: Store, seeds: int, processes: int, say: Say) -> None:
-        pairs = self.pairs()
-        while missing := store.missing([trial for pair in pairs for trial in self.tuning(store, *pair)]):
-            store.complete(missing, processes, say)
-        # seed by seed, so that a contest that is stopped has every method at as many seeds
-        reported = zip(*(self.reported(store, *pair, seeds) for pair in pairs), strict=True)
-        store.complete([trial for seed in reported for trial in seed], processes, say)
+        self.tune(store, processes, say)
+        self.report(store, seeds, processes, say)
+
+    def to_tune(self, store: Store) -> list[Trial]:
+        """What is missing, as far as is known yet, seed by seed."""
+        trials = [trial for pair in self.pairs() for trial in self.tuning(store, *pair)]
+        return sorted(store.missing(trials), key=lambda trial: trial.seed)
+
+    def tune(self, store: Store, processes: int, say: Say, until: float | None = None) -> None:
+        while missing := self.to_tune(store):
+            if not store.complete(missing, processes, say, until):
+                break
+
+    def report(self, store: Store, seeds: int, processes: int, say: Say, until: float | None = None) -> None:
+        """Seed by seed, so that a contest that is stopped has every method at as many seeds."""
+        reported = zip(*(self.reported(store, *pair, seeds) for pair in self.pairs()), strict=True)
+        store.complete([trial for seed in reported for trial in seed], processes, say, until)
 
     def gradients(self) -> list[Trial]:
         """One of each pair, at the warm start, so that neither seed nor step size says much."""

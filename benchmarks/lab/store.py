@@ -86,15 +86,17 @@ class Store:
     def missing(self, trials: Iterable[Started]) -> list[Started]:
         return [trial for trial in trials if self.get(trial) is None]
 
-    def complete(self, trials: Sequence[Started], processes: int, say: Say) -> None:
-        """Run what is missing, and pack all that there is. Warm starts are made first, each by one process."""
+    def complete(self, trials: Sequence[Started], processes: int, say: Say, until: float | None = None) -> bool:
+        """Run what is missing, and pack all that there is. Warm starts are made first, each by one process.
+        From `until` on, by time.monotonic, no run begins. Whether none is missing."""
         if missing := self.missing(trials):
             try:
-                self._run(missing, processes, say)
+                self._run(missing, processes, say, until)
             finally:
                 self.pack()
+        return not self.missing(trials)
 
-    def _run(self, missing: Sequence[Started], processes: int, say: Say) -> None:
+    def _run(self, missing: Sequence[Started], processes: int, say: Say, until: float | None) -> None:
         limit = TRIAL_SECONDS * (1 + len(missing) // processes)
         failed = []
         with _pool(processes) as pool:
@@ -105,6 +107,8 @@ class Store:
             jobs = {pool.submit(self.job, trial): trial for trial in missing}
             for number, job in enumerate(as_completed(jobs, timeout=limit), start=1):
                 trial = jobs[job]
+                if job.cancelled():
+                    continue
                 try:
                     self.put(trial, record := job.result())
                     found = self.tell(record)
@@ -113,7 +117,11 @@ class Store:
                 except Exception as error:
                     failed.append(trial.name)
                     found = f"failed: {type(error).__name__}: {error}"
-                left = (time.monotonic() - started) / number * (len(missing) - number)
+                now = time.monotonic()
+                if until is not None and now > until:
+                    for other in jobs:
+                        other.cancel()
+                left = (now - started) / number * (len(missing) - number)
                 say(f"{number}/{len(missing)} {trial.name}: {found}; {left / 60:.0f} min left")
         if failed:
             raise RuntimeError(f"{len(failed)} of {len(missing)} runs failed, the first: {failed[0]}")

@@ -52,7 +52,7 @@ def record(seed: int, method: Method, rate: float, outcome: float) -> tuple[Tria
 def filled(path) -> Store:
     """Two methods; the second is better by .1 at every seed, at the larger step size."""
     store = Store(path)
-    for seed in (TUNING, TUNING + 1, 0, 1, 2):
+    for seed in (*TUNING[:2], 0, 1, 2):
         for method, better in ((PLAIN, 0.0), (OTHER, 0.1)):
             for rate in CONTEST.rates:
                 store.put(*record(seed, method, rate, 0.2 + better + (0.05 * seed % 0.3) - (0.1 if rate < 2e-3 else 0)))
@@ -76,21 +76,21 @@ def test_gains_are_taken_in_pairs(tmp_path):
 def test_the_step_size_is_that_of_the_best_curve_on_other_seeds(tmp_path):
     store = filled(tmp_path / "records.jsonl")
     assert CONTEST.best_rate(store, PARROT, PLAIN) == 3e-3
-    for seed in (TUNING, TUNING + 1):
+    for seed in TUNING[:2]:
         store.put(*record(seed, PLAIN, 1e-3, 0.9))
     assert CONTEST.best_rate(store, PARROT, PLAIN) == 1e-3
-    assert TUNING > 60
+    assert TUNING[0] > 60
 
 
 def test_what_is_fast_and_then_forgets_is_worth_less_in_the_second_half(tmp_path):
     store, later = Store(tmp_path / "records.jsonl"), replace(CONTEST, tuning_seeds=1, worth=second_half)
     for rate, scores in ((1e-3, [0.1, 0.2, 0.6, 0.7]), (3e-3, [0.8, 0.8, 0.6, 0.6])):
-        made = CONTEST.trial(PARROT, PLAIN, rate, TUNING)
+        made = CONTEST.trial(PARROT, PLAIN, rate, TUNING[0])
         store.put(made, Record(asdict(made), scores, [30, 30, 20, 40]))
     assert replace(CONTEST, tuning_seeds=1).best_rate(store, PARROT, PLAIN) == 3e-3
     assert later.best_rate(store, PARROT, PLAIN) == 1e-3
     assert store.get(made).late == pytest.approx(0.6)  # the batch that ends at half of the steps is of the first
-    equal = CONTEST.trial(PARROT, PLAIN, 3e-3, TUNING)
+    equal = CONTEST.trial(PARROT, PLAIN, 3e-3, TUNING[0])
     store.put(equal, Record(asdict(equal), [0.8, 0.8, 0.654, 0.651], [30, 30, 20, 40]))
     assert later.best_rate(store, PARROT, PLAIN) == 1e-3, "less than half a point is none: the smaller one"
     store.put(equal, Record(asdict(equal), [0.8, 0.8, 0.9, 0.9], [30, 30, 20, 40], failure="it is destroyed"))
@@ -187,7 +187,7 @@ def test_a_method_that_cannot_play_a_game_is_left_out_of_it_alone(tmp_path):
     second = replace(PARROT, name="other parrot", transfer=("game.options.turns=2",))
     both = replace(CONTEST, games=(PARROT, second), left_out=frozenset({("other parrot", "regressed")}))
     store = filled(tmp_path / "records.jsonl")
-    for seed in (TUNING, TUNING + 1, 0, 1, 2):
+    for seed in (*TUNING[:2], 0, 1, 2):
         for rate in CONTEST.rates:
             made = both.trial(second, PLAIN, rate, seed)
             there = {"game.options.turns=2": 0.25}, {"game.options.turns=2": 0.1 * (seed % 2)}
@@ -238,7 +238,7 @@ def test_every_method_of_the_credit_contest_trains(method):
 
 def test_held_out_games_are_played_for_reported_seeds_only():
     other = "game.options.rounds=2"
-    assert run(trial(seed=TUNING)).final is None
+    assert run(trial(seed=TUNING[0])).final is None
     tried = run(trial(seed=0, game=replace(PARROT, transfer=(other,))))
     assert tried.final is not None
     assert tried.untrained.keys() == tried.transfer.keys() == {other} and tried.untrained != tried.transfer

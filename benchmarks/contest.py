@@ -1,0 +1,129 @@
+"""Which credit learns best where noise is what limits learning? docs/results/contest_plan.md says all before it is run.
+
+    python -m benchmarks.contest                   the next stage that is not complete; goes on where it was stopped
+    python -m benchmarks.contest --stage bound     how many points less noise is worth, in each game
+    python -m benchmarks.contest --stage tune      every method, short, on tuning seeds: its step size, and who goes on
+    python -m benchmarks.contest --stage report    the five best, the baselines and the controls, on reported seeds
+    python -m benchmarks.contest --seconds 3600    no run begins after an hour
+    python -m benchmarks.contest --tables          only what has been recorded
+
+Records of all stages are kept in benchmarks/records/contest.json.xz.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.contestants import BASELINES, CANDIDATES, CONTROLS, METHODS, PER_TURN, RIVALS
+from benchmarks.lab.contest import Contest
+from benchmarks.lab.pages import costs, outcomes, step_sizes
+from benchmarks.lab.store import Store
+from benchmarks.lab.trial import Game, Method, Sizes
+from benchmarks.lab.verdict import CRITERIA, leading, ranking, room, verdict
+from benchmarks.report import quiet
+
+RECORDS = Path(__file__).parent / "records" / "contest.jsonl"
+STAGES = ("bound", "tune", "report")
+FIRST_SEED, SEEDS, WARM_STARTS, GO_ON = 100, 16, 4, 5
+UPDATES, SHORT = 120, 60
+SIZES = Sizes(updates=UPDATES, batch=16, held_out=400, cloning_steps=300)
+RATES = tuple(1e-3 * 3 ** (half / 2) for half in range(-4, 5))  # by factors of sqrt(3)
+BEGIN = (RATES[4], RATES[5])
+
+GAMES = (
+    Game("158 objects", "twenty_questions_full", ("game.options.table=lmrl", "game.options.listed=false")),
+    Game(
+        "100 cities",
+        "guess_my_city",
+        ("game.options.table=lmrl", "game.options.turns=20", "game.options.paraphrases=false"),
+    ),
+    Game("bargaining", "bargaining", ("game.players={bob: scripted:tit_for_tat}",)),
+    Game("BabyAI", "../worlds/babyai", ("game.options.turns=20", "reward.shaper=outcome")),
+)
+
+
+def contest(methods: tuple[Method, ...], games: tuple[Game, ...] = GAMES) -> Contest:
+    return Contest(
+        games,
+        methods,
+        begin=BEGIN,
+        warm_starts=WARM_STARTS,
+        sizes=SIZES,
+        tuning_seeds=WARM_STARTS,
+        rates=RATES,
+        tuning_updates=SHORT,
+        first_seed=FIRST_SEED,
+    )
+
+
+LESS_NOISE = Method("four times the games", (*PER_TURN.settings, f"batch_episodes={4 * SIZES.batch}"))
+BOUND = replace(contest((PER_TURN, LESS_NOISE)), tuning_seeds=2)
+TUNE = contest(METHODS)
+
+
+def reporting(store: Store) -> Contest:
+    """Those that go on; an error before everything that they are chosen by is there."""
+    if missing := len(TUNE.to_tune(store)):
+        raise SystemExit(
+            f"--stage report: {missing} runs of tuning seeds are missing, by which its methods are chosen; "
+            "complete --stage tune first"
+        )
+    best = leading(TUNE, store, (*RIVALS, *CANDIDATES), GO_ON)
+    return contest((*BASELINES, *best, *CONTROLS))
+
+
+def next_stage(store: Store) -> str:
+    if BOUND.to_tune(store):
+        return "bound"
+    return "tune" if TUNE.to_tune(store) else "report"
+
+
+def tables(stage: str, store: Store, seeds: int) -> Iterator[str]:
+    if stage == "bound":
+        yield room(BOUND, store)
+    elif stage == "tune":
+        yield ranking(TUNE, store)
+    else:
+        part = reporting(store)
+        yield from outcomes(part, store, seeds)
+        for criterion in CRITERIA:
+            yield verdict(part, store, seeds, BASELINES, criterion)
+        yield costs(part, store, seeds)
+        yield step_sizes(part, store)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.contest", description=__doc__.splitlines()[0])
+    parser.add_argument("--stage", choices=STAGES, help="default: the next one that is not complete")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="runs at once, a thread each")
+    parser.add_argument("--seconds", type=float, help="no run begins later than so long after the start")
+    parser.add_argument("--tables", action="store_true", help="run nothing, show what has been recorded")
+    asked = parser.parse_args()
+    quiet()
+    store = Store(RECORDS)
+    stage = asked.stage or next_stage(store)
+    if not asked.tables:
+        until = None if asked.seconds is None else time.monotonic() + asked.seconds
+        work(stage, store, asked.processes, until)
+    print(f"## {stage}\n")
+    for table in tables(stage, store, SEEDS):
+        print(table, end="\n\n")
+
+
+def work(stage: str, store: Store, processes: int, until: float | None) -> None:
+    def say(text: str) -> None:
+        print(text, flush=True)
+
+    if stage == "report":
+        reporting(store).report(store, SEEDS, processes, say, until)
+    else:
+        (BOUND if stage == "bound" else TUNE).tune(store, processes, say, until)
+
+
+if __name__ == "__main__":
+    main()
