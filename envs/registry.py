@@ -31,6 +31,7 @@ GAMES = {
     "tools": "envs.tools.game:Tools",
     "twenty_questions": "envs.twenty_questions.game:TwentyQuestions",
     "virtualhome": "envs.virtualhome.game:VirtualHome",
+    "webshop": "envs.worlds.webshop.game:WebShop",
     "wordle": "envs.lmrl.wordle:Wordle",
 }
 

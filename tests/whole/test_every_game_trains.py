@@ -29,7 +29,7 @@ SHORTER = {
 }
 RECIPES = {  # of games without one of their own name
     "twenty_questions": ("demo", []),
-    "tools": ("worlds/tools", []),
+    **{name: (f"worlds/{name}", []) for name in ("tools", "webshop")},
     **{name: ("demo", [f"game.name={name}"]) for name in ("maze", "wordle")},
     "persuasion": ("games/negotiation", ["game.name=persuasion", "game.options={}", "game.players={}"]),
 }
