@@ -78,7 +78,7 @@ def test_an_evaluation_whose_gcs_is_frozen_ends_with_one_line_and_takes_its_ray_
     )
     started: dict[str, psutil.Process] = {}
     try:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 300
         while "ray::RolloutWorker.finished" not in started:  # it is asked what it has played
             assert time.monotonic() < deadline and run.poll() is None
             time.sleep(0.2)

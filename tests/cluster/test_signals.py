@@ -53,9 +53,12 @@ def test_a_signal_to_all_that_a_run_started_stops_it_in_time(tmp_path):
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     )
     try:
+        before = []
         for line in run.stdout:
+            before.append(line)
             if line.startswith("update    3/"):
                 break
+        assert line.startswith("update    3/"), "".join(before)
         began = time.monotonic()
         os.killpg(run.pid, signal.SIGTERM)
         rest, _ = run.communicate(timeout=90)

@@ -57,7 +57,7 @@ def heard(body: str, walls: str) -> str:
         return sandbox.run(asked, time.monotonic() + 60)[1].decode()
 
 
-def error_of(body: str, walls: str, seconds: int = 30, megabytes: int = 2048) -> str:
+def error_of(body: str, walls: str, seconds: int = 90, megabytes: int = 2048) -> str:
     result = scoring.evaluate(code(body), TABLE, 0, Limits(walls, seconds, megabytes))
     assert result.auc is None, "the code must not have succeeded"
     return result.error
