@@ -28,6 +28,8 @@ RESUMABLE = (  # a resumed run is the same run: only these may change
     "checkpoint.keep",
     "record.episodes",
     "record.most_gib",
+    "telemetry.endpoint",
+    "telemetry.episodes",
     "evaluation.every",
     "rollout.workers",
     "rollout.episode_seconds",

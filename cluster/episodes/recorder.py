@@ -57,6 +57,7 @@ class Recorder:
         self.preparing: list[Given] = []  # for the update that is being prepared
         self.no_use = 0  # how many of its games were of no use and are kept
         self.next = 0  # that update
+        self.on_kept: Callable[[Sequence[Kept]], None] | None = None  # called in the thread, with those of an update
         self.ended: list[Kept] = []  # games of updates that ended since the last part
         self.wrote = 0.0  # when that was
         self.seconds, self.written, self.figures = 0.0, 0, {}  # of the thread, since the start
@@ -223,9 +224,12 @@ class Recorder:
         return _kept(result, episode, failure=result.reason, held_out=held_out)
 
     def _end(self, update: int, given: Sequence[Given]) -> None:
-        for game in chain.from_iterable(games() for games in given):
+        games = list(chain.from_iterable(games() for games in given))
+        for game in games:
             game.update = update
-            self.ended.append(game)
+        self.ended += games
+        if self.on_kept is not None:
+            self.on_kept(games)
         if time.monotonic() - self.wrote >= APART_SECONDS:
             self._write()
 

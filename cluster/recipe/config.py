@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from actors.settings import RolloutSettings
 from cluster.recipe.loggers import LoggerSettings
 from cluster.recipe.offline import OfflineSettings
+from cluster.recipe.telemetry import TelemetrySettings
 from envs.settings import GameSettings, Resource, Settings
 from learners.credit.method import CREDIT
 from learners.settings import EmbeddedSettings, LearnerSettings
@@ -110,6 +111,7 @@ class RunConfig(Settings):
     samples: SampleSettings = Field(default_factory=SampleSettings)
     record: RecordSettings = Field(default_factory=RecordSettings)
     loggers: LoggerSettings = Field(default_factory=LoggerSettings)
+    telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)
     offline: OfflineSettings = Field(default_factory=OfflineSettings)
 
     @model_validator(mode="after")

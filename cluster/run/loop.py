@@ -65,6 +65,7 @@ from cluster.record.now import Now
 from cluster.record.run_folder import RunFolder
 from cluster.record.samples import Samples
 from cluster.record.stages import StageClock
+from cluster.record.telemetry.spans import Spans
 from cluster.run.collecting import Collector, without_spread
 from cluster.run.evaluate import HELD_OUT_NUMBERS, HeldOut, beside_training
 from cluster.run.lasting_learners import LastingLearners
@@ -93,11 +94,12 @@ class TrainingLoop:
         checkpoints: CheckpointStore,
         texts: ProbeTexts,
         recorder: Recorder,
+        spans: Spans,
     ):
         self.config, self.folder, self.fleet, self.learners = config, folder, fleet, learners
         self.ledger, self.rewards, self.sync = ledger, rewards, sync
         self.metrics, self.checkpoints, self.texts = metrics, checkpoints, texts
-        self.recorder = recorder
+        self.recorder, self.spans = recorder, spans
         self.playing = Playing(fleet, config.rollout, self.welcome)
         self.playing.on_unused = lambda game: recorder.unused(game, held_out=game.ticket.number >= HELD_OUT_NUMBERS)
         self.tokens = self.playing.tokens
@@ -119,6 +121,7 @@ class TrainingLoop:
             self.recorder.end(0)
         self.clock.lap()
         while self.update < self.config.updates:
+            self.spans.update(self.update + 1)
             with self.stage("collect"):
                 results = self.collector.batch()
             episodes = [result.ref for result in results]
@@ -151,6 +154,7 @@ class TrainingLoop:
                 with self.stage("checkpoint"):
                     self.save()
         self.clock.lap()
+        self.spans.end()
         self.now.ended()
 
     def learn(self, episodes: list[ObjectRef], rewards: Sequence[ShapedRewards]) -> dict[str, float]:
@@ -181,7 +185,7 @@ class TrainingLoop:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        with self.clock.stage(name), self.now.stage(name, self.update):
+        with self.clock.stage(name), self.now.stage(name, self.update), self.spans.stage(name):
             yield
 
     def evaluate(self) -> None:
@@ -203,7 +207,7 @@ class TrainingLoop:
         summaries = [result.summary for result in results]
         tokens = sum(summary.tokens for summary in summaries)
         services = self.fleet.metrics() | self.rewards.metrics()  # they answer when they can
-        services |= self.recorder.metrics()
+        services |= self.recorder.metrics() | self.spans.metrics()
         services |= self.learners.metrics() | self.ledger.metrics() | self.tokens.metrics(self.ledger.waiting.values())
         seconds = self.clock.lap()
         self.metrics.updated(

@@ -30,6 +30,7 @@ from cluster.record.checkpoints import CheckpointStore, all_checkpoints
 from cluster.record.metrics import Metrics
 from cluster.record.picture import draw_curve
 from cluster.record.run_folder import RunFolder
+from cluster.record.telemetry.spans import Spans
 from cluster.record.terminal import Show
 from cluster.run.failures import named_failures
 from cluster.run.last_word import LastWord, last_word
@@ -94,6 +95,7 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
             model = policy_folder(config, folder, show)
             check_model(model, config, trained=True)
         metrics = stack.enter_context(Metrics(folder, config, show, resume_at=_update_of(checkpoint)))
+        spans = stack.enter_context(Spans(config.telemetry, folder.path.name, config.game.name))
         checkpoints = CheckpointStore(folder.checkpoints, config.checkpoint.keep)
         stack.callback(checkpoints.tidy)  # after the learners have ended
         show.stage("starting learners and rollout workers")
@@ -135,7 +137,8 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
             half=plan.dtype != "float32",
         )
         recorder = stack.enter_context(_recorder(config, folder))
-        parts = rewards, sync, metrics, checkpoints, texts, recorder
+        recorder.on_kept = spans.games
+        parts = rewards, sync, metrics, checkpoints, texts, recorder, spans
         loop = TrainingLoop(config, folder, fleet, lasting, ledger, *parts)
         loop.playing.on_poll, loop.now.tell = show.playing, show.doing
         with named_failures():

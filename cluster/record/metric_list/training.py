@@ -370,6 +370,8 @@ RECORD = (
     Metric("record/mib", "MiB", "Disk that all kept games take.", LOWER),
     Metric("record/forgotten", "episodes", "Old games that went because `record.most_gib` was reached.", LOWER),
     Metric("record/seconds", "s", "Processor time of the thread that writes; nobody waits for it.", LOWER),
+    Metric("record/spans_sent", "spans", "Those that the collector took (`telemetry.endpoint`)."),
+    Metric("record/spans_dropped", "spans", "Those that it did not take, or that there was no room for.", LOWER),
 )
 
 TRAINING = (*ROLLOUT, *EVALUATION, *LEARNER, *SECONDS, *SYNC, *FAILURES, *LEDGER, *TOKENS, *RECORD, *FLEET)
