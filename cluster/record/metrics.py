@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cluster.errors import RunFolderError
@@ -22,6 +22,7 @@ from cluster.record.job_status import JobMessage
 from cluster.record.loggers.logger import Logged, Loggers
 from cluster.record.metric_list import exported
 from cluster.record.run_folder import RunFolder, to_json, write_whole
+from cluster.record.transcript import Row
 
 if TYPE_CHECKING:
     from cluster.recipe.config import RunConfig
@@ -47,7 +48,7 @@ class Metrics:
             self.loggers = Loggers(told, config.loggers)
         except OSError as error:
             raise RunFolderError(f"cannot write metrics in {folder.path}: {error.strerror}") from error
-        self.folder, self.summary = folder, {}
+        self.summary: dict[str, Any] = {}
         self.in_ray = RayMetrics.if_running(folder.name)
         self.job = JobMessage()
         self.credit = config.learner.credit
@@ -55,7 +56,8 @@ class Metrics:
         self.pending: dict[str, float] = {}  # of an evaluation whose update is not recorded yet
         self.waiting: dict[str, float] | None = None  # a line that waits for its evaluation
 
-    def evaluated(self, update: int, values: Mapping[str, float]) -> None:
+    def evaluated(self, update: int, values: Mapping[str, float], games: Sequence[Row] = ()) -> None:
+        """`games`: some of those that were played."""
         if self.waiting is not None and self.waiting["update"] == update:
             self._publish(update, values)
             line, self.waiting = self.waiting, None
@@ -66,8 +68,8 @@ class Metrics:
         else:
             self.pending = dict(values)
         self.job.say(f"update {update}/{self.updates}: win rate {values['evaluation/win_rate']:.3f} on held-out games")
-        if (games := self.folder.transcript_of(update)).is_file():
-            self.loggers.games(update, games.read_text(encoding="utf-8"))
+        if games:
+            self.loggers.games(update, games)
         if self.show is not None:
             self.show.evaluated(update, values)
 

@@ -2,7 +2,26 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from envs.episode import Episode
+
+
+class Row(NamedTuple):
+    """A game in a table of games."""
+
+    seed: int
+    players: str
+    outcome: float  # mean over the policy's seats
+    turns: int
+    game: str  # the whole of it
+
+
+def row_of(episode: Episode) -> Row:
+    seats = episode.policy_seats() or list(episode.outcome)
+    outcome = sum(episode.outcome[seat] for seat in seats) / len(seats)
+    players = ", ".join(f"{seat}: {player}" for seat, player in episode.ticket.players)
+    return Row(episode.ticket.seed, players, outcome, len(episode.turns), transcript(episode).strip())
 
 
 def transcript(episode: Episode) -> str:

@@ -8,7 +8,9 @@ from statistics import fmean
 
 from actors.fleet.finished import Finished
 from cluster.recipe.config import RunConfig
+from cluster.record.run_folder import TRANSCRIPTS
 from cluster.record.statistics import mean_interval, wilson_interval
+from cluster.record.transcript import Row, row_of
 from cluster.run.playing import Games, Playing
 from envs.episode import Episode, Ticket
 
@@ -107,6 +109,7 @@ class HeldOut:
         self.playing, self.config, self.run, self.players = playing, config, run, players
         self.keep_transcripts, self.keep = keep_transcripts, keep
         self.done: list[Evaluation] = []
+        self.rows: list[Row] = []  # some games of the newest
         self.begun: tuple[int, Games] | None = None  # of the weights of this version
 
     def begin(self, version: int) -> None:
@@ -123,6 +126,7 @@ class HeldOut:
         episodes = self.playing.end(games)
         self.begun = None
         self.keep_transcripts(version, episodes)
+        self.rows = [row_of(episode) for episode in episodes[:TRANSCRIPTS]]
         self.keep(games.results(), episodes)
         self.done.append(measure(episodes, version, self.config.learner.credit.gamma))
         return self.done[-1]

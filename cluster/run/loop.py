@@ -200,7 +200,7 @@ class TrainingLoop:
             return
         with self.stage("evaluate"):
             evaluation = self.held_out.end()
-            self.metrics.evaluated(evaluation.version, evaluation.metrics())
+            self.metrics.evaluated(evaluation.version, evaluation.metrics(), self.held_out.rows)
             self.checkpoints.rate(evaluation.version, evaluation.win_rate)
 
     def record(self, results: list[Finished], learned: dict[str, float], synced: SyncReport) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from cluster.errors import CheckpointError, ConfigError, RunError
+from cluster.errors import CheckpointError, ConfigError, ParleyError, RunError
 from cluster.plan.lines import summary as plan_summary
 from cluster.plan.machine import Machine, of_ray
 from cluster.plan.of_run import plan_run
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from actors.fleet.fleet import Fleet
     from cluster.episodes.recorder import Recorder
+    from cluster.record.loggers.logger import Loggers
     from cluster.run.playing import Playing
     from learners.group import LearnerGroup
 
@@ -149,8 +150,24 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
         folder.write_summary(summary)
         metrics.ended(summary)
         draw_curve(folder.metrics, summary, folder.path / "curve.svg")
+        _report(folder, metrics.loggers, show)
         show.finished(summary)
     return summary
+
+
+def _report(folder: RunFolder, loggers: Loggers, show: Show) -> None:
+    """For loggers that take it. It is no part of the run: one that cannot be made fails none."""
+    if not loggers.readers:
+        return
+    from cluster.report.page import write_report
+
+    show.stage(f"making the report for {' and '.join(loggers.readers)}")
+    try:
+        page = write_report([folder.path], say=show.now)
+    except (ParleyError, ValueError) as error:
+        show.warning(f"the report could not be made: {error}; later: parley report {folder.path}")
+        return
+    loggers.report(page)
 
 
 def _recorder(config: RunConfig, folder: RunFolder) -> Recorder:

@@ -16,8 +16,11 @@ from cluster.errors import ConfigError
 from cluster.recipe.reading import load_recipe
 from cluster.record.metrics import Metrics
 from cluster.record.run_folder import RunFolder
+from cluster.record.transcript import Row
 
 DEMO = Path(__file__).parents[2] / "recipes" / "demo.yaml"
+GAMES = [Row(7, "guesser: policy", 0.5, 2, "a game of <b>twenty</b> questions"), Row(8, "", 1.0, 1, "another")]
+RESULT = {"result/outcome_after": {5: 0.5}, "result/updates": {5: 5.0}}
 EVALUATED = {"evaluation/win_rate": 0.25, "evaluation/episodes": 8.0}
 Curves = dict[str, dict[int, float]]  # name -> update -> value
 
@@ -35,15 +38,18 @@ def ran(output: Path, to: str, *more: str) -> Path:
     """A run of three updates that is stopped, and gone on with for a fourth."""
     config = load_recipe(str(DEMO), [f"output={output}", f"loggers.to=[{to}]", *more])
     with RunFolder.create(config) as folder:
-        folder.transcripts.mkdir(exist_ok=True)
-        folder.transcript_of(0).write_text("a game of <b>twenty</b> questions")
+        page = folder.path / "report.html"
+        page.write_text("<p>a report</p>")
         with Metrics(folder, config) as metrics:
-            metrics.evaluated(0, EVALUATED)
+            metrics.evaluated(0, EVALUATED, GAMES)
             for update in (1, 2, 3):
                 metrics.updated(update, rows_of(update))
         with Metrics(folder, config, resume_at=3) as metrics:
             metrics.updated(4, rows_of(4))
-            metrics.ended({"outcome_after": 0.5, "updates": 4, "evaluations": []})
+            metrics.evaluated(4, EVALUATED, GAMES[:1])
+            metrics.updated(5, rows_of(5))
+            metrics.ended({"outcome_after": 0.5, "updates": 5, "evaluations": []})
+            metrics.loggers.report(page)
     return folder.path
 
 
@@ -55,8 +61,8 @@ def recorded(run: Path) -> Curves:
     return found
 
 
-def check(curves: Curves, run: Path) -> None:
-    wanted = recorded(run)
+def check(curves: Curves, run: Path, result: Curves | None = None) -> None:
+    wanted = recorded(run) | (result or {})
     assert set(wanted) <= set(curves)
     for name, points in wanted.items():
         assert curves[name] == pytest.approx(points, rel=1e-6), name
@@ -66,11 +72,11 @@ def test_tensorboard(tmp_path):
     run = ran(tmp_path, "tensorboard")
     events = EventAccumulator(str(run / "tensorboard"), size_guidance={"scalars": 0, "tensors": 0}).Reload()
     curves = {name: {each.step: each.value for each in events.Scalars(name)} for name in events.Tags()["scalars"]}
-    assert curves["failures/timeout"] == {3: 1.0, 4: 1.0}, "a counter that has not moved is no curve"
+    assert curves["failures/timeout"] == {3: 1.0, 4: 1.0, 5: 1.0}, "a counter that has not moved is no curve"
     curves["failures/timeout"] |= {1: 0.0, 2: 0.0}
     check(curves, run)
-    (games,) = events.Tensors("held-out games/text_summary")
-    assert b"&lt;b>twenty" in games.tensor_proto.string_val[0]
+    games, _ = events.Tensors("held-out games/text_summary")
+    assert b"&lt;b>twenty" in games.tensor_proto.string_val[0] and b"another" in games.tensor_proto.string_val[0]
     (settings,) = events.Tensors("settings/text_summary")
     assert b"| learner.learning_rate |" in settings.tensor_proto.string_val[0]
 
@@ -96,7 +102,7 @@ def test_wandb_offline(tmp_path):
 
     run = ran(tmp_path, "wandb", "loggers.wandb.mode=offline")
     curves: Curves = defaultdict(dict)
-    ids, summary = set(), {}
+    ids, summary, reports = set(), {}, {}
     for file in sorted(run.glob("wandb/offline-run-*/*.wandb")):
         for data in entries(file.read_bytes()):
             record = wandb_internal_pb2.Record.FromString(data)
@@ -107,10 +113,16 @@ def test_wandb_offline(tmp_path):
             for name, value in items.items():
                 if isinstance(value, int | float) and "update" in items:
                     curves[name][int(items["update"])] = value
+            if kind == "artifact" and record.artifact.type == "report":
+                reports[record.artifact.name] = [each.path for each in record.artifact.manifest.contents]
             for each in record.summary.update:
                 summary[".".join(each.nested_key) or each.key] = each.value_json
     check(curves, run)
     assert ids == {run.name} and any("outcome_after" in key for key in summary)
+    tables = [json.loads(path.read_text()) for path in run.glob("wandb/offline-run-*/files/media/table/*.json")]
+    assert {tuple(table["columns"]) for table in tables} == {("update", *Row._fields)}
+    assert sorted(table["data"] for table in tables) == [[[0, *row] for row in GAMES], [[4, *GAMES[0]]]]
+    assert reports == {f"report-{run.name}": ["report.html"]}
 
 
 @needs("mlflow")
@@ -123,9 +135,13 @@ def test_mlflow(tmp_path, monkeypatch):
     number = client.get_experiment_by_name("parley").experiment_id
     (found,) = client.search_runs([number])
     history = {name: client.get_metric_history(found.info.run_id, name) for name in found.data.metrics}
-    check({name: {each.step: each.value for each in points} for name, points in history.items()}, run)
+    check({name: {each.step: each.value for each in points} for name, points in history.items()}, run, RESULT)
     assert found.data.params["learner.credit.method"] and found.info.status == "FINISHED"
-    assert {each.path for each in client.list_artifacts(found.info.run_id)} == {"held_out_games", "summary.json"}
+    held = {"held_out_games.json", "report.html", "summary.json"}
+    assert {each.path for each in client.list_artifacts(found.info.run_id)} == held
+    table = client.load_table(number, "held_out_games.json")
+    assert table[["update", "seed", "turns"]].to_numpy().tolist() == [[0, 7, 2], [0, 8, 1], [4, 7, 2]]
+    assert table["game"][0] == GAMES[0].game
 
 
 @needs("trackio")
@@ -135,11 +151,16 @@ def test_trackio(tmp_path, monkeypatch):
     from trackio.sqlite_storage import SQLiteStorage
 
     curves: Curves = defaultdict(dict)
-    for row in SQLiteStorage.get_logs("parley", run.name):
+    logs = SQLiteStorage.get_logs("parley", run.name)
+    for row in logs:
         for name, value in row.items():
             if isinstance(value, int | float) and name not in ("step", "timestamp"):
                 curves[name][row["step"]] = value
-    check(curves, run)
+    check(curves, run, RESULT)
+    tables = {row["step"]: row["held-out games"]["_value"] for row in logs if "held-out games" in row}
+    assert [row["seed"] for row in tables[0]] == [7, 8] and "<b>twenty" in tables[0][0]["game"] and len(tables[4]) == 1
+    (report,) = SQLiteStorage.get_artifacts("parley")
+    assert (report["name"], report["type"]) == (f"report-{run.name}", "report")
 
 
 class Broken:
@@ -154,7 +175,7 @@ class Broken:
         if update > 1:
             raise ConnectionError("the service is away")
 
-    def games(self, update, text): ...
+    def games(self, update, games): ...
 
     def end(self, summary): ...
 
@@ -162,8 +183,8 @@ class Broken:
 def test_a_logger_of_the_user_s_own_that_fails_ends_nothing_and_is_counted(tmp_path, caplog):
     logging.getLogger("parley").addHandler(caplog.handler)
     run = ran(tmp_path, f"{__name__}:Broken")
-    assert Broken.told[0][0] == run.name and len(recorded(run)["learner/loss"]) == 4
-    assert recorded(run)["record/logger_failed/" + f"{__name__}:Broken"] == {3: 1.0}
+    assert Broken.told[0][0] == run.name and len(recorded(run)["learner/loss"]) == 5
+    assert recorded(run)["record/logger_failed/" + f"{__name__}:Broken"] == {3: 1.0, 5: 1.0}
     said = [record.message for record in caplog.records if "the service is away" in record.message]
     assert len(said) == 2, "once in each start of the run"
 

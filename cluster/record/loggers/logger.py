@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from cluster.errors import ConfigError
 from cluster.recipe.loggers import NAMES, LoggerSettings
+from cluster.record.transcript import Row
 
 log = logging.getLogger("parley")
 
@@ -33,11 +34,18 @@ class Logger(Protocol):
     def log(self, update: int, values: Mapping[str, float]) -> None:
         """Numbers of an update, under names such as learner/loss. An evaluation's may come by themselves."""
 
-    def games(self, update: int, text: str) -> None:
-        """Held-out games of an update, to read."""
+    def games(self, update: int, games: Sequence[Row]) -> None:
+        """Some held-out games of an update, to read."""
 
     def end(self, summary: Mapping[str, Any]) -> None:
         """The run's result; nothing comes after it. Of a run that was stopped it is empty."""
+
+
+class Reader(Logger, Protocol):
+    """One that takes the report too."""
+
+    def report(self, page: Path) -> None:
+        """Of a run that has finished, before its end: one HTML file."""
 
 
 class Loggers:
@@ -52,8 +60,15 @@ class Loggers:
     def log(self, update: int, values: Mapping[str, float]) -> None:
         self._each(lambda logger: logger.log(update, values))
 
-    def games(self, update: int, text: str) -> None:
-        self._each(lambda logger: logger.games(update, text))
+    def games(self, update: int, games: Sequence[Row]) -> None:
+        self._each(lambda logger: logger.games(update, games))
+
+    @property
+    def readers(self) -> list[str]:
+        return [name for name, logger in self.of.items() if hasattr(logger, "report")]
+
+    def report(self, page: Path) -> None:
+        self._each(lambda logger: logger.report(page), self.readers)
 
     def end(self, summary: Mapping[str, Any]) -> None:
         self._each(lambda logger: logger.end(summary))
@@ -61,14 +76,19 @@ class Loggers:
     def metrics(self) -> dict[str, float]:
         return {f"record/logger_failed/{name}": float(count) for name, count in self.failed.items()}
 
-    def _each(self, tell: Callable[[Logger], None]) -> None:
-        for name, logger in self.of.items():
+    def _each(self, tell: Callable[[Any], None], names: Sequence[str] | None = None) -> None:
+        for name in self.of if names is None else names:
             try:
-                tell(logger)
+                tell(self.of[name])
             except Exception as error:
                 if name not in self.failed:
                     log.warning("the logger %s failed, the run goes on: %s: %s", name, type(error).__name__, error)
                 self.failed[name] = self.failed.get(name, 0) + 1
+
+
+def result_of(summary: Mapping[str, Any]) -> dict[str, float]:
+    """Its numbers, as a group of their own."""
+    return {f"result/{key}": float(value) for key, value in summary.items() if isinstance(value, int | float)}
 
 
 def _class(name: str) -> type[Logger]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import mlflow
@@ -11,13 +12,14 @@ from mlflow.entities import Metric, Param
 from mlflow.tracking import MlflowClient
 
 from cluster.recipe.loggers import LoggerSettings
-from cluster.record.loggers.logger import Logged, Logger
+from cluster.record.loggers.logger import Logged, Reader, result_of
+from cluster.record.transcript import Row
 
 LONGEST = 6000  # characters of a parameter that MLflow keeps
 AT_ONCE = 90  # parameters in one call
 
 
-class Made(Logger):
+class Made(Reader):
     def __init__(self, run: Logged, settings: LoggerSettings):
         beside = f"sqlite:///{run.folder.parent.absolute() / 'mlflow.db'}"
         self.client = MlflowClient(settings.mlflow.uri or os.environ.get("MLFLOW_TRACKING_URI") or beside)
@@ -40,10 +42,16 @@ class Made(Logger):
             self.id, metrics=[Metric(_name(name), value, now, update) for name, value in values.items()]
         )
 
-    def games(self, update: int, text: str) -> None:
-        self.client.log_text(self.id, text, f"held_out_games/update-{update:05d}.txt")
+    def games(self, update: int, games: Sequence[Row]) -> None:
+        """One table, which each evaluation adds rows to."""
+        columns = {name: [getattr(row, name) for row in games] for name in Row._fields}
+        self.client.log_table(self.id, {"update": [update] * len(games)} | columns, "held_out_games.json")
+
+    def report(self, page: Path) -> None:
+        self.client.log_artifact(self.id, str(page))
 
     def end(self, summary: Mapping[str, Any]) -> None:
+        self.log(int(summary.get("updates", 0)), result_of(summary))
         self.client.log_dict(self.id, dict(summary), "summary.json")
         self.client.set_terminated(self.id, "FINISHED" if summary else "KILLED")
 

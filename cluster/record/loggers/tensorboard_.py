@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch.utils.tensorboard import SummaryWriter
 
 from cluster.recipe.loggers import LoggerSettings
-from cluster.record.loggers.logger import Logged, Logger
+from cluster.record.loggers.logger import Logged, Logger, result_of
+from cluster.record.transcript import Row
 
 
 class Made(Logger):
@@ -37,13 +38,13 @@ class Made(Logger):
             self.events.add_scalar(name, value, update)
         self.events.flush()
 
-    def games(self, update: int, text: str) -> None:
-        self.events.add_text("held-out games", f"<pre>{_shown(text)}</pre>", update)
+    def games(self, update: int, games: Sequence[Row]) -> None:
+        shown = "\n\n".join(f"<pre>{_shown(row.game)}</pre>" for row in games)
+        self.events.add_text("held-out games", shown, update)
         self.events.flush()
 
     def end(self, summary: Mapping[str, Any]) -> None:
-        result = {f"result/{key}": value for key, value in summary.items() if isinstance(value, int | float)}
-        if result:
+        if result := result_of(summary):
             self.events.add_hparams(self.config, result, run_name="result")
         self.events.close()
 

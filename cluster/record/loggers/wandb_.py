@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import wandb
 
 from cluster.recipe.loggers import LoggerSettings
-from cluster.record.loggers.logger import Logged, Logger
+from cluster.record.loggers.logger import Logged, Reader
+from cluster.record.transcript import Row
 
 WAIT_SECONDS = 90.0  # for the service to answer at the beginning
 
 
-class Made(Logger):
+class Made(Reader):
     def __init__(self, run: Logged, settings: LoggerSettings):
         chosen = settings.wandb
         self.folder = run.folder
@@ -34,10 +36,15 @@ class Made(Logger):
     def log(self, update: int, values: Mapping[str, float]) -> None:
         self.run.log({"update": update, **values})
 
-    def games(self, update: int, text: str) -> None:
-        self.run.log(
-            {"update": update, "held-out games": wandb.Table(columns=["update", "games"], data=[[update, text]])}
-        )
+    def games(self, update: int, games: Sequence[Row]) -> None:
+        rows = [[update, *row] for row in games]
+        self.run.log({"update": update, "held-out games": wandb.Table(columns=["update", *Row._fields], data=rows)})
+
+    def report(self, page: Path) -> None:
+        made = wandb.Artifact(f"report-{self.run.id}", type="report")
+        made.add_file(str(page))
+        self.run.log_artifact(made)
+        self.run.log({"report": wandb.Html(str(page), inject=False)})
 
     def end(self, summary: Mapping[str, Any]) -> None:
         self.run.summary.update(
