@@ -49,6 +49,7 @@ DOORS = {
 # Worlds of others, each from its own package: the extra `worlds`.
 WORLDS = {
     "babyai": "envs.worlds.babyai.game:BabyAI",
+    "chess": "envs.lmrl.chess.game:Chess",
     "mcp": "envs.tools.served:ServedTools",
     "nethack": "envs.worlds.nethack.game:NetHack",
     "open_spiel": "envs.worlds.open_spiel.game:OpenSpielGame",

@@ -22,6 +22,7 @@ SHORTER = {
     "bargaining": ["game.options.reward=money", "reward.shaper=game"],
     "negotiation": ["game.options.reward=money", "reward.shaper=game"],
     "persuasion": ["game.options.rounds=3"],
+    "chess": ["game.options.turns=12", "game.options.pieces=Q"],
     "maze": ["game.options.turns=12"],
     "data_science": ["game.options.attempts=2", "rollout.max_utterance_tokens=64"],
     "overcooked": ["game.options.steps=60", "rollout.engine.max_context=2048", HALF],
@@ -30,7 +31,7 @@ SHORTER = {
 RECIPES = {  # of games without one of their own name
     "twenty_questions": ("demo", []),
     **{name: (f"worlds/{name}", []) for name in ("tools", "webshop")},
-    **{name: ("demo", [f"game.name={name}"]) for name in ("maze", "wordle")},
+    **{name: ("demo", [f"game.name={name}"]) for name in ("chess", "maze", "wordle")},
     "persuasion": ("games/negotiation", ["game.name=persuasion", "game.options={}", "game.players={}"]),
 }
 
