@@ -46,6 +46,8 @@ def assign_credit(
         readings["sampler_logprobs"] = np.concatenate([t.sequence.logprobs[t.sequence.mask] for t in trajectories])
     if "group" in needed and readings.get("group") is None:
         readings["group"] = task_groups(trajectories)
+    if "seat" in needed and readings.get("seat") is None:
+        readings["seat"] = [trajectory.seat for trajectory in trajectories]
     if "anchor" in needed and not method.by_labels and readings.get("anchor") is None:
         readings["anchor"] = observation_anchors(trajectories)
     turns = turns_of(trajectories, **readings)

@@ -18,10 +18,13 @@ FIELDS = {
     "reference": "trained token",
     "token_rewards": "trained token",
     "group": "trajectory",
+    "seat": "trajectory",
     "anchor": "turn",
     "turn_values": "turn",
     "action_values": "turn",
 }
+
+TYPES = {"group": np.int64, "anchor": np.int64, "seat": np.str_}  # of entries that are no real numbers
 
 
 @dataclass(slots=True)
@@ -50,6 +53,7 @@ class Turns:
     # of groups: equal numbers belong together
     group: np.ndarray | None = None  # int64 [trajectories]: the same seat of the same task
     anchor: np.ndarray | None = None  # int64 [turns]: turns that stand in the same state
+    seat: np.ndarray | None = None  # str [trajectories]: its name, the same in every batch
 
     token_rewards: np.ndarray | None = None  # [trained tokens]: paid at the token, beside the turn's reward
 
@@ -67,9 +71,9 @@ class Turns:
             given = getattr(self, name)
             if given is None:
                 continue
-            array = np.asarray(given, np.int64 if name in ("group", "anchor") else np.float64)
+            array = np.asarray(given, TYPES.get(name, np.float64))
             _check_size(name, array, unit, sizes)
-            if not np.isfinite(array).all():
+            if array.dtype == np.float64 and not np.isfinite(array).all():
                 where = int(np.flatnonzero(~np.isfinite(array))[0])
                 raise ValueError(f"credit: {name} of {unit} {where} is {array[where]}, not a finite number")
             setattr(self, name, array)

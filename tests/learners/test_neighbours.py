@@ -80,6 +80,20 @@ def test_g2po_values_the_state_that_a_turn_leads_to():
     )
 
 
+def test_rae_compares_a_seat_with_what_it_brought_before():
+    """One seat returns 1, 1 and 0, and another 0, 1 and 1 in between; a game of two turns is discounted to its end."""
+    turns = games(("a", [1]), ("a", [0]), ("a", [1]), ("a", [1]), ("ab", [0, 0]), ("a", [1]))
+    turns.seat = np.array(["guesser", "left"] * 3)
+    method = CREDIT.make("rae", gamma=0.5)
+    first = method.credit(turns, {"kept": 2.0})
+    assert first.advantages.tolist() == pytest.approx([1, 0, 0.95, 1, -0.0975 / 2, -0.0975, 0.95])
+    brought = {"kept": 2.0, "return/guesser": 0.092625, "return/left": 0.05 * 0.95 + 0.05}
+    assert first.state == pytest.approx(brought)
+    again = method.credit(turns, first.state)
+    assert again.advantages[:2].tolist() == pytest.approx([1 - 0.092625, -0.0975]), "the next batch goes on"
+    assert CREDIT.make("rae", decay=0.0).credit(turns, {}).advantages.tolist() == [1, 0, 0, 1, -1, -1, 0]
+
+
 def tokens_of(moved: list[float], advantages: list[float], lengths: list[int], kept: list[int] | None = None):
     """`moved`: log of pi / sampler at each."""
     logprobs = torch.tensor(moved, dtype=torch.float64, requires_grad=True)
