@@ -84,7 +84,7 @@ def test_what_is_chosen_counts_until_one_goes_back_to_the_results(thirteen):
         assert game.closing()[SEAT].endswith(f"{paid:.3f}") and game.facts()["wanted"].startswith(
             "B000000000, Lumo Desk"
         )
-    assert "of 1 attributes and 1 of 1 options match, the price fits" in step.caption
+    assert "of 1 attributes and 1 of 1 options match, and the price fits" in step.caption
 
 
 def test_success_is_a_reward_of_one_and_turns_end_a_game_with_nothing(thirteen):

@@ -105,7 +105,18 @@ def test_synthetic_goals_are_all_choices_of_all_options(tmp_path):
         for size in ("small", "tall")
     ]
     goal = found["find me a lamp with color: red, and size: tall"]
-    assert goal.options == ("red", "size tall") and goal.attributes == ("dimmable",)
+    assert goal.options == ("red", "size tall") and goal.attributes == ("dimmable",) and goal.named_options
+    said = SAID | {"instruction_options": {"color": "red", "size": "tall"}}
+    human = opened(tmp_path, {}, said={"B000000001": [said]}).goals[0]
+    assert (human.options, human.named_options) == (goal.options, True), "people's may be named, too"
+
+
+def test_goals_beyond_memory_are_refused(tmp_path):
+    options = {name: [{"value": str(value)} for value in range(999)] for name in "abcd"}
+    with pytest.raises(
+        ValueError, match="goals='synthetic': more than 200000000 goals; use fewer products=, the first"
+    ):
+        opened(tmp_path, {"customization_options": options}, goals="synthetic")
 
 
 def test_the_bound_of_a_price_is_the_greater_of_two_of_the_next_four_tens():

@@ -23,6 +23,9 @@ def test_words_are_those_of_the_published_analyser():
     assert terms_of(told) == [
         "women", "2.5", "inch", "shoe", "size", "1,000", "u.", "fit", "it_", "ti", "o\u2019clock", "a.b", "3", "x",
     ]  # fmt: skip
+    assert terms_of("caf\u00e9 \u65e5\u672c \u30c6\u30b9\u30c8 5m\u00b2 \u00bd __ 5'4") == [
+        "caf\u00e9", "\u65e5", "\u672c", "\u30c6\u30b9\u30c8", "5m", "5'4",
+    ]  # fmt: skip
     assert terms_of("It is not for the") == [] and terms_of("x" * 300) == ["x" * 255, "x" * 45]
 
 

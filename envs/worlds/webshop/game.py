@@ -22,6 +22,9 @@ forget what was chosen; < Prev on a page of details does not. Buying ends the ep
 
     type * (attributes + options that match + whether the price fits) / (attributes + options wanted + 1)
 
+Papers report mean score and success in % on the 500 test goals of people, among all products: rule 45.6 and 9.6,
+imitation 59.9 and 29.1, with RL 62.4 and 28.7, expert people 82.1 and 59.6. In the tiny shop rule has 60 and 0.
+
 Goals come by the episode's seed: its remainder by their number. Not as published: bounds and prices within a range are
 fixed by seeds; <r>, <a>, <c> and <q>, by which a search shows products by chance or by hidden facts, are words like
 any other; search is our own BM25 with Lucene's formula and analyser; synthetic goals are not drawn by weights; the
@@ -131,7 +134,7 @@ class WebShop(ImportedGame):
     def _search(self, words: str) -> Step:
         self._hits = self._shop.index.found(words)
         self._results(1)
-        return Step(caption=f"The shopper searches for {words}: {len(self._hits)} products are found.")
+        return Step(caption=f"The shopper searches for {words}, and {len(self._hits)} products are found.")
 
     def _results(self, number: int) -> None:
         self._number, self._product, self._chosen, self._which = number, None, {}, ""
@@ -156,7 +159,7 @@ class WebShop(ImportedGame):
         self._product = next(each for each in map(self._shop.products.__getitem__, here) if each.asin.lower() == name)
         self._opened.add(self._product.asin)
         self._show_item(self._product)
-        return Step(caption=f"The shopper looks at a product: {self._product.title}."[:400])
+        return Step(caption=f"The shopper looks at {self._product.title}."[:400])
 
     def _click_at_product(self, name: str, product: Product) -> Step:
         if name == BUY.lower() and not self._which:
@@ -173,7 +176,7 @@ class WebShop(ImportedGame):
             return Step(caption=f"The shopper reads the {name} of the product.")
         option = option_of(self._page, name)
         self._chosen[option] = name
-        return Step(caption=f"The shopper chooses {option}: {name}."[:400])
+        return Step(caption=f"The shopper chooses {name} as {option}."[:400])
 
     def _show_item(self, product: Product) -> None:
         self._which, self._page = "", item_page(self._goal.instruction, product, self.attributes)
@@ -184,13 +187,13 @@ class WebShop(ImportedGame):
         return Step(
             rewards={SEAT: paid} if paid else {},
             terminated=True,
-            caption=f"The shopper buys {product.title[:200]}: {self._verdict(found)}.",
+            caption=f"The shopper buys {product.title[:200]}. {self._verdict(found)}.",
         )
 
     def _verdict(self, found: Worth) -> str:
         attributes = f"{found.attributes} of {len(self._goal.attributes)} attributes"
         options = f"{found.options} of {len(self._goal.options)} options"
-        return f"{attributes} and {options} match, the price {'fits' if found.price else 'is too high'}"
+        return f"{attributes} and {options} match, and the price {'fits' if found.price else 'is too high'}"
 
     def _paid(self) -> float:
         if self._worth is None:

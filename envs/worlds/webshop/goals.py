@@ -32,6 +32,7 @@ SPLITS = ("train", "dev", "test", "all")
 SEED = 233
 BOUNDS = [10.0 * each for each in range(1, 100)]
 NO_BOUND = 1_000_000.0
+MOST = 200_000_000  # goals that are shuffled in memory, at 4 bytes each
 
 
 class Goals:
@@ -42,6 +43,8 @@ class Goals:
         for number, said in self.said.items():
             counts[number] = len(said)
         self.ends = np.cumsum(counts)
+        if self.ends[-1] > MOST:
+            raise ValueError(f"game option goals={kind!r}: more than {MOST} goals; use fewer products=, the first ones")
         self.order = array("I", range(int(self.ends[-1])))
         random.Random(SEED).shuffle(self.order)
         self._told: dict[str, int] = {}
@@ -79,7 +82,7 @@ def _said(file: Path, products: Products) -> Iterator[tuple[int, list[dict[str, 
                 {
                     "instruction": text_of(each["instruction"]),
                     "attributes": tuple(map(text_of, each["instruction_attributes"])),
-                    "options": tuple(map(text_of, each["instruction_options"])),
+                    **_options(each["instruction_options"]),
                 }
                 for each in instructions
                 if len(each["instruction_attributes"])
@@ -90,9 +93,20 @@ def _said(file: Path, products: Products) -> Iterator[tuple[int, list[dict[str, 
             yield number, said
 
 
+def _options(told: Any) -> dict[str, Any]:
+    """Values; or values by the options' names, which are compared together with them where they are no colour."""
+    if not isinstance(told, dict):
+        return {"options": tuple(map(text_of, told)), "named_options": False}
+    pairs = ((text_of(name), text_of(value)) for name, value in told.items())
+    return {
+        "options": tuple(value if value in COLOURS else f"{name} {value}" for name, value in pairs),
+        "named_options": True,
+    }
+
+
 def _human(product: Product, part: int, said: dict[str, Any]) -> Goal:
     bound, told = bound_of(product.price, f"{product.asin} {part}")
-    return _goal(product, said["instruction"].strip(".") + told, said["attributes"], said["options"], bound)
+    return _goal(product, bound, **said | {"instruction": said["instruction"].strip(".") + told})
 
 
 def _synthetic(product: Product, part: int) -> Goal:
@@ -102,32 +116,21 @@ def _synthetic(product: Product, part: int) -> Goal:
         part, place = divmod(part, len(product.options[name]))
         chosen[name] = product.options[name][place]
     bound, told = bound_of(product.price, product.asin)
-    named = [(name, chosen[name]) for name in sorted(chosen)]
-    with_options = " with " + ", and ".join(f"{name}: {value}" for name, value in named) if named else ""
-    options = tuple(value if value in COLOURS else f"{name} {value}" for name, value in named)
-    return _goal(
-        product,
-        f"{product.instruction}{with_options}{told}",
-        tuple(product.instruction_attributes),
-        options,
-        bound,
-        True,
-    )
+    named = {name: chosen[name] for name in sorted(chosen)}
+    options = " with " + ", and ".join(f"{name}: {value}" for name, value in named.items()) if named else ""
+    attributes = tuple(product.instruction_attributes)
+    instruction = f"{product.instruction}{options}{told}"
+    return _goal(product, bound, instruction=instruction, attributes=attributes, **_options(named))
 
 
-def _goal(
-    product: Product, instruction: str, attributes: tuple, options: tuple, bound: float, named: bool = False
-) -> Goal:
+def _goal(product: Product, bound: float, **asked: Any) -> Goal:
     return Goal(
         asin=product.asin,
         query=product.query,
         name=product.title,
         product_category=product.product_category,
-        instruction=instruction,
-        attributes=attributes,
-        options=options,
         price_upper=bound,
-        named_options=named,
+        **asked,
     )
 
 

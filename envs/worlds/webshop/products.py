@@ -58,7 +58,7 @@ class Product:
     @property
     def choices(self) -> int:
         """Goals that a synthetic instruction is made into: one for each choice of all options."""
-        return math.prod(map(len, self.options.values())) if self.instruction else 0
+        return min(1 << 40, math.prod(map(len, self.options.values()))) if self.instruction else 0
 
 
 def write_products(folder: Path, files: Files, most: int | None) -> Iterator[str]:
