@@ -28,6 +28,7 @@ GAMES = {
     "overcooked": "envs.overcooked.game:Overcooked",
     "parrot": "envs.parrot:Parrot",
     "persuasion": "envs.glee.persuasion.game:Persuasion",
+    "text_navigation": "envs.lmrl.text_navigation:TextNavigation",
     "tools": "envs.tools.game:Tools",
     "twenty_questions": "envs.twenty_questions.game:TwentyQuestions",
     "virtualhome": "envs.virtualhome.game:VirtualHome",

@@ -26,12 +26,13 @@ SHORTER = {
     "maze": ["game.options.turns=12"],
     "data_science": ["game.options.attempts=2", "rollout.max_utterance_tokens=64"],
     "overcooked": ["game.options.steps=60", "rollout.engine.max_context=2048", HALF],
+    "text_navigation": ["game.options.turns=6"],
     "virtualhome": ["game.options.turns=12", "rollout.engine.max_context=2048", HALF],
 }
 RECIPES = {  # of games without one of their own name
     "twenty_questions": ("demo", []),
     **{name: (f"worlds/{name}", []) for name in ("tools", "webshop")},
-    **{name: ("demo", [f"game.name={name}"]) for name in ("chess", "maze", "wordle")},
+    **{name: ("demo", [f"game.name={name}"]) for name in ("chess", "maze", "text_navigation", "wordle")},
     "persuasion": ("games/negotiation", ["game.name=persuasion", "game.options={}", "game.players={}"]),
 }
 
