@@ -3,7 +3,7 @@
 Each row holds the keys and values of one sequence from position 0 on. A forward pass
 serves any subset of the rows: `aim` says which rows, at which positions the new keys go,
 and how many positions the queries may look back on. Row `rows` (one past the last) is
-where the keys of padding go; nothing ever reads it.
+where the keys of padding go; nothing ever reads it. A head's positions lie side by side, as attention reads them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,18 @@ class Aim:
     served: slice | torch.Tensor  # the rows, in batch order
     length: int = 0  # positions visible to the queries
 
+    def at(self, places: torch.Tensor, served: slice | torch.Tensor, length: int) -> None:
+        self.places, self.served, self.length = places, served, length
+        self.spots: dict[int, torch.Tensor] = {}
+
+    def spots_of(self, heads: int, positions: int) -> torch.Tensor:
+        """int64 [batch * queries * heads]: the places in the memory of a layer with so many heads."""
+        if heads not in self.spots:
+            row, position = self.places[:, None] // positions, self.places[:, None] % positions
+            head = torch.arange(heads, device=self.places.device)
+            self.spots[heads] = ((row * heads + head) * positions + position).reshape(-1)
+        return self.spots[heads]
+
 
 class SlotLayer(CacheLayerMixin):
     is_sliding = False
@@ -29,8 +41,8 @@ class SlotLayer(CacheLayerMixin):
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         _, heads, _, width = key_states.shape
-        self.keys = key_states.new_zeros(self.rows + 1, self.positions, heads, width)
-        self.values = value_states.new_zeros(self.rows + 1, self.positions, heads, value_states.shape[-1])
+        self.keys = key_states.new_zeros(self.rows + 1, heads, self.positions, width)
+        self.values = value_states.new_zeros(self.rows + 1, heads, self.positions, value_states.shape[-1])
         self.is_initialized = True
 
     def free(self) -> None:
@@ -44,9 +56,10 @@ class SlotLayer(CacheLayerMixin):
         return self._put(self.keys, key_states), self._put(self.values, value_states)
 
     def _put(self, store: torch.Tensor, fresh: torch.Tensor) -> torch.Tensor:
-        flat = store.view(-1, *store.shape[2:])
-        flat.index_copy_(0, self.aim.places, fresh.transpose(1, 2).reshape(-1, *store.shape[2:]))
-        return store[self.aim.served, : self.aim.length].transpose(1, 2)
+        _, heads, positions, width = store.shape
+        spots = self.aim.spots_of(heads, positions)
+        store.view(-1, width).index_copy_(0, spots, fresh.transpose(1, 2).reshape(-1, width))
+        return store[self.aim.served, :, : self.aim.length]
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         return self.aim.length, 0

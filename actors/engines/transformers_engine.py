@@ -24,6 +24,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from actors.engines.branches import Feed, feed, passes
 from actors.engines.contract import Completion, Part, Request, Scored, refuse_while_resting, refuse_without_weights
+from actors.engines.direct import direct
 from actors.engines.routing import RoutingRecord
 from actors.engines.rows import Rows, Waiting
 from actors.engines.slot_cache import SlotCache
@@ -91,14 +92,14 @@ class TransformersEngine:
         self.adapter = AdapterReceiver(lora_rank, model_path, trust_remote_code) if lora_rank else None
         self.base_weights: dict[str, torch.Tensor] = {}  # of modules that carry an adapter
         self.receipt = Receipt()
-        self.updating = False
-        self.unusable = ""
+        self.updating, self.unusable = False, ""
         self.asleep: set[Part] = set()
 
         rows, width = settings.max_sequences, settings.max_context
         self.cache = SlotCache(config.num_hidden_layers, rows, width)
         self.requests: list[Request | None] = [None] * rows  # who is being played in each row
         self.row_of: dict[str, int] = {}
+        self.direct = direct(self.model, self.cache)
         self.routing = RoutingRecord(self.model, rows, width) if record_experts else None
         self.tokens = np.zeros((rows, width), np.int64)
         self.logprobs = np.zeros((rows, width), np.float32)
@@ -202,12 +203,10 @@ class TransformersEngine:
         place[padding] = 0
         ids = self.tokens[served[:, None], place]
         target = np.where(padding, self.cache.rows, served[:, None]) * positions + place
-        aim = self.cache.aim
-        aim.places = self._tensor(target.reshape(-1))
-        aim.length = int(self.known[rows].max())
-        aim.served = slice(0, len(served)) if in_place else self._tensor(rows)
+        length, written = int(self.known[rows].max()), self._tensor(target.reshape(-1))
+        self.cache.aim.at(written, slice(0, len(served)) if in_place else self._tensor(rows), length)
         position = self._tensor(place)
-        visible = torch.arange(aim.length, device=self.device) <= position[:, None, :, None]
+        visible = torch.arange(length, device=self.device) <= position[:, None, :, None]
         logits = self._logits(ids, position, visible, 1)[:, -1]
         if self.routing:
             first = np.where(self.known > self.prompt, self.known - 1, 0)[served, None]  # place that was never fed
@@ -217,6 +216,8 @@ class TransformersEngine:
 
     def _logits(self, ids: np.ndarray, position: torch.Tensor, visible: torch.Tensor, last: int) -> torch.Tensor:
         """float32 [rows, last, vocabulary]: of the last queries, which the cache's aim says how to place."""
+        if self.direct:
+            return self.direct(self._tensor(ids), position, visible, last)
         if self.capped:  # eager adds the mask to the scores
             visible = torch.zeros(visible.shape, device=self.device).masked_fill(~visible, -torch.inf)
         return self.model(
@@ -247,11 +248,10 @@ class TransformersEngine:
     @torch.inference_mode()
     def _branch(self, fed: Feed) -> np.ndarray:
         """float32: the log-probs that are read off one forward pass."""
-        aim, places = self.cache.aim, self._tensor(fed.places)
-        aim.places = self._tensor((fed.owners * self.cache.positions + fed.places).reshape(-1))
-        aim.length = int(fed.places.max()) + 1
-        aim.served = self._tensor(fed.rows)
-        seen = torch.arange(aim.length, device=self.device)
+        places, length = self._tensor(fed.places), int(fed.places.max()) + 1
+        written = self._tensor((fed.owners * self.cache.positions + fed.places).reshape(-1))
+        self.cache.aim.at(written, self._tensor(fed.rows), length)
+        seen = torch.arange(length, device=self.device)
         prompt = seen < self._tensor(self.known[fed.rows])[:, None, None, None]
         own = seen >= self._tensor(fed.begins)[:, None, :, None]
         visible = (seen <= places[:, None, :, None]) & (prompt | own)
