@@ -18,6 +18,7 @@ from cluster.errors import CheckpointError, ConfigError, LostError, RunError, Ru
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import COMMAND_LINE, load_recipe
 from cluster.record import checkpoints
+from cluster.record.manner import busy
 from cluster.record.run import Run
 from cluster.record.run_folder import RunFolder, existing, is_run, read_config
 from cluster.run.keep_going import keep_going
@@ -219,10 +220,11 @@ def measure(config: RunConfig, model: str, pattern: str | None = None, episodes:
 
             folder.write_summary(session.evaluate(config, model, folder))
         return Run(folder.path)
-    from cluster.run.trials import chosen_trials
-
     try:
-        trials = chosen_trials(config, pattern, episodes)
+        with busy("reading the trials"):
+            from cluster.run.trials import chosen_trials
+
+            trials = chosen_trials(config, pattern, episodes)
     except ValueError as error:
         raise ConfigError(str(error)) from error
     with RunFolder.create(config) as folder, folder.telling_its_end():

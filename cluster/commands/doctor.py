@@ -26,6 +26,7 @@ from cluster.plan.machine import installed_build, there, unreachable
 from cluster.plan.of_run import plan_run
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
+from cluster.record.manner import busy
 from cluster.record.run_folder import gpus, installed, to_json
 
 IMPORTS = ("torch", "vllm", "ray", "deepspeed", "transformers", "peft", "sentence_transformers", "hdbscan")
@@ -60,7 +61,8 @@ def examine(config: RunConfig, as_json: bool = False) -> int:
     """Print every finding, and what the run would take; 1 if anything has to be mended before it can work."""
     found = []
     for check in (*CHECKS, lambda: plan_of(config)):
-        for finding in check():
+        findings = check()
+        while (finding := _next(findings)) is not None:
             found.append(finding)
             if not as_json:
                 print(finding.line(), flush=True)
@@ -70,6 +72,12 @@ def examine(config: RunConfig, as_json: bool = False) -> int:
     else:
         print(f"\n{failed} to mend" if failed else "\nready")
     return 1 if failed else 0
+
+
+def _next(findings: Iterator[Finding]) -> Finding | None:
+    """An import may take a minute."""
+    with busy("looking"):
+        return next(findings, None)
 
 
 def python() -> Iterator[Finding]:

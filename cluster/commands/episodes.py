@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cluster.commands.command import Command, positive
-
-if TYPE_CHECKING:
-    from cluster.episodes.reader import Episodes
 
 EXAMPLES = """\
 examples:
@@ -38,6 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(asked: argparse.Namespace) -> None:
     from cluster.errors import ConfigError
+    from cluster.record.manner import busy
     from cluster.record.run import load_run
 
     if asked.to and (asked.sort or asked.limit or asked.show or asked.json):
@@ -47,14 +44,18 @@ def run(asked: argparse.Namespace) -> None:
     kept = load_run(asked.run)
     games = kept.episodes(asked.where)
     if asked.to:
-        print(f"{games.to_parquet(Path(asked.to).expanduser()):,} games in {asked.to}")
+        with busy("writing the games"):
+            many = games.to_parquet(Path(asked.to).expanduser())
+        print(f"{many:,} games in {asked.to}")
         return
     by = asked.sort and f"{'' if asked.reverse else '-'}{asked.sort}"
-    found = games.first(asked.limit or LIMIT, by)
+    with busy("reading the games"):
+        found = games.first(asked.limit or LIMIT, by)
+        counts = (0, 0) if asked.json else (len(games), len(kept.episodes()))
     if asked.json:
         _print_json(found, whole=asked.show)
     else:
-        _print(found, games, len(kept.episodes()), asked.show)
+        _print(found, *counts, asked.show)
 
 
 def _print_json(found: list[dict], whole: bool) -> None:
@@ -65,7 +66,7 @@ def _print_json(found: list[dict], whole: bool) -> None:
         print(to_json(game if whole else {name: game[name] for name in PLAIN}, indent=None), end="")
 
 
-def _print(found: list[dict], games: Episodes, of: int, whole: bool) -> None:
+def _print(found: list[dict], fitting: int, of: int, whole: bool) -> None:
     from cluster.episodes.shown import conversation
     from cluster.record.terminal import page
 
@@ -75,7 +76,7 @@ def _print(found: list[dict], games: Episodes, of: int, whole: bool) -> None:
             out.print(conversation(game), end="\n\n", markup=False, soft_wrap=True)
     elif found:
         out.print(_table(found))
-    out.print(f"{len(found):,} shown of {len(games):,} that were found, of {of:,} games")
+    out.print(f"{len(found):,} shown of {fitting:,} that were found, of {of:,} games")
 
 
 def _table(found: list[dict]):

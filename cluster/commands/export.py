@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
+from functools import partial
 
 from cluster.commands.command import Command
 
@@ -27,9 +29,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(asked: argparse.Namespace) -> None:
-    from cluster.export.exporting import export
+    from cluster.export.exporting import HUB, export
+    from cluster.record.manner import busy
 
-    where = export(asked.run, asked.to, asked.checkpoint, asked.adapter, asked.private)
+    # an upload has bars of its own
+    with nullcontext(partial(print, flush=True)) if asked.to.startswith(HUB) else busy("reading the run") as say:
+        where = export(asked.run, asked.to, asked.checkpoint, asked.adapter, asked.private, say)
     print(f"policy, card and recipe are in {where}")
 
 

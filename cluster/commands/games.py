@@ -9,6 +9,7 @@ from typing import Any
 
 from cluster.commands.command import Command, gives_json
 from cluster.errors import ConfigError
+from cluster.record.manner import busy
 from cluster.record.run_folder import to_json
 from envs.game import hook
 from envs.registry import game_class, game_names, make_game
@@ -24,7 +25,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(asked: argparse.Namespace) -> None:
     if asked.json:
         named = [asked.game] if asked.game and known(asked.game) else game_names()
-        found = [as_plain(name) for name in named]
+        with busy("looking at the games"):
+            found = [as_plain(name) for name in named]
         print(to_json(found[0] if asked.game else found), end="")
         return
     if asked.game:
@@ -38,17 +40,19 @@ def run(asked: argparse.Namespace) -> None:
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("game", "seats", "turns at most", "scripted players", "about"):
         table.add_column(column, no_wrap=column == "game")
-    for name in game_names():
-        try:
-            game, players = make_game(name), game_class(name).players()
-        except ValueError as error:  # it needs an option or a package, and says which
-            table.add_row(name, "", "", "", str(error))
-            continue
-        table.add_row(
-            name, ", ".join(game.seats), str(game.horizon), ", ".join(sorted(players)), about(game_class(name))
-        )
+    with busy("looking at the games"):
+        for name in game_names():
+            table.add_row(*_row(name))
     page().print(table)
     print("parley games NAME    its rules, options, players and trials\nparley play NAME     sit down and play")
+
+
+def _row(name: str) -> tuple[str, ...]:
+    try:
+        game, players = make_game(name), game_class(name).players()
+    except ValueError as error:  # it needs an option or a package, and says which
+        return name, "", "", "", str(error)
+    return name, ", ".join(game.seats), str(game.horizon), ", ".join(sorted(players)), about(game_class(name))
 
 
 def about(game: type) -> str:

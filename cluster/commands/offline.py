@@ -12,11 +12,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
 from cluster.commands.command import Command, says_how_much
 from cluster.errors import ConfigError, RunFolderError
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
+from cluster.record.manner import busy
 from cluster.record.run_folder import RunFolder, existing, read_config, to_json, versions, write_whole
 from envs.registry import game_class, make_game
 from learners.credit.method import CREDIT
@@ -87,8 +89,7 @@ def run(asked: argparse.Namespace) -> None:
     with _open(config, path) as folder:
         folder.write_config(config)
         try:
-            from cluster.offline import pipeline
-
+            pipeline = _pipeline()
             with folder.telling_its_end(f"parley offline run {folder.path}"):
                 pipeline.run(config, folder, asked.until or "")
         except KeyboardInterrupt as stop:
@@ -99,17 +100,19 @@ def one_stage(asked: argparse.Namespace) -> None:
     config = config_of(Path(asked.folder), asked.overrides)
     with RunFolder(existing(asked.folder)) as folder:
         folder.write_config(config)
-        from cluster.offline import pipeline
-
-        pipeline.run_stage(config, folder, asked.stage, asked.iteration)
+        _pipeline().run_stage(config, folder, asked.stage, asked.iteration)
 
 
 def status(asked: argparse.Namespace) -> None:
     config = config_of(Path(asked.folder), asked.overrides)
     with RunFolder(existing(asked.folder)) as folder:
-        from cluster.offline import pipeline
+        print("\n".join(_pipeline().status(config, folder)))
 
-        print("\n".join(pipeline.status(config, folder)))
+
+def _pipeline() -> ModuleType:
+    with busy("starting"):
+        from cluster.offline import pipeline
+    return pipeline
 
 
 def config_of(path: Path, overrides: Sequence[str], file: str | None = None) -> RunConfig:

@@ -22,10 +22,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(asked: argparse.Namespace) -> None:
+    from cluster.record.manner import busy
     from cluster.record.terminal import display_path
-    from cluster.report.page import write_report
 
-    made = write_report(asked.runs, asked.output)
+    with busy("reading the run") as say:
+        from cluster.report.page import write_report
+
+        made = write_report(asked.runs, asked.output, say)
     print(f"report in {display_path(made)}: open it in a browser; it needs no network")
 
 

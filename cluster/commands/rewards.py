@@ -13,6 +13,7 @@ from cluster.commands.command import KEY_VARIABLE, LOCAL, Command, layers_and_se
 from cluster.errors import ConfigError, RunError
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
+from cluster.record.manner import busy
 from parley.names import ray_options
 from reward_service.service.http.dialogue import register
 from reward_service.shaper import SHAPERS
@@ -83,10 +84,11 @@ def serve(config: RunConfig, key: str | None) -> None:
     try:
         if started_here:
             address = os.environ.get("RAY_ADDRESS") or "local"
-            with own_sigterm():
+            with own_sigterm(), busy("starting Ray"):
                 ray.init(address=address, log_to_driver=False, logging_level="ERROR", **ray_options())
-        service = DeployedService(config.reward, config.game, key)
-        service.start()
+        with busy("starting the shards"):
+            service = DeployedService(config.reward, config.game, key)
+            service.start()
     except (RuntimeError, ValueError, OSError, ray.exceptions.RayError) as error:
         if started_here:
             ray.shutdown()

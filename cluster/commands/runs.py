@@ -9,6 +9,7 @@ from typing import Any
 
 from cluster.commands.command import Command
 from cluster.errors import ConfigError, ParleyError
+from cluster.record.manner import busy
 
 EXAMPLES = """\
 examples:
@@ -27,7 +28,8 @@ def run(asked: argparse.Namespace) -> None:
     folder = Path(asked.folder).expanduser()
     if not folder.is_dir():
         raise ConfigError(f"there is no folder {str(folder)!r}")
-    found = [told(each.parent) for each in sorted(folder.glob("*/config.yaml"))]
+    with busy(f"reading the runs in {folder}"):
+        found = [told(each.parent) for each in sorted(folder.glob("*/config.yaml"))]
     if asked.json:
         for each in found:
             print(json.dumps(each))

@@ -11,9 +11,11 @@ import json
 import os
 import shutil
 import signal
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from cluster.commands.command import KEY_VARIABLE, LOCAL, Command, takes_overrides
@@ -22,6 +24,7 @@ from cluster.export.merging import is_adapter, merge
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
 from cluster.record import checkpoints
+from cluster.record.manner import busy
 from cluster.record.run_folder import existing, is_run, read_config
 
 LOG, MERGED = "server.log", "merged"  # in a folder of this command's own
@@ -82,11 +85,17 @@ def run(asked: argparse.Namespace) -> None:
             )
             print(f"loading {whole}", flush=True)
             with ModelServer(serving, folder / LOG) as server, _deaf_while_leaving():
-                server.wait_until_healthy()
+                with busy("starting the server; what it says is in its log"):
+                    server.wait_until_healthy()
                 print("\n".join(_told(serving)), flush=True)
                 server.wait()
         except ServingError as error:
             raise RunError(str(error)) from error
+
+
+def _made(say: Callable[[str], None], done: int, total: int, loss: float | None = None) -> None:
+    if sys.stderr.isatty():  # elsewhere each would be a line
+        say(f"making the embedded policy: {done}/{total}")
 
 
 def _told(serving) -> list[str]:
@@ -122,8 +131,12 @@ def _whole(config: RunConfig, model: str, folder: Path) -> Path | str:
 
         disable_progress_bar()
         print("making the embedded policy (some minutes the first time, then cached)", flush=True)
-        return build_policy(config.game, config.model.embedded)
-    return merge(model, folder / MERGED) if is_adapter(model) else model
+        with busy("making the embedded policy") as say:
+            return build_policy(config.game, config.model.embedded, progress=partial(_made, say))
+    if not is_adapter(model):
+        return model
+    print("merging the adapter into its base model", flush=True)
+    return merge(model, folder / MERGED)
 
 
 @contextmanager

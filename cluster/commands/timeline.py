@@ -28,10 +28,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(asked: argparse.Namespace) -> None:
+    from cluster.record.manner import busy
     from cluster.record.terminal import display_path
-    from cluster.watch.timeline import write_timeline
 
-    path, count = write_timeline(asked.run, asked.to, asked.updates)
+    with busy("reading the run"):
+        from cluster.watch.timeline import write_timeline
+
+        path, count = write_timeline(asked.run, asked.to, asked.updates)
     print(f"{count:,} events in {display_path(path)}: open it at ui.perfetto.dev or chrome://tracing")
 
 

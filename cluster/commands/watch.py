@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from cluster.commands.command import LOCAL, Command
+from cluster.record.manner import busy
 
 PORT = 8420
 EXAMPLES = """\
@@ -26,8 +27,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(asked: argparse.Namespace) -> None:
-    from cluster.watch.followed import Followed
-    from cluster.watch.server import serve
+    with busy("starting"):
+        from cluster.watch.followed import Followed
+        from cluster.watch.server import serve
 
     runs = [Followed.of(folder) for folder in asked.runs]
     serve(runs, asked.host, asked.port, asked.host in LOCAL, lambda line: print(line, file=sys.stdout, flush=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,8 +20,15 @@ from cluster.report.reading import Run, read_run
 HUB = "hub:"
 
 
-def export(target: str, to: str, checkpoint: str = "latest", adapter: bool = False, private: bool = False) -> str:
-    """Where the policy is then. `to`: a folder that is not there yet, or hub:OWNER/NAME."""
+def export(
+    target: str,
+    to: str,
+    checkpoint: str = "latest",
+    adapter: bool = False,
+    private: bool = False,
+    say: Callable[[str], None] = print,
+) -> str:
+    """Where the policy is then. `to`: a folder that is not there yet, or hub:OWNER/NAME. `say` is told what goes on."""
     run = read_run(target)
     policy = Path(evaluated(target, [], None, checkpoint)[1])
     if adapter and not is_adapter(policy):
@@ -32,20 +39,23 @@ def export(target: str, to: str, checkpoint: str = "latest", adapter: bool = Fal
             raise ConfigError(f"--to {to} should be {HUB}OWNER/NAME")
         with tempfile.TemporaryDirectory(prefix="parley-export-") as folder:
             made = Path(folder) / "model"
-            _write(run, policy, made, name.partition("/")[2], adapter)
+            _write(run, policy, made, name.partition("/")[2], adapter, say)
+            say(f"uploading to {name}")
             return _upload(made, name, private)
     folder = Path(to).expanduser()
     with _whole(folder) as beside:
-        _write(run, policy, beside, folder.name, adapter)
+        _write(run, policy, beside, folder.name, adapter, say)
     return str(folder)
 
 
-def _write(run: Run, policy: Path, into: Path, name: str, adapter: bool) -> None:
+def _write(run: Run, policy: Path, into: Path, name: str, adapter: bool, say: Callable[[str], None]) -> None:
     from actors.serving import base_of
 
     if is_adapter(policy) and not adapter:
+        say("merging the adapter into its base model")
         merge(policy, into)
     else:
+        say(f"copying {policy}")
         shutil.copytree(policy, into)
     update = CheckpointStore.update_of(policy.parent)
     (into / "README.md").write_text(card(run, update, name, base_of(policy) if adapter else None), encoding="utf-8")

@@ -18,7 +18,6 @@ def merge(adapter: str | Path, into: Path) -> Path:
 
     from actors.serving import base_of
 
-    print("merging the adapter into its base model", flush=True)
     try:
         AutoPeftModelForCausalLM.from_pretrained(adapter).merge_and_unload().save_pretrained(into)
         AutoTokenizer.from_pretrained(adapter).save_pretrained(into)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,26 @@ def console() -> Console:
     from rich.console import Console
 
     return Console(highlight=False, soft_wrap=True, stderr=is_said("json"))
+
+
+@contextmanager
+def busy(what: str) -> Iterator[Callable[[str], None]]:
+    """A moving line on standard error while this works, where that is a terminal. What is yielded says something else
+    there; elsewhere, where nobody sees it move, a line each. Standard output is for the result."""
+    from rich.console import Console
+    from rich.live import Live
+    from rich.markup import escape
+    from rich.spinner import Spinner
+
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    if is_said("quiet"):
+        yield lambda text: None
+    elif not console.is_terminal:
+        yield lambda text: console.print(escape(text))
+    else:
+        line = Spinner("dots", escape(what))
+        with Live(line, console=console, transient=True, redirect_stdout=False, redirect_stderr=False):
+            yield lambda text: line.update(text=escape(text))
 
 
 @contextmanager

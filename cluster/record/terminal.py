@@ -114,8 +114,6 @@ class Show:
 
     def finished(self, summary: Mapping) -> None:
         """The end of a training run. The same figures are in summary.json."""
-        if self.moving is not None:
-            self.moving.stop()
         before = percent(summary["win_rate_before"], summary["win_rate_before_interval"])
         after = percent(summary["win_rate_after"], summary["win_rate_after_interval"])
         run = escape(display_path(self.folder.path))

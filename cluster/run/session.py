@@ -67,21 +67,21 @@ def resume(config: RunConfig, folder: RunFolder) -> dict:
 
 
 def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
-    from actors.transport.digest import digest
-    from cluster.run.lasting_learners import LastingLearners
-    from cluster.run.ledger import Ledger
-    from cluster.run.loop import TrainingLoop
-    from cluster.run.placement import shared_cards
-    from cluster.run.probe_texts import ProbeTexts
-    from cluster.run.sync import WeightSync
-    from learners.group import LearnerGroup
-    from reward_service.remote import RewardService
-
     check_online(config)
     players = with_policy(seats_and_players(config), "trained")
     with ExitStack() as stack:
         asked = stack.enter_context(interruptible())
-        show = stack.enter_context(Show(config, folder))
+        show = stack.enter_context(Show(config, folder))  # first: the imports take seconds
+        from actors.transport.digest import digest
+        from cluster.run.lasting_learners import LastingLearners
+        from cluster.run.ledger import Ledger
+        from cluster.run.loop import TrainingLoop
+        from cluster.run.placement import shared_cards
+        from cluster.run.probe_texts import ProbeTexts
+        from cluster.run.sync import WeightSync
+        from learners.group import LearnerGroup
+        from reward_service.remote import RewardService
+
         if "working_dir_files" in str(folder.path):  # Ray's copy of a submitted job's working directory
             show.line(f"warning: {folder.path} goes when the job's node does; give output=/a/shared/folder")
         if checkpoint is not None:
@@ -138,6 +138,7 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
             half=plan.dtype != "float32",
         )
         recorder = stack.enter_context(_recorder(config, folder))
+        stack.callback(show.now, "closing learners and workers")
         recorder.on_kept = spans.games
         parts = rewards, sync, metrics, checkpoints, texts, recorder, spans
         loop = TrainingLoop(config, folder, fleet, lasting, ledger, *parts)
@@ -179,11 +180,11 @@ def _recorder(config: RunConfig, folder: RunFolder) -> Recorder:
 
 def evaluate(config: RunConfig, model: str, folder: RunFolder) -> dict:
     """Held-out games with a trained run's policy or any model folder."""
-    from cluster.run.evaluate import HeldOut
-
     players = with_policy(seats_and_players(config), "measured")
     games = {config.game.name: config.game}
     with _evaluating(config, model, folder, games) as playing, _recorder(config, folder) as recorder:
+        from cluster.run.evaluate import HeldOut
+
         playing.on_unused = lambda game: recorder.unused(game, held_out=True)
         keep = folder.write_transcripts, recorder.held_out
         held_out = HeldOut(playing, config, folder.path.name, players, *keep)
@@ -220,6 +221,7 @@ def _evaluating(config: RunConfig, model: str, folder: RunFolder, games: dict[st
             path = model_to_measure(config, model, folder, show)
             check_model(path, config)
         playing = start_playing(config, str(path), folder.path.name, stack, games, machine, show)
+        stack.callback(show.now, "closing workers")
         with named_failures():
             yield playing
 

@@ -20,6 +20,7 @@ from cluster.recipe.reading import load_recipe
 from cluster.record.manner import MANNER, console, is_said, manner_of
 from cluster.record.run_folder import RunFolder
 from cluster.record.terminal import Show
+from tests.support.watched import learned, made_run
 
 SHELLS = {
     "bash": 'COMP_WORDS=(parley "$@"); COMP_CWORD=$#; source {script}; _parley; printf "%s\\n" "${{COMPREPLY[@]}}"',
@@ -62,6 +63,26 @@ def test_doctor_tells_of_a_port_that_another_ray_has(monkeypatch):
     (free,) = doctor.job_agent()
     assert (taken.level, free.level) == ("warn", "ok")
     assert "No available agent" in taken.what and f"-listen-port={doctor.AGENT_PORT + 1}" in taken.mend
+
+
+@pytest.mark.parametrize("words", [("runs",), ("timeline", "--updates", "2")])
+def test_what_takes_a_while_moves_on_the_terminal_alone(words, tmp_path, capsys, monkeypatch):
+    class Screen(StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    run = made_run(tmp_path)
+    learned(run, 1)
+    monkeypatch.setenv("TERM", "xterm")
+    told = []
+    for screen in (Screen(), StringIO()):
+        monkeypatch.setattr("sys.stderr", screen)
+        where = str(tmp_path if words[0] == "runs" else run)
+        assert cli.main([*words, where]) == 0
+        told.append((capsys.readouterr().out, screen.getvalue()))
+    (result, moving), (same, nothing) = told
+    assert result == same and "\x1b" not in result and nothing == ""
+    assert "reading the run" in moving
 
 
 @pytest.mark.parametrize("words", [(), ("quiet",), ("verbose",), ("json",)])
