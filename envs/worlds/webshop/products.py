@@ -18,7 +18,7 @@ import random
 import re
 from array import array
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -66,7 +66,8 @@ def write_products(folder: Path, files: Files, most: int | None) -> Iterator[str
     offsets, names, choices = array("Q", [0]), [], array("Q")
     with (folder / "products.jsonl").open("wb") as written:
         for product in _products(files, known, most):
-            line = json.dumps(asdict(product), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+            kept = {name: getattr(product, name) for name in Product.__slots__}
+            line = json.dumps(kept, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
             written.write(line)
             offsets.append(offsets[-1] + len(line))
             names.append(product.asin)
