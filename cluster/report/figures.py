@@ -18,6 +18,9 @@ from reward_service.shaper import SHAPERS
 MOST_UPDATES = 2_000  # on one curve
 
 
+TAKEN = {"seconds": "seconds/update", "tokens": "rollout/tokens", "games": "rollout/episodes"}
+
+
 def short(value: float | None) -> float | None:
     """Five digits are finer than any picture."""
     if value is None or not math.isfinite(value):
@@ -62,7 +65,20 @@ def curves(run: Run) -> dict[str, Any]:
         "outcome": shorts(thinned(outcome)),
         "smooth": shorts(thinned(smooth)),
         "window": WINDOW,
+        "along": along(run),
         "panels": _panels(run),
+    }
+
+
+def along(run: Run) -> dict[str, list[Any]]:
+    """What the run had taken at the end of an update: seconds in updates, tokens and games that it learned from."""
+    taken, found = dict.fromkeys(TAKEN, 0.0), {}
+    for row in run.rows:
+        taken = {name: value + (row.get(TAKEN[name]) or 0.0) for name, value in taken.items()}
+        found[row["update"]] = taken
+    ends = thinned(list(found.items()))
+    return {"updates": [update for update, _ in ends]} | {
+        name: shorts([each[name] for _, each in ends]) for name in TAKEN
     }
 
 

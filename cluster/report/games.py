@@ -25,7 +25,7 @@ def games(
     samples: Sequence[Mapping[str, Any]], gamma: float, labels: Mapping[Gist, int] | None, room: int = MOST_BYTES
 ) -> dict[str, Any]:
     """What the page shows of them: as many as there is room for, evenly over the updates."""
-    credits = _credits(samples, gamma)
+    credits = credits_of(samples, gamma)
     games = [_game(each, credit, labels) for each, credit in zip(samples, credits, strict=True)]
     size = sum(len(json.dumps(each)) for each in games)
     every = max(1, -(-size // room))
@@ -38,8 +38,8 @@ def games(
     }
 
 
-def _credits(samples: Sequence[Mapping[str, Any]], gamma: float) -> list[list[float | None]]:
-    """One entry a turn; None where the policy did not speak."""
+def credits_of(samples: Sequence[Mapping[str, Any]], gamma: float) -> list[list[float | None]]:
+    """Of each game one entry a turn; None where the policy did not speak."""
     if not any(each["kind"] == "reward" for each in samples):
         return [[turn.get("credit") for turn in each["turns"]] for each in samples]
     returns = [_returns(each, gamma) for each in samples]
@@ -74,7 +74,7 @@ def _game(
     seats = [seat for seat, player in sample["players"].items() if player == "policy"]
     turns = []
     for turn, value in zip(sample["turns"], credit, strict=True):
-        row = {**turn, "heard": _clipped(turn["heard"]), "said": _clipped(turn["said"])}
+        row = {**turn, "heard": clipped(turn["heard"]), "said": clipped(turn["said"])}
         row.pop("credit", None)
         if value is not None:
             row["credit"] = short(value)
@@ -85,5 +85,5 @@ def _game(
     return shown | {"seats": seats, "turns": turns, "closing": {k: v for k, v in sample["closing"].items() if v}}
 
 
-def _clipped(text: str) -> str:
+def clipped(text: str) -> str:
     return text if len(text) <= LONGEST else text[:LONGEST] + " …"

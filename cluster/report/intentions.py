@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from cluster.report.figures import short, shorts
+from cluster.report.games import credits_of
 from reward_service.intentions.corpus import Embed, gists_of
 from reward_service.intentions.gist import Gist, gist_of
 from reward_service.intentions.space import IntentionSpace
@@ -153,24 +154,37 @@ def layout(features: np.ndarray, count: np.ndarray) -> np.ndarray:
     return (flat - low) / np.where(high > low, high - low, 1.0)
 
 
-def share_of_play(samples: Sequence[Mapping[str, Any]], labels: Mapping[Gist, int]) -> dict[str, Any] | None:
-    """Of the policy's sampled turns, the share of each intention, in bins of updates."""
+def share_of_play(
+    samples: Sequence[Mapping[str, Any]], labels: Mapping[Gist, int], gamma: float
+) -> dict[str, Any] | None:
+    """Of the policy's sampled turns, the share of each intention and its mean credit, in bins of updates."""
     if not samples:
         return None
     updates = sorted({each["update"] for each in samples})
     bins = np.array_split(np.array(updates), min(BINS, len(updates)))
     where = {int(update): number for number, part in enumerate(bins) for update in part}
     turns: list[Counter[int]] = [Counter() for _ in bins]
-    for each in samples:
-        for turn in each["turns"]:
-            if "credit" in turn:
-                turns[where[each["update"]]][labels[gist_of(each["game"], turn["said"])]] += 1
-    shares: dict[int, list[float]] = defaultdict(lambda: [0.0] * len(bins))
-    for number, found in enumerate(turns):
-        for intention, times in found.items():
-            shares[intention][number] = short(times / found.total())
+    credit: dict[int, list[float]] = defaultdict(lambda: [0.0] * len(bins))
+    for each, credits in zip(samples, credits_of(samples, gamma), strict=True):
+        for turn, value in zip(each["turns"], credits, strict=True):
+            if value is not None:
+                intention = labels[gist_of(each["game"], turn["said"])]
+                turns[where[each["update"]]][intention] += 1
+                credit[intention][where[each["update"]]] += value
     return {
         "updates": [float(part.mean()) for part in bins],
         "turns": [found.total() for found in turns],
-        "shares": {str(intention): shares[intention] for intention in sorted(shares)},
+        "shares": {
+            str(intention): shorts([found[intention] / max(1, found.total()) for found in turns])
+            for intention in sorted(credit)
+        },
+        "credit": {
+            str(intention): shorts(
+                [
+                    total / found[intention] if found[intention] else None
+                    for total, found in zip(credit[intention], turns, strict=True)
+                ]
+            )
+            for intention in sorted(credit)
+        },
     }

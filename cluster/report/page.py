@@ -18,18 +18,17 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from cluster.errors import ConfigError, RunFolderError
 from cluster.record.run_folder import installed, to_json, write_whole
 from cluster.report.comparing import compared
-from cluster.report.figures import curves, headline, pooling, settings
 from cluster.report.games import MOST_BYTES, games
-from cluster.report.intentions import MOST_POINTS, Meanings, intention_map, share_of_play
+from cluster.report.intentions import MOST_POINTS
 from cluster.report.reading import Run, read_run
+from cluster.report.told import figures, meaning
 
-SCRIPTS = ("elements", "chart", "learning", "map", "intentions", "games", "main")  # in this order
-MANY = 1_000  # utterances take a while
+SCRIPTS = (  # in this order
+    *("elements", "save", "axis", "chart", "learning", "comparing", "map", "intentions", "results", "games", "main"),
+)
 
 
 def write_report(folders: Sequence[str | Path], output: Path | None = None, say=print) -> Path:
@@ -55,50 +54,24 @@ def _together(runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def _told(run: Run, beside: int, say: Callable[[str], None]) -> dict[str, Any]:
-    def embed(texts: Sequence[str]) -> np.ndarray:
-        from reward_service.shapers.aria import AriaShaper
-
-        say(f"{run.name}: embedding {len(texts)} utterances that are not in its newest checkpoint")
-        try:
-            return AriaShaper(run.config.reward.shaper.intentions).embedder.embed(texts)
-        except (ValueError, RuntimeError, OSError) as error:
-            raise RunFolderError(f"{run.name}: {error}") from error
-
-    meanings = Meanings.of_state(run.intentions) if run.intentions else None
-    if meanings and len(meanings.gists) > MANY:
-        say(f"{run.name}: placing {len(meanings.gists):,} utterances on the map")
-    labels = meanings.of_samples(run.samples, embed) if meanings else None
+    meant, labels = meaning(run, MOST_POINTS // beside, say)
     return {
-        "name": run.name,
-        "game": run.config.game.name,
-        "settings": settings(run),
-        "headline": headline(run),
-        "curves": curves(run),
-        "pooling": pooling(run),
-        "map": _map(run, meanings, MOST_POINTS // beside) if meanings else None,
-        "play": share_of_play(run.samples, labels) if labels is not None else None,
-        "missing": _missing(run, meanings),
+        **figures(run),
+        "intentions": meant,
+        **_stored(run.path / "episodes"),
         "games": games(run.samples, run.config.learner.credit.gamma, labels, MOST_BYTES // beside),
     }
 
 
-def _map(run: Run, meanings: Meanings, room: int) -> dict[str, Any]:
-    return intention_map(meanings, run.config.reward.shaper.intentions.aggregate.gamma, room)
-
-
-def _missing(run: Run, meanings: Meanings | None) -> dict[str, str]:
-    """What would add what is not there."""
-    found = {}
-    if meanings is None:
-        found["intentions"] = (
-            "No space of intentions in the newest checkpoint yet: it is made after "
-            f"reward.shaper.intentions.first_fit={run.config.reward.shaper.intentions.first_fit} utterances."
-            if hasattr(run.config.reward.shaper, "intentions")
-            else "A run with reward.shaper=aria adds a map of what its utterances meant and were worth."
-        )
-    if not run.samples:
-        found["games"] = "A run keeps games to show while samples.episodes is above 0; this one has none."
-    return found
+def _stored(folder: Path) -> dict[str, Any]:
+    """What the kept games say."""
+    try:
+        from cluster.report.held_out import held_out
+        from cluster.report.results import Results
+    except ModuleNotFoundError as error:
+        way = f"Kept games are read with {error.name}: pip install '.[cpu]' in Parley's folder."
+        return {"results": {"missing": way}, "held_out": []}
+    return {"results": Results(folder).told(), "held_out": held_out(folder)}
 
 
 def page(data: dict[str, Any]) -> str:

@@ -44,7 +44,8 @@ class Run:
         return [row for row in self.rows if "evaluation/win_rate" in row]
 
 
-def read_run(folder: str | Path) -> Run:
+def read_run(folder: str | Path, spaces: bool = True) -> Run:
+    """`spaces`: with the newest checkpoint's, which is verified whole before it is read."""
     path = existing(folder).resolve()
     config = read_config(path)
     rows = lines_of(path / "metrics.jsonl", "update", _recorded)
@@ -57,7 +58,7 @@ def read_run(folder: str | Path) -> Run:
         samples=lines_of(path / "samples.jsonl", "sampled game", _sampled),
         versions=object_of(path / "versions.json"),
         summary=object_of(path / "summary.json"),
-        intentions=_intentions(checkpoints.latest(path / "checkpoints")),
+        intentions=_intentions(checkpoints.latest(path / "checkpoints")) if spaces else None,
     )
 
 

@@ -2,8 +2,12 @@
 
     GET /                                    the page
     GET /runs                                [{name, state, ...}]
+    GET /compared                            the runs side by side
     GET /runs/N                              figures of run N
+    GET /runs/N/results                      how its games went
+    GET /runs/N/intentions                   what was meant in them
     GET /runs/N/games?where=&by=&skip=&count=
+    GET /runs/N/games.csv?where=             all of them, without their turns
     GET /runs/N/game?update=&number=&attempt=&held_out=
     GET /events                              server-sent events: which of it has changed
 
@@ -33,8 +37,8 @@ from starlette.responses import (
 from starlette.routing import Route
 
 from cluster.errors import ConfigError, ParleyError
-from cluster.watch.followed import Followed
-from cluster.watch.games import finite, one, table
+from cluster.watch.followed import Followed, side_by_side
+from cluster.watch.games import finite, lines, one, table
 from cluster.watch.page import live_page
 
 LOOK_SECONDS = 0.5  # between two looks at the folders
@@ -52,8 +56,17 @@ def application(runs: Sequence[Followed], token: str | None, hosts: Sequence[str
     def listed(request: Request) -> Response:
         return JSONResponse([{"name": run.name, "state": run.state(), "now": run.now()} for run in runs])
 
+    def together(request: Request) -> Response:
+        return JSONResponse(finite(side_by_side(runs)))
+
     def figures(request: Request) -> Response:
         return JSONResponse(finite(chosen(request).figures()))
+
+    def results(request: Request) -> Response:
+        return JSONResponse(finite(chosen(request).results()))
+
+    def intentions(request: Request) -> Response:
+        return JSONResponse(finite(chosen(request).intentions()))
 
     def games(request: Request) -> Response:
         asked = request.query_params
@@ -61,6 +74,12 @@ def application(runs: Sequence[Followed], token: str | None, hosts: Sequence[str
         return JSONResponse(
             table(kept, asked.get("by", "-update"), number(asked, "skip", 0), number(asked, "count", 100))
         )
+
+    def all_games(request: Request) -> Response:
+        run = chosen(request)
+        kept = stored(run, request.query_params.get("where") or None)
+        name = {"Content-Disposition": f'attachment; filename="{run.name}.csv"'}
+        return StreamingResponse(lines(kept), media_type="text/csv", headers=name)
 
     def game(request: Request) -> Response:
         asked = request.query_params
@@ -80,8 +99,12 @@ def application(runs: Sequence[Followed], token: str | None, hosts: Sequence[str
     routes = [
         Route("/", page),
         Route("/runs", listed),
+        Route("/compared", together),
         Route("/runs/{run:int}", figures),
+        Route("/runs/{run:int}/results", results),
+        Route("/runs/{run:int}/intentions", intentions),
         Route("/runs/{run:int}/games", games),
+        Route("/runs/{run:int}/games.csv", all_games),
         Route("/runs/{run:int}/game", game),
         Route("/events", events),
     ]

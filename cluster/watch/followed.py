@@ -6,30 +6,35 @@ A run is `running` while its process lives. Then it is as its summary says: fini
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from cluster.episodes.reader import Episodes
 from cluster.errors import ParleyError
 from cluster.record.run import object_of
 from cluster.record.run_folder import existing
-from cluster.report.figures import curves, headline, pooling, settings
+from cluster.report.comparing import compared
 from cluster.report.reading import Run, read_run
+from cluster.report.results import Results
+from cluster.report.told import figures, meaning
 from cluster.watch.advice import advice
 from cluster.watch.lanes import lanes
 
 FIGURES = ("metrics.jsonl", "summary.json")  # what the figures are made of
+POINTS = 1_500  # on the map of intentions, so that placing them takes seconds
 
 
 @dataclass(slots=True)
 class Followed:
     folder: Path
-    run: Run | None = None
-    read: tuple | None = None  # the marks of what `run` was read from
-    figures_of: tuple | None = None
-    told: dict[str, Any] = field(default_factory=dict)
+    told: dict[str, tuple[Any, Any]] = field(default_factory=dict)  # what was answered, and to which marks
+    busy: dict[str, Lock] = field(default_factory=lambda: defaultdict(Lock))  # one answer of a kind at a time
+    games: Results | None = None
 
     @classmethod
     def of(cls, folder: str | Path) -> Followed:
@@ -48,6 +53,7 @@ class Followed:
         return {
             "figures": [_mark(self.folder / name) for name in FIGURES],
             "games": _mark(self.episodes),
+            "intentions": _mark(self.folder / "checkpoints"),
             "now": [self.state(), *self.now().values()],
         }
 
@@ -74,28 +80,42 @@ class Followed:
 
     def figures(self) -> dict[str, Any]:
         """All that is drawn of a run beside its games; read again where it has changed."""
-        mark = (*self.marks()["figures"], _mark(self.episodes))
-        if mark != self.figures_of:
-            self.told, self.figures_of = self._figures(), mark
-        return self.told | {"state": self.state(), "now": self.now()}
+        marks = self.marks()
+        told = self._once("figures", (marks["figures"], marks["games"]), self._figures)
+        return told | {"state": self.state(), "now": self.now()}
+
+    def results(self) -> dict[str, Any] | None:
+        """How its games went."""
+        self.games = self.games or Results(self.episodes)
+        return self._once("results", self.marks()["games"], self.games.told)
+
+    def intentions(self) -> dict[str, Any]:
+        """What was meant: read again with each checkpoint, which holds the newest space."""
+        return self._once("intentions", self.marks()["intentions"], self._intentions)
+
+    def _once(self, what: str, mark: Any, work_out: Callable[[], Any]) -> Any:
+        with self.busy[what]:
+            if what not in self.told or self.told[what][0] != mark:
+                self.told[what] = (mark, work_out())
+            return self.told[what][1]
+
+    def read(self) -> Run:
+        return self._once("run", self.marks()["figures"], lambda: read_run(self.folder, spaces=False))
 
     def _figures(self) -> dict[str, Any]:
         try:
-            run = read_run(self.folder)
+            run = self.read()
         except ParleyError as error:  # before its first line
             return {"name": self.name, "nothing": str(error)}
-        return {
-            "name": self.name,
-            "game": run.config.game.name,
-            "settings": settings(run),
-            "headline": headline(run),
-            "curves": curves(run),
-            "pooling": pooling(run),
+        return figures(run) | {
             "advice": advice(run.rows),
             "lanes": lanes(run.rows, self.kept()),
             "failures": failures(run.rows),
             "end": self.end(),
         }
+
+    def _intentions(self) -> dict[str, Any]:
+        return meaning(read_run(self.folder), POINTS, say=lambda _: None)[0]
 
     def kept(self, where: str | None = None) -> Episodes | None:
         """The store of its games, if it has one."""
@@ -108,6 +128,15 @@ def _mark(path: Path) -> list[int]:
     except OSError:
         return []
     return [seen.st_mtime_ns, seen.st_size]
+
+
+def side_by_side(runs: Sequence[Followed]) -> list[dict[str, Any]]:
+    """Those that have begun: of each game its runs, by recipe and seeds."""
+    begun = []
+    for run in runs:
+        with suppress(ParleyError):  # before its first line
+            begun.append(run.read())
+    return compared(begun)
 
 
 def failures(rows: Sequence[dict[str, Any]]) -> dict[str, float]:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from io import BytesIO
 from typing import Any
+
+import pyarrow as pa
+from pyarrow import csv
 
 from cluster.episodes.columns import GAME, PLAIN, SCHEMA
 from cluster.episodes.reader import Episodes
@@ -28,6 +33,20 @@ def table(games: Episodes, by: str, skip: int, count: int) -> dict[str, Any]:
         "columns": SHOWN,
         "rows": [[finite(row[name]) for name in SHOWN] for row in rows],
     }
+
+
+def lines(games: Episodes) -> Iterator[bytes]:
+    """All of them as CSV, without their turns."""
+    schema = pa.schema([SCHEMA.field(name) for name in PLAIN])
+    yield csv_of(schema.empty_table(), header=True)
+    for part in games.batches(PLAIN):
+        yield csv_of(part, header=False)
+
+
+def csv_of(table: pa.Table, header: bool) -> bytes:
+    written = BytesIO()
+    csv.write_csv(table, written, csv.WriteOptions(include_header=header))
+    return written.getvalue()
 
 
 def one(games: Episodes) -> dict[str, Any]:

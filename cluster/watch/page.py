@@ -6,7 +6,9 @@ from importlib.resources import files
 
 from cluster.report.page import assembled
 
-SHARED = ("elements", "chart", "learning", "games")  # of the report
+SHARED = (
+    *("elements", "save", "axis", "chart", "learning", "comparing", "map", "intentions", "results", "games"),
+)  # of the report
 SCRIPTS = ("asking", "table", "tokens", "lanes", "live")  # in this order
 
 

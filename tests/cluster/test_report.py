@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import shutil
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -24,6 +25,7 @@ from cluster.report.games import games
 from cluster.report.intentions import Meanings, intention_map, layout, share_of_play, worth_of_turns
 from cluster.report.page import page, write_report
 from cluster.report.reading import read_run
+from cluster.watch.followed import POINTS, Followed
 from reward_service.intentions.gist import NOTHING
 from reward_service.intentions.trajectory import CodedGame
 from tests.support.report_runs import ARIA, BATCH, HOSTILE, batch, embed, made_run
@@ -136,11 +138,16 @@ def test_the_map_has_every_utterance_once_and_loses_no_reward(aria_run):
 def test_shares_of_play_are_those_of_the_sampled_turns(aria_run):
     run_ = read_run(aria_run)
     labels = Meanings.of_state(run_.intentions).of_samples(run_.samples, embed)
-    play = share_of_play(run_.samples, labels)
+    play = share_of_play(run_.samples, labels, 0.95)
     assert play["updates"] == [1, 2, 3, 4, 5, 6]
     assert play["turns"] == [
         sum(len(each["turns"]) for each in run_.samples if each["update"] == update) for update in range(1, 7)
     ]
+    live = Followed.of(aria_run).intentions()
+    assert live["play"] == play and live["map"] == intention_map(Meanings.of_state(run_.intentions), 0.95, POINTS)
+    first = [turn for each in run_.samples if each["update"] == 1 for turn in each["turns"]]
+    earned = [shares[0] * play["turns"][0] * (play["credit"][each][0] or 0) for each, shares in play["shares"].items()]
+    assert sum(earned) == pytest.approx(sum(turn["credit"] for turn in first), abs=0.01), "no credit is lost"
     for number in range(6):
         assert sum(shares[number] for shares in play["shares"].values()) == pytest.approx(1.0, abs=1e-4)
 
@@ -214,9 +221,16 @@ def test_shared_reward_is_what_the_newest_update_recorded(aria_run):
 
 def test_seeds_of_one_recipe_are_one_line_with_an_interval(plain_runs, aria_run):
     runs = [read_run(folder) for folder in (*plain_runs, aria_run)]
-    plain, aria = compared(runs)
+    shutil.copytree(plain_runs[0], copy := plain_runs[0].with_name("copy"), dirs_exist_ok=True)
+    game = runs[2].config.game.model_copy(update={"name": "negotiation"})
+    other = replace(runs[2], config=runs[2].config.model_copy(update={"game": game}))
+    bargaining, negotiation = compared([*runs, read_run(copy), other])
+    assert (bargaining["game"], negotiation["game"]) == ("bargaining", "negotiation"), "never in one chart"
+    assert bargaining["copies"] == [("copy", runs[0].name)] and negotiation["differ"] == []
+    assert "reward.shaper.kind" in [each["setting"] for each in bargaining["differ"]]
+    plain, aria = bargaining["groups"]
     assert plain["runs"] == [run_.name for run_ in runs[:2]]
-    assert "reward.shaper=outcome" in plain["name"] and "reward.shaper=aria" in aria["name"]
+    assert "shaper=outcome" in plain["name"] and "shaper=aria" in aria["name"]
     rates = [run_.evaluated[-1]["evaluation/win_rate"] for run_ in runs[:2]]
     low, high = mean_interval(rates)
     last = plain["evaluations"][-1]
@@ -224,6 +238,8 @@ def test_seeds_of_one_recipe_are_one_line_with_an_interval(plain_runs, aria_run)
     assert (last["low"], last["high"]) == (pytest.approx(max(0, low), rel=1e-4), pytest.approx(min(1, high), rel=1e-4))
     alone = aria["evaluations"][-1]
     assert alone["low"] == pytest.approx(runs[2].evaluated[-1]["evaluation/win_low"], rel=1e-4), "Wilson's"
+    taken = [1.5 * update for update in range(len(plain["along"]["updates"]))]
+    assert plain["along"]["seconds"] == taken and plain["along"]["games"][-1] == 4 * BATCH
     assert aria["outcome"][0]["low"] is None, "one run says nothing of how seeds differ"
 
 
@@ -272,9 +288,11 @@ def test_the_engine_is_the_one_that_plays_also_before_the_end(plain_runs, tmp_pa
 
 def test_a_run_without_intentions_says_what_would_add_them(plain_runs):
     (told_,) = data_of(write_report(plain_runs[:1]).read_text(encoding="utf-8"))["runs"]
-    assert told_["map"] is None and told_["pooling"] is None and told_["games"]["kind"] == "reward"
-    assert told_["missing"] == {
-        "intentions": "A run with reward.shaper=aria adds a map of what its utterances meant and were worth."
+    assert told_["results"] is None and told_["pooling"] is None and told_["games"]["kind"] == "reward"
+    assert told_["intentions"] == {
+        "map": None,
+        "play": None,
+        "missing": "A run with reward.shaper=aria adds a map of what its utterances meant and were worth.",
     }
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from xml.etree import ElementTree
+
 import pytest
 
 from cluster.report.page import write_report
@@ -97,7 +100,7 @@ def shown(page) -> int:
 def test_the_sections_are_there_and_say_what_the_data_says(page, run):
     assert text(page, "h1") == "bargaining" and page.evaluate("document.title").endswith(" · Parley")
     titles = page.evaluate("[...document.querySelectorAll('h2')].map((each) => each.textContent)")
-    assert titles == ["Learning", "Intentions", "Shared reward", "Games", "Inside the updates"]
+    assert titles == ["Learning", "Intentions", "Shared reward", "Results", "Games", "Inside the updates"]
     before, after = run["headline"]["before"], run["headline"]["after"]
     assert f"{100 * before['rate']:.1f} % → {100 * after['rate']:.1f} %" in text(page, ".figures")
     assert page.evaluate("document.querySelectorAll('#learning circle').length") == 3, "one for each evaluation"
@@ -123,7 +126,7 @@ def test_nothing_is_wider_than_the_window(page, reports, which, width):
 
 
 def test_pointing_at_an_utterance_tells_what_it_is(page, run):
-    points = run["map"]["points"]
+    points = run["intentions"]["map"]["points"]
     i = apart(points)
     assert page.evaluate("document.getElementById('tip').hidden")
     page.move(*place(page, points, i))
@@ -135,7 +138,7 @@ def test_pointing_at_an_utterance_tells_what_it_is(page, run):
 
 
 def test_a_search_hides_what_does_not_hold_the_words(page, run):
-    points = run["map"]["points"]
+    points = run["intentions"]["map"]["points"]
     assert shown(page) == len(points["text"])
     choose(page, "#search", "REJECT")
     kept = [i for i, each in enumerate(points["text"]) if "reject" in each.lower()]
@@ -148,14 +151,14 @@ def test_a_search_hides_what_does_not_hold_the_words(page, run):
 
 
 def test_a_seat_shows_its_own_utterances(page, run):
-    points = run["map"]["points"]
+    points = run["intentions"]["map"]["points"]
     for seat in (0, 1):
         choose(page, "#seat", str(seat))
         assert shown(page) == sum(seat in each for each in points["players"])
 
 
 def test_an_intention_is_chosen_in_the_list_on_the_map_and_by_key(page, run):
-    points, ranked = run["map"]["points"], run["map"]["intentions"]
+    points, ranked = run["intentions"]["map"]["points"], run["intentions"]["map"]["intentions"]
     assert page.evaluate("[...document.querySelectorAll('.rank')].map((each) => +each.dataset.id)") == [
         each["id"] for each in ranked
     ]
@@ -195,7 +198,7 @@ def test_games_are_filtered_by_outcome_seat_updates_and_intention(page, run):
     assert count() == len(early)
     for selector in ("#game-outcome", "#game-seat", "#game-span"):
         choose(page, selector, "")
-    best = run["map"]["intentions"][0]["id"]
+    best = run["intentions"]["map"]["intentions"][0]["id"]
     page.click(*centre(page, f".rank[data-id='{best}']"))
     choose(page, "#meant", "1")
     meant = [game for game in games if any(turn.get("intention") == best for turn in game["turns"])]
@@ -226,6 +229,25 @@ def test_hostile_words_are_words(page, run):
     assert page.evaluate("document.images.length") == 0
 
 
+def test_figures_are_taken_away_as_pictures_and_numbers_along_what_is_chosen(page, run):
+    choose(page, "#along", "games")
+    assert "games learned from" in text(page, "#learning svg")
+    page.evaluate("URL.createObjectURL = (blob) => { (window.kept ??= []).push(blob); return ''; }")
+    page.evaluate("HTMLAnchorElement.prototype.click = function () { (window.names ??= []).push(this.download); }")
+    page.evaluate("document.querySelectorAll('#learning .save button').forEach((each) => each.click())")
+    deadline = time.monotonic() + 20
+    while page.evaluate("kept.length") < 3:
+        assert time.monotonic() < deadline, "no picture was made"
+    assert page.evaluate("names.map((name) => name.split('.')[1]).sort().join()") == "csv,png,svg"
+    svg, csv = page.evaluate("Promise.all(kept.filter((each) => each.type !== 'image/png').map((each) => each.text()))")
+    assert ElementTree.fromstring(svg).tag.endswith("svg") and "var(" not in svg and "win rate, held-out" in svg
+    rows = [line.rsplit(",", 4) for line in csv.splitlines()]
+    held = [(float(games), float(rate)) for name, games, rate, *_ in rows if "held-out" in name]
+    assert held == [(24.0 * each["update"], each["rate"]) for each in run["curves"]["evaluations"]]
+    page.show(width=390)
+    assert page.evaluate("document.querySelector('nav div').dataset.more") == "right", "there are more links than seen"
+
+
 def luminance(colour: str) -> float:
     parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
@@ -254,8 +276,9 @@ def test_text_has_contrast_in_both_themes_and_the_button_changes_them(page, dark
 def test_several_runs_are_compared_and_one_is_chosen(page, reports):
     page.url = reports[1].as_uri()
     page.show()
-    rows = page.evaluate("[...document.querySelectorAll('tbody tr')].map((each) => each.textContent)")
-    assert len(rows) == 2 and "reward.shaper=outcome" in rows[0] and "reward.shaper=aria" in rows[1]
+    found = "document.querySelectorAll('#compared .card > table tbody tr')"
+    rows = page.evaluate(f"[...{found}].map((each) => each.textContent)")
+    assert len(rows) == 2 and "shaper=outcome · 2 seeds" in rows[0] and "shaper=aria" in rows[1]
     assert "A run with reward.shaper=aria adds a map" in text(page, "#intentions")
     choose(page, "#run", "2")
     assert page.evaluate("document.getElementById('map') !== null"), "the run with intentions"

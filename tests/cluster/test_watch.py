@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import json
 import os
 import re
+from dataclasses import replace
 
 import pytest
 from starlette.testclient import TestClient
 
 from cluster.commands.cli import main
+from cluster.episodes.columns import PLAIN, table_of
+from cluster.episodes.store import EpisodeStore
 from cluster.recipe.fields import dotted_keys
+from cluster.record.statistics import mean_interval
+from cluster.report.held_out import HELD_OUT, held_out
+from cluster.report.results import interval
 from cluster.watch.advice import RULES, advice
 from cluster.watch.app import application, changes
 from cluster.watch.followed import Followed
 from cluster.watch.lanes import BINS, lanes
 from cluster.watch.server import bound
-from tests.support.watched import at_work, learned, made_run
+from tests.support.watched import HOSTILE, at_work, game, learned, made_run
 
 NAMES = ("testserver", "127.0.0.1")
 CALM = {"rollout/outcome": 0.5, "rollout/episodes": 100.0, "seconds/update": 10.0, "learner/entropy": 1.0}
@@ -64,11 +71,65 @@ def test_games_are_found_sorted_and_sent_in_parts(client):
     assert [row[found["columns"].index("number")] for row in found["rows"]] == [5]
 
 
+def test_a_report_shows_games_of_the_first_and_the_newest_evaluation(tmp_path):
+    folder = made_run(tmp_path)
+    assert held_out(folder / "episodes") == []
+    for update in (0, 2, 4):
+        played = [replace(game(update, number), held_out=True) for number in range(20 * update, 20 * update + 20)]
+        EpisodeStore(folder / "episodes", 2**30).write(update, update, table_of(played))
+    shown = held_out(folder / "episodes")
+    assert [each["update"] for each in shown] == [0] * HELD_OUT + [4] * HELD_OUT
+    assert shown[-1]["turns"][0]["said"] == HOSTILE and shown[-1]["turns"][0]["executable"] is False
+    assert shown[-1]["outcome"] == {"guesser": 1.0} and shown[-1]["facts"] == {"secret": "elephant"}
+
+
+def test_all_games_that_fit_a_condition_can_be_taken_away(client):
+    answer = client.get("/runs/0/games.csv", params={"where": "outcome >= 1"})
+    head, *rows = csv.reader(answer.text.splitlines())
+    assert head == list(PLAIN) and len(rows) == 6 and {row[head.index("outcome")] for row in rows} == {"1"}
+
+
+def test_runs_are_compared_by_recipe_while_they_go_on_and_those_before_their_first_line_are_left_out(tmp_path):
+    runs = [Followed.of(made_run(tmp_path, name, f"seed={seed}")) for seed, name in enumerate(("a", "b", "c"))]
+    client = TestClient(application(runs, None, NAMES))
+    for run, level in zip(runs[:2], (0.0, 0.2), strict=True):
+        learned(run.folder, 1, **{"time": level, "rollout/outcome": level})
+    (found,) = client.get("/compared").json()
+    (group,) = found["groups"]
+    assert group["runs"] == [run.name for run in runs[:2]] and group["outcome"][0]["mean"] == pytest.approx(0.1)
+    learned(runs[2].folder, 1, **{"time": 5.0, "rollout/outcome": 0.4})
+    ((group,),) = [each["groups"] for each in client.get("/compared").json()]
+    low, high = mean_interval([0.0, 0.2, 0.4])
+    last = group["outcome"][-1]
+    assert (last["mean"], last["low"], last["high"]) == (
+        pytest.approx(0.2), pytest.approx(max(0, low)), pytest.approx(high, rel=1e-4)
+    )  # fmt: skip
+
+
 def test_a_game_is_sent_whole(client):
     game = client.get("/runs/0/game", params={"update": 2, "number": 9, "attempt": 0, "held_out": "false"}).json()
     turn = game["dialogue"][0]
     assert (game["number"], game["facts"], len(turn["utterance_ids"])) == (9, {"secret": "elephant"}, 3)
     assert turn["logprobs"] == [-0.5, -1.0, -2.0] and turn["credit"] == [-0.75] * 3 and turn["versions"] == [1] * 3
+
+
+def test_what_is_lost_is_counted_from_all_games_and_anew_when_there_are_more(tmp_path):
+    followed = Followed.of(made_run(tmp_path))
+    assert followed.results() is None
+    for update in (1, 2, 3, 4):
+        learned(followed.folder, update, games=6)
+        told = followed.results()
+    turns = [turn for game in followed.kept("update == 4") for turn in game["dialogue"]]
+    over = told["over"]["training"]
+    assert (told["games"], over["updates"]) == (24, [1, 2, 3, 4])
+    assert over["not_understood"][3] == pytest.approx(sum(not turn["executable"] for turn in turns) / len(turns), 1e-4)
+    assert over["tokens"] == [3.0] * 4 and over["seats"] == {"guesser": [0.5] * 4}
+    (by_secret,) = told["groups"]["training"]  # there is one seat, one game and no opponent
+    assert (by_secret["kind"], by_secret["from"]) == ("secret", 3)
+    rows = [(row["value"], row["cases"], row["before"], row["now"]) for row in by_secret["rows"]]
+    assert rows == [("teapot", 12, 0.0, 0.0), ("elephant", 12, 1.0, 1.0)]
+    low, high = mean_interval([0.2, 0.6, 0.7, 0.5])
+    assert interval(4, 2.0, 1.14) == (pytest.approx(low), pytest.approx(high)) and told["groups"]["held_out"] == []
 
 
 @pytest.mark.parametrize(
@@ -131,7 +192,7 @@ def test_an_event_says_what_has_changed(tmp_path):
         return first, second, await heard()
 
     first, second, third = asyncio.run(asyncio.wait_for(told(), 20))
-    assert first["changed"] == ["figures", "games", "now"]
+    assert first["changed"] == ["figures", "games", "intentions", "now"]
     assert (second["changed"], second["state"], second["now"]["stage"]) == (["now"], "running", "collect")
     assert third["changed"] == ["figures", "games"]
 

@@ -81,7 +81,7 @@ def test_a_new_update_appears_within_three_seconds(page, run):
     at_work(run, os.getpid(), 2, "learn")
     until(page, "document.querySelectorAll('tbody tr[data-key]').length === 8", seconds=3)
     until(page, "document.getElementById('state').textContent === 'running: update 3, learn'", seconds=3)
-    assert until(page, "document.querySelector('.figures .value:not(.big)').textContent") == "2"
+    until(page, "document.querySelector('.figures .value:not(.big)').textContent === '2'", seconds=3)
 
 
 def test_games_are_filtered_and_a_wrong_condition_is_told(page):
@@ -140,10 +140,12 @@ def test_nothing_is_wider_than_the_screen_and_every_section_is_there(page, width
     until(page, "document.querySelectorAll('tbody tr[data-key]').length === 8")
     titles = until(
         page,
-        "document.querySelector('#inside') && [...document.querySelectorAll('h2')].map((each) => each.textContent)",
+        "document.querySelector('#intentions') && document.querySelector('#results svg')"
+        " && [...document.querySelectorAll('h2')].map((each) => each.textContent)",
     )
     assert titles == [
-        "Learning", "Where the time goes", "Failures", "Inside the updates", "All games", "One game"
+        *("Learning", "Where the time goes", "Failures"),
+        *("Intentions", "Results", "Inside the updates", "All games", "One game"),
     ]  # fmt: skip
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     fields = "[...document.querySelectorAll('input, select, button')]"

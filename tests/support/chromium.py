@@ -28,7 +28,7 @@ from websockets.sync.client import ClientConnection, connect
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 AXE = "axe_core_python"  # the package that holds axe-core; `Page.faults` skips aloud where it is not
 INSTALL = "no Chromium on this machine: apt-get install -y chromium"
-SECONDS = 30.0  # for the browser to start, and for each answer
+SECONDS = 60.0  # for the browser to start, and for each answer
 
 
 def installed() -> str | None:
@@ -107,15 +107,16 @@ class Page:
             self.complaints.append(str(about["args"]))
         elif what == "Log.entryAdded":
             self.complaints.append(about["entry"]["text"])
-        elif what == "Network.requestWillBeSent" and about["request"]["url"] != self.url:
-            self.requests.append(about["request"]["url"])
+        elif what == "Network.requestWillBeSent":
+            if (url := about["request"]["url"]) != self.url and not url.startswith("data:"):
+                self.requests.append(url)
         elif what == "Page.loadEventFired":
             self.loaded = True
         return told
 
     def show(self, width: int = 1280, height: int = 900, dark: bool = False, touch: bool = False) -> None:
         """Load the page anew at this size and in this theme."""
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=touch)
+        self.resize(width, height, touch)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self.loaded = False
@@ -124,6 +125,10 @@ class Page:
         while not self.loaded:
             assert time.monotonic() < deadline, f"{self.url} did not load"
             self._next()
+        self.settle()
+
+    def resize(self, width: int, height: int, touch: bool = False) -> None:
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=touch)
         self.settle()
 
     def settle(self) -> None:
@@ -152,13 +157,14 @@ class Page:
 
     def faults(self, *rules: str) -> list[str]:
         """What axe-core finds that keeps somebody from using the page: serious and critical faults. `rules`: of these
-        rules alone."""
+        rules alone. Inside of drawings it does not look: they are hidden from readers of the page's words."""
         files = pytest.importorskip(AXE, reason=f"no axe-core on this machine: pip install {AXE.replace('_', '-')}")
         if not self.evaluate("Boolean(window.axe)"):
             self.evaluate(Path(files.__file__).with_name("axe.min.js").read_text(encoding="utf-8"))
         only = {"runOnly": list(rules)} if rules else {}
         found = self.evaluate(
-            f"axe.run(document, {{...{json.dumps(only)}, resultTypes: ['violations']}}).then((all) => all.violations)"
+            f"axe.run({{exclude: [['svg']]}}, {{...{json.dumps(only)}, resultTypes: ['violations']}})"
+            ".then((all) => all.violations)"
         )
         return [
             f"{each['id']}: {each['help']}; {node['html'][:120]}"
@@ -173,6 +179,14 @@ class Page:
         if clip:
             options["clip"] = {"scale": 1, **clip}
         return base64.b64decode(self.call("Page.captureScreenshot", format="png", **options)["data"])
+
+    def part(self, first: str, last: str, width: int) -> bytes:
+        """PNG of what lies from the top of one element to the end of another."""
+        top, bottom = self.evaluate(
+            f"[document.querySelector({first!r}).getBoundingClientRect().top + scrollY,"
+            f" document.querySelector({last!r}).getBoundingClientRect().bottom + scrollY + 20]"
+        )
+        return self.picture(x=0, y=top, width=width, height=bottom - top)
 
 
 # name of a picture -> width, dark, what it begins and ends with
@@ -190,19 +204,13 @@ def main(report: str, folder: str) -> None:
     comparison."""
     from PIL import Image
 
-    def edges(selector: str) -> list[float]:
-        box = f"document.querySelector('{selector}').getBoundingClientRect()"
-        return page.evaluate(f"(() => {{ const b = {box}; return [b.top + scrollY, b.bottom + scrollY]; }})()")
-
     with Browser() as browser:
         page = browser.open(Path(report).resolve())
         several = page.evaluate("document.getElementById('compared') !== null")
         for name, (width, dark, first, last) in (COMPARED if several else PICTURES).items():
             page.show(width=width, dark=dark)
             page.show(width=width, dark=dark, height=page.evaluate("document.documentElement.scrollHeight"))
-            top, bottom = edges(first)[0], edges(last)[1] + 20
-            taken = page.picture(x=0, y=top, width=width, height=bottom - top)
-            picture = Image.open(BytesIO(taken)).convert("RGB")
+            picture = Image.open(BytesIO(page.part(first, last, width))).convert("RGB")
             picture.save(Path(folder, f"report_{name}.webp"), lossless=True, method=6)
 
 

@@ -14,12 +14,14 @@ from cluster.recipe.reading import load_recipe
 from cluster.record.run_folder import RunFolder
 from envs.episode import Episode, Ticket, Turn, TurnTokens
 
+TIMES = (0.1, 0.2, 0.3)
 SEATS = (("guesser", "policy"),)
+SECRETS = ("teapot", "elephant")  # of games that are lost, and of those that are won
 HOSTILE = '<img src=x onerror="document.title=1"></td><script>document.title=1</script>'
 
 
-def made_run(output: Path, name: str = "demo") -> Path:
-    config = load_recipe("recipes/demo.yaml", [f"output={output}", f"name={name}", "updates=9"])
+def made_run(output: Path, name: str = "demo", *overrides: str) -> Path:
+    config = load_recipe("recipes/demo.yaml", [f"output={output}", f"name={name}", "updates=9", *overrides])
     with RunFolder.create(config) as folder:
         return folder.path
 
@@ -40,8 +42,9 @@ def game(update: int, number: int) -> Kept:
     ids = np.arange(3, dtype=np.int32)
     tokens = TurnTokens(ids, ids + 7, np.array([-0.5, -1.0, -2.0], np.float32), np.full(3, update - 1, np.int32))
     said = HOSTILE if number % 4 == 3 else f"is it a thing like {number}?"
-    turns = [Turn("guesser", "policy", "your question?", said, tokens=tokens, times=(0.1, 0.2, 0.3))] * (1 + number % 3)
-    episode = Episode(ticket, turns, {"guesser": float(number % 2)}, True, facts={"secret": "elephant"}, seconds=2.0)
+    turn = Turn("guesser", "policy", "your question?", said, said != HOSTILE, tokens=tokens, times=TIMES)
+    turns, facts = [turn] * (1 + number % 3), {"secret": SECRETS[number % 2]}
+    episode = Episode(ticket, turns, {"guesser": float(number % 2)}, True, facts=facts, seconds=2.0)
     credit = {"guesser": np.full(3 * len(turns), 0.25 - number % 2, np.float32)}
     return Kept(ticket, update, episode, worker=number % 2, ended=1000.0 + 4 * update - 1, credit=credit)
 

@@ -49,7 +49,13 @@ ROLLOUT = (
         dashboard="Reward",
     ),
     Metric("rollout/turns", "turns", "Mean length of a game.", panel="Length of games"),
-    Metric("rollout/cut_off", "share", "Games that were cut off by their turn limit or by the context.", LOWER),
+    Metric(
+        "rollout/cut_off",
+        "share",
+        "Games that were cut off by their turn limit or by the context.",
+        LOWER,
+        panel="Games cut off",
+    ),
     Metric(
         "rollout/staleness",
         "updates",
@@ -139,9 +145,9 @@ EVALUATION = (
         dashboard="Reward",
     ),
     Metric("evaluation/win_{low,high}", "share", "The ends of the 95 % interval of the win rate (Wilson)."),
-    Metric("evaluation/outcome", "0 to 1", "Mean outcome of the policy's seats.", HIGHER),
+    Metric("evaluation/outcome", "0 to 1", "Mean outcome of the policy's seats.", HIGHER, panel="Held-out outcome"),
     Metric("evaluation/outcome_{low,high}", "0 to 1", "The ends of the 95 % interval of the outcome (Student's t)."),
-    Metric("evaluation/turns", "turns", "Mean length of a held-out game."),
+    Metric("evaluation/turns", "turns", "Mean length of a held-out game.", panel="Length of held-out games"),
     Metric("evaluation/discounted_return", "reward", "Mean discounted return of a policy seat.", HIGHER),
     Metric("evaluation/money", "money", "Mean earnings of a policy seat, in games that pay.", HIGHER),
 )
@@ -204,6 +210,7 @@ LEARNER = (
         "Divergence from the policy that the run started from.",
         exported=("parley_reference_kl",),
         dashboard="KL",
+        panel="KL to the start",
     ),
     Metric(
         "learner/update_kl",

@@ -27,7 +27,7 @@ function extent(values, log = false) {
 }
 
 // spec: label (for those who do not see it), what (text above the axis), lines: [{name, at, values, low, high,
-// colour, width, points, shift}], areas: [{name, at, from, to, colour}], y: [low, high], show: number -> text, log, height
+// colour, width, faint, points, shift, along}], areas: [{name, at, from, to, colour}], y: [low, high], show: number -> text, log, height, along
 function chart(spec) {
   const holder = element("div", { class: "chart", role: "img", "aria-label": spec.label });
   const draw = () => {
@@ -35,10 +35,12 @@ function chart(spec) {
     if (width) holder.replaceChildren(drawn(spec, width));
   };
   new ResizeObserver(draw).observe(holder);
-  return holder;
+  holder.redraw = draw;
+  return element("div", { class: "drawing" }, saveMenu(spec, () => holder.querySelector("svg")), holder);
 }
 
-function drawn(spec, width) {
+function drawn(given, width) {
+  const spec = onAxis(given);
   const { lines = [], areas = [], log = false, height = 320, small = false } = spec;
   const show = spec.show ?? plain;
   const everything = [...lines, ...areas];
@@ -59,8 +61,8 @@ function drawn(spec, width) {
     svg.append(element("line", { class: "grid-line", x1: margin.left, x2: width - margin.right, y1: y(mark), y2: y(mark) }));
     svg.append(element("text", { x: margin.left - 8, y: y(mark) + 4, "text-anchor": "end" }, show(mark)));
   }
-  for (const mark of ticks(first, last, small ? 3 : Math.min(8, width / 90)).filter(Number.isInteger)) {
-    svg.append(element("text", { x: x(mark), y: height - margin.bottom + 17, "text-anchor": "middle" }, whole(mark)));
+  for (const mark of ticks(first, last, small ? 3 : Math.min(8, width / 90)).filter((mark) => spec.whole === false || Number.isInteger(mark))) {
+    svg.append(element("text", { x: x(mark), y: height - margin.bottom + 17, "text-anchor": "middle" }, spec.whole === false ? plain(mark) : whole(mark)));
   }
   if (!small) svg.append(element("text", { x: (margin.left + width - margin.right) / 2, y: height - 4, "text-anchor": "middle" }, spec.x ?? "learner update"));
 
@@ -77,7 +79,7 @@ function drawn(spec, width) {
       if (banded.length) svg.append(element("path", { d: `M${[...path(line.high, banded), ...path(line.low, banded).reverse()].join("L")}Z`, style: { fill: line.colour, opacity: 0.16 } }));
     }
     if (!line.points && shown.length > 1) {
-      svg.append(element("polyline", { points: path(line.values, shown).join(" "), style: { fill: "none", stroke: line.colour, strokeWidth: line.width ?? 2, strokeLinejoin: "round" } }));
+      svg.append(element("polyline", { points: path(line.values, shown).join(" "), style: { fill: "none", stroke: line.colour, strokeWidth: line.width ?? 2, strokeLinejoin: "round", opacity: line.faint ? 0.45 : 1 } }));
     }
     for (const i of shown) {
       if (!line.points && shown.length > 1) break;
@@ -110,7 +112,7 @@ function follow(svg, spec, x, [top, bottom], show) {
       const range = each.low && each.low[i] !== null ? `  (${show(each.low[i])} to ${show(each.high[i])})` : "";
       return [`${each.name}  ${show(value)}${range}`];
     });
-    showTip(event.clientX, event.clientY, `${spec.unit ?? "update"} ${plain(update)}`, ...lines);
+    showTip(event.clientX, event.clientY, spec.unit ? `${plain(update)} ${spec.unit}` : `update ${plain(update)}`, ...lines);
   });
   svg.addEventListener("pointerleave", () => { cross.setAttribute("visibility", "hidden"); hideTip(); });
 }

@@ -89,4 +89,19 @@ function section(id, title, ...children) {
   return element("section", { id, "aria-labelledby": `${id}-title` }, element("h2", { id: `${id}-title` }, title), ...children);
 }
 
+// Links to the sections; where they do not all fit, the sides that have more are faded.
+function listSections(sections) {
+  const holder = document.getElementById("sections");
+  const same = [...holder.querySelectorAll("a")].map((each) => each.hash).join() === sections.map((each) => `#${each.id}`).join();
+  if (same && sections.length) return;
+  const links = element("div", {}, sections.map((each) => element("a", { href: `#${each.id}` }, each.querySelector("h2").textContent)));
+  const mark = () => {
+    const left = links.scrollLeft, more = links.scrollWidth - links.clientWidth - left;
+    links.dataset.more = [left > 1 ? "left" : "", more > 1 ? "right" : ""].join(" ").trim();
+  };
+  links.addEventListener("scroll", mark, { passive: true });
+  new ResizeObserver(mark).observe(links);
+  holder.replaceChildren(links);
+}
+
 const swatch = (shade, text, line = false) => element("span", {}, element("i", { class: line ? "swatch line" : "swatch", style: { background: shade } }), text);

@@ -2,17 +2,20 @@
 
 function gamesOf(run, chosen) {
   const { games, scale, kind, sampled } = run.games;
-  if (!games.length) return section("games", "Games", element("p", { class: "note" }, run.missing.games ?? "No game was kept."));
-  const state = { outcome: "", seat: "", span: "", meant: false, at: 0 };
-  const seats = [...new Set(games.flatMap((game) => game.seats))];
-  const [first, last] = [games[0].update, games.at(-1).update];
+  const parts = { training: games, held_out: run.held_out };
+  const everything = [...games, ...run.held_out];
+  if (!everything.length) return section("games", "Games", element("p", { class: "note" }, "A run keeps games to show while samples.episodes is above 0; this one has none."));
+  const state = { outcome: "", seat: "", span: "", meant: false, part: games.length ? "training" : "held_out", at: 0 };
+  const seats = [...new Set(everything.flatMap((game) => game.seats))];
+  const updates = everything.map((game) => game.update);
+  const [first, last] = [Math.min(...updates), Math.max(...updates)];
   const spans = [0, 1, 2, 3].map((part) => [first + ((last - first + 1) * part) / 4, first + ((last - first + 1) * (part + 1)) / 4]);
   const holder = element("div", { class: "card game", id: "game", tabindex: -1 });
   const status = element("span", { id: "which", class: "soft small", role: "status" });
   const back = element("button", { id: "back", type: "button", onclick: () => step(-1) }, "Earlier");
   const forth = element("button", { id: "forth", type: "button", onclick: () => step(1) }, "Later");
   const meant = element("select", { id: "meant", onchange: () => refilter({ meant: meant.value === "1" }) }, element("option", { value: "" }, "any"), element("option", { value: "1" }, "the one chosen above"));
-  let found = games;
+  let found = parts[state.part];
 
   const result = (game) => { const all = (state.seat ? [state.seat] : game.seats).map((seat) => game.outcome[seat]); return all.every((value) => value >= 1) ? "won" : all.some((value) => value > 0) ? "between" : "lost"; };
   const fits = (game) => (!state.seat || game.seats.includes(state.seat)) && (!state.outcome || result(game) === state.outcome)
@@ -23,14 +26,14 @@ function gamesOf(run, chosen) {
   const latest = () => { const won = found.findLastIndex((game) => result(game) === "won"); return won < 0 ? Math.max(0, found.length - 1) : won; };
   function refilter(change = {}) {
     Object.assign(state, change);
-    found = games.filter(fits);
+    found = parts[state.part].filter(fits);
     state.at = latest();
     draw();
   }
   function step(by) { state.at = Math.max(0, Math.min(found.length - 1, state.at + by)); draw(); }
   function draw() {
     const game = found[state.at];
-    status.textContent = game ? `game ${whole(state.at + 1)} of ${whole(found.length)}${found.length < games.length ? ` (${whole(games.length)} in all)` : ""}` : "no sampled game fits";
+    status.textContent = game ? `game ${whole(state.at + 1)} of ${whole(found.length)}${found.length < parts[state.part].length ? ` (${whole(parts[state.part].length)} in all)` : ""}` : "no sampled game fits";
     back.disabled = !game || state.at === 0;
     forth.disabled = !game || state.at === found.length - 1;
     holder.replaceChildren(...(game ? told(game, scale, state.seat) : []));
@@ -43,12 +46,13 @@ function gamesOf(run, chosen) {
     : "its discounted return, less the mean of the sampled games at the same turn";
   const tint = (side, alpha) => `rgba(var(--tint-${side}), ${alpha})`;
   return section("games", "Games",
-    element("p", { class: "soft" }, `${whole(games.length)}${games.length < sampled ? ` of ${whole(sampled)}` : ""} sampled games that the run learned from. The shade behind a turn’s words is ${what}.`),
+    element("p", { class: "soft" }, `${whole(games.length)}${games.length < sampled ? ` of ${whole(sampled)}` : ""} sampled games that the run learned from, and ${whole(run.held_out.length)} of its first and newest evaluation. The shade behind a turn’s words is ${what}.`),
     element("div", { class: "controls" },
+      games.length && run.held_out.length ? choose("Games", [["training", "training"], ["held_out", "held out"]], "part") : null,
       choose("Outcome", [["", "any"], ["won", "won"], ["between", "in between"], ["lost", "lost"]], "outcome"),
       seats.length > 1 ? choose("Seat", [["", "all"], ...seats.map((seat) => [seat, seat])], "seat") : null,
       choose("Updates", [["", `${first} to ${last}`], ...spans.map(([from, to], i) => [String(i), `${Math.ceil(from)} to ${Math.ceil(to) - 1}`]).filter((_, i) => Math.ceil(spans[i][1]) > Math.ceil(spans[i][0]))], "span"),
-      run.map ? element("label", {}, "Intention", meant) : null, back, forth, status),
+      run.intentions.map ? element("label", {}, "Intention", meant) : null, back, forth, status),
     element("div", { class: "legend" }, element("span", {}, `−${plain(scale)}`, element("i", { class: "ramp", style: { background: `linear-gradient(90deg, ${tint("low", 0.5)}, ${tint("low", 0)} 50%, ${tint("high", 0)} 50%, ${tint("high", 0.5)})` } }), `+${plain(scale)}`), element("span", {}, "orange: less of this; blue: more of it")),
     holder);
 }

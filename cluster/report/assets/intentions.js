@@ -2,9 +2,18 @@
 
 const SHADES = 7; // intentions with a colour of their own; the others are one
 
-function intentionsOf(run, chosen) {
-  const { map, play } = run;
-  if (!map) return section("intentions", "Intentions", element("p", { class: "note" }, run.missing.intentions));
+// The chosen intention, shared by map, ranking and, in a report, games.
+function choice() {
+  const followers = [];
+  return {
+    value: null,
+    set(value) { this.value = value; followers.forEach((follow) => follow()); },
+    follow(follow) { followers.push(follow); },
+  };
+}
+
+function intentionsOf({ map, play, missing }, along, chosen) {
+  if (!map) return section("intentions", "Intentions", element("p", { class: "note" }, missing));
   const name = Object.fromEntries(map.intentions.map((each) => [each.id, each.exemplars[0].text]));
   const search = element("input", { id: "search", type: "search", placeholder: "words in the utterance", oninput: () => update() });
   const seat = chooser("Said by", [["", "everyone"], ...map.players.map((text, i) => [i, text])], () => update(), "seat");
@@ -36,7 +45,7 @@ function intentionsOf(run, chosen) {
         status),
       element("div", { class: "card ranks" }, element("h3", {}, "Ranked by what they are worth"), element("div", { class: "soft small" }, "worth · what was said most · share of the sampled turns over training"),
         element("ol", { id: "ranks" }, ranks.map((button) => element("li", {}, button))))),
-    play ? element("div", { class: "card", style: { marginTop: "1rem" } }, shareOfPlay(play, name)) : null);
+    play ? element("div", { class: "stack", style: { marginTop: "1rem" } }, overTime(play, name, along).map((card) => element("div", { class: "card" }, card))) : null);
 }
 
 function rank(each, map, play, chosen) {
@@ -59,21 +68,27 @@ function smoothed(values, weights, half) {
   });
 }
 
-function shareOfPlay(play, name) {
+// Two charts over the updates: the share of play of the intentions that moved most, and their mean credit.
+function overTime(play, name, along) {
   const half = play.updates.length > 12 ? 2 : 1;
   const all = Object.entries(play.shares).map(([id, values]) => ({ id, values: smoothed(values, play.turns, half) }));
   const moved = ({ values }) => Math.max(...values) - Math.min(...values);
   const own = [...all].sort((a, b) => moved(b) - moved(a)).slice(0, SHADES).sort((a, b) => (b.values.at(-1) - b.values[0]) - (a.values.at(-1) - a.values[0]));
   const rest = all.filter((each) => !own.includes(each));
-  const bands = own.map((each, i) => ({ name: clipped(name[each.id] ?? `intention ${each.id}`, 34), values: each.values, colour: `var(--c${i})` }));
-  if (rest.length) bands.push({ name: `${rest.length} others`, values: play.updates.map((_, i) => rest.reduce((sum, each) => sum + each.values[i], 0)), colour: `var(--c${SHADES})` });
+  const named = own.map((each, i) => ({ ...each, name: clipped(name[each.id] ?? `intention ${each.id}`, 34), colour: `var(--c${i})` }));
+  const bands = rest.length ? [...named, { name: `${rest.length} others`, values: play.updates.map((_, i) => rest.reduce((sum, each) => sum + each.values[i], 0)), colour: `var(--c${SHADES})` }] : named;
   let from = play.updates.map(() => 0);
   const areas = bands.map((band) => {
     const area = { name: band.name, at: play.updates, from, to: from.map((value, i) => value + band.values[i]), colour: band.colour };
     from = area.to;
     return area;
   });
-  return [element("h3", {}, "How play moved"), element("div", { class: "soft small" }, "share of the policy’s sampled turns; the intentions that moved most, from those that gained (below) to those that lost"),
-    chart({ label: `Share of play of ${bands.length} groups of intentions over updates`, areas, y: [0, 1], show: (value) => percent(value, 0), height: 300 }),
-    element("div", { class: "legend" }, bands.map((band) => swatch(band.colour, band.name)))];
+  const lines = named.map((each) => ({ name: each.name, at: play.updates, values: play.credit[each.id], colour: each.colour, width: 1.8 }));
+  return [
+    [element("h3", {}, "How play moved"), element("div", { class: "soft small" }, "share of the policy’s sampled turns; the intentions that moved most, from those that gained (below) to those that lost"),
+      chart({ label: `Share of play of ${bands.length} groups of intentions over updates`, areas, y: [0, 1], show: (value) => percent(value, 0), height: 300, along }),
+      element("div", { class: "legend" }, bands.map((band) => swatch(band.colour, band.name)))],
+    [element("h3", {}, "What it earned"), element("div", { class: "soft small" }, "mean credit of the turns of the same intentions: their advantage, or their return less the mean at the turn"),
+      chart({ label: `Mean credit of ${lines.length} intentions over updates`, lines, height: 220, along })],
+  ];
 }

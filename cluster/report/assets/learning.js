@@ -1,4 +1,4 @@
-// What the run is, how it learned, what went on inside its updates, and runs side by side.
+// What the run is, how it learned, what went on inside its updates.
 
 function headlineOf(run) {
   const { before, after, updates, asked, episodes, tokens, seconds } = run.headline;
@@ -20,16 +20,16 @@ function settingsOf(run) {
 }
 
 function learningOf(run) {
-  const { evaluations, updates, outcome, smooth, window } = run.curves;
+  const { evaluations, updates, outcome, smooth, window, along } = run.curves;
   const held = { name: "win rate, held-out", at: evaluations.map((each) => each.update), values: evaluations.map((each) => each.rate), low: evaluations.map((each) => each.low), high: evaluations.map((each) => each.high), colour: "var(--warm)", points: true };
   const lines = [
-    { at: updates, values: outcome, colour: "color-mix(in srgb, var(--accent) 40%, transparent)", width: 1.2 },
+    { at: updates, values: outcome, colour: "var(--accent)", faint: true, width: 1.2 },
     { name: "training outcome", at: updates, values: smooth, colour: "var(--accent)", width: 2.6 },
     held,
   ].filter((line) => line.at.length);
   const last = evaluations.at(-1);
-  return section("learning", "Learning", element("div", { class: "card" },
-    chart({ label: `Win rate over updates, ${evaluations.length} evaluations${last ? `, the last ${percent(last.rate)}` : ""}`, lines, y: [0, 1], show: (value) => percent(value, 0), height: 360 }),
+  return section("learning", "Learning", axisChooser(along, "along"), element("div", { class: "card" },
+    chart({ label: `Win rate over updates, ${evaluations.length} evaluations${last ? `, the last ${percent(last.rate)}` : ""}`, lines, y: [0, 1], show: (value) => percent(value, 0), height: 360, along }),
     element("div", { class: "legend" },
       swatch("var(--warm)", `win rate on ${last ? whole(last.games) : 0} held-out games, with 95 % interval`),
       updates.length ? swatch("var(--accent)", `mean outcome of the games learned from; thick: over ${window} updates`, true) : null)));
@@ -41,35 +41,18 @@ function insideOf(run) {
   const panels = shown.map((panel) => {
     const line = { name: panel.title.toLowerCase(), at: panel.updates, values: panel.values, colour: "var(--accent)", width: 1.7 };
     return element("div", { class: "card" }, element("h3", {}, panel.title), element("div", { class: "soft small" }, panel.what),
-      chart({ label: `${panel.title}: ${panel.what}, last ${plain(panel.values.at(-1))}`, lines: [line], log: panel.log, height: 130, small: true }));
+      chart({ label: `${panel.title}: ${panel.what}, last ${plain(panel.values.at(-1))}`, lines: [line], log: panel.log, height: 130, small: true, along: run.curves.along }));
   });
   if (!run.curves.panels.length) return null;
   return section("inside", "Inside the updates", element("div", { class: "grid" }, panels),
     silent.length ? element("p", { class: "soft small" }, `0 at every update: ${silent.map((panel) => `${panel.title.toLowerCase()} (${panel.what})`).join(", ")}.`) : null);
 }
 
-function comparisonOf(groups) {
-  const shade = (i) => `var(--c${[0, 5, 2, 3, 1, 4, 6][i % 7]})`;
-  const lines = groups.flatMap((group, i) => [
-    { name: clipped(group.name, 40), at: group.outcome.map((each) => each.update), values: group.outcome.map((each) => each.mean), low: group.outcome.map((each) => each.low), high: group.outcome.map((each) => each.high), colour: shade(i), width: 2.4 },
-    { at: group.evaluations.map((each) => each.update), values: group.evaluations.map((each) => each.mean), low: group.evaluations.map((each) => each.low), high: group.evaluations.map((each) => each.high), colour: shade(i), points: true, shift: 9 * (i - (groups.length - 1) / 2) },
-  ]);
-  const last = (group) => group.evaluations.at(-1);
-  const rows = groups.map((group, i) => element("tr", {}, element("td", {}, swatch(shade(i), ` ${group.name}`)), element("td", { class: "number" }, group.runs.length),
-    element("td", { class: "number" }, last(group) ? percent(last(group).mean) : MISSING),
-    element("td", { class: "number" }, last(group) && last(group).low !== null ? `${percent(last(group).low)} to ${percent(last(group).high)}` : MISSING)));
-  const several = groups.some((group) => group.runs.length > 1);
-  return section("compared", "Runs compared", element("div", { class: "card" },
-    chart({ label: `Outcome over updates of ${groups.length} kinds of runs`, lines: lines.filter((line) => line.at.length), y: [0, 1], show: (value) => percent(value, 0), height: 380 }),
-    element("p", { class: "legend" }, `Lines: mean training outcome, smoothed. Points: held-out win rate. ${several ? "Bands and bars: 95 % interval of the mean over seeds." : "Bars: 95 % interval over games."}`),
-    element("table", {}, element("thead", {}, element("tr", {}, ["runs that share", "seeds", "last win rate", "95 % interval"].map((name, i) => element("th", { class: i ? "number" : "" }, name)))), element("tbody", {}, rows))));
-}
-
 function poolingOf(run) {
   const found = run.pooling;
   if (!found) return null;
   const panel = (title, what, lines, more = {}) => element("div", { class: "card" }, element("h3", {}, title), element("div", { class: "soft small" }, what),
-    chart({ label: `${title}: ${what}`, lines, height: 170, small: true, ...more }));
+    chart({ label: `${title}: ${what}`, lines, height: 170, small: true, along: run.curves.along, ...more }));
   const line = (name, each, shade) => ({ name, at: each.updates, values: each.values, colour: shade, width: 2 });
   const variance = panel("Variance", "of what a turn is worth, before and after sharing", [
     line("returns", { updates: found.updates, values: found.variance_before }, "var(--warm)"), line("shared", found.variance_after, "var(--accent)")]);
@@ -78,7 +61,7 @@ function poolingOf(run) {
   if (found.group_size.values.length) panels.push(panel("Group size", "turns that share with a turn, mean", [line("turns", found.group_size, "var(--accent)")]));
   if (found.turns.length) {
     panels.push(panel("Alone", "share of turns in a group of one, by turn of the seat", [{ name: "alone", at: found.turns, values: found.alone, colour: "var(--accent)" }],
-      { y: [0, 1], show: (value) => percent(value, 0), unit: "turn" }));
+      { y: [0, 1], show: (value) => percent(value, 0), unit: "turn", along: null }));
   }
   const last = (each) => each.at(-1);
   const share = 1 - last(found.variance_after.values) / last(found.variance_before);

@@ -2,16 +2,6 @@
 
 const report = JSON.parse(document.getElementById("data").textContent);
 
-// The chosen intention, shared by map, ranking and games.
-function choice() {
-  const followers = [];
-  return {
-    value: null,
-    set(value) { this.value = value; followers.forEach((follow) => follow()); },
-    follow(follow) { followers.push(follow); },
-  };
-}
-
 function show(run) {
   redraws.clear();
   const chosen = choice();
@@ -23,10 +13,11 @@ function show(run) {
   const compared = report.compared ? comparisonOf(report.compared) : null;
   const about = element("div", { id: "run-about" }, picker, headlineOf(run), settingsOf(run));
   if (!several) document.getElementById("top").append(about);
-  const sections = [learningOf(run), intentionsOf(run, chosen), poolingOf(run), gamesOf(run, chosen), insideOf(run)].filter(Boolean);
+  const sections = [learningOf(run), intentionsOf(run.intentions, run.curves.along, chosen), poolingOf(run), resultsOf(run.results, run.curves.along), gamesOf(run, chosen), insideOf(run)].filter(Boolean);
   document.getElementById("main").replaceChildren(...[compared, several ? about : null, ...sections].filter(Boolean));
-  document.getElementById("sections").replaceChildren(element("div", {}, [compared, ...sections].filter(Boolean).map((each) => element("a", { href: `#${each.id}` }, each.querySelector("h2").textContent))));
-  document.getElementById("foot").replaceChildren(`Made ${report.made} by Parley${report.version ? ` ${report.version}` : ""} from ${report.runs.map((each) => each.name).join(", ")}.`);
+  listSections([compared, ...sections].filter(Boolean));
+  document.getElementById("foot").replaceChildren(`Made ${report.made} by Parley${report.version ? ` ${report.version}` : ""} from ${report.runs.map((each) => each.name).join(", ")}. `,
+    element("button", { type: "button", id: "data-json", onclick: () => saveFile("report.json", "application/json", JSON.stringify(report)) }, "All data (JSON)"));
   chosen.set(null);
 }
 

@@ -4,7 +4,7 @@ async function ask(path, parameters = {}) {
   const given = Object.entries(parameters).filter(([, value]) => value !== "" && value !== null && value !== undefined);
   const answer = await fetch(`${path}${given.length ? `?${new URLSearchParams(given)}` : ""}`);
   const told = await answer.json();
-  if (!answer.ok || told.error) throw new Error(told.error ?? `the server answered ${answer.status}`);
+  if (!answer.ok || told?.error) throw new Error(told?.error ?? `the server answered ${answer.status}`);
   return told;
 }
 

@@ -1,23 +1,54 @@
 // The page: it asks for what has changed, and draws that anew.
 
-const look = { run: 0, tokens: false, key: null, pinned: null, table: null };
+const look = { run: 0, tokens: false, key: null, pinned: null, table: null, results: {}, nothing: true };
 const top_ = { state: element("span", { id: "state", class: "tag", role: "status" }, "asking …"), title: element("h1", {}, "Parley"), name: element("div", { class: "mono soft" }), picker: element("div", {}) };
-const below = { figures: element("div", { id: "figures" }), table: element("div", {}), game: section("game", "One game") };
+const below = { compared: element("div", {}), figures: element("div", { id: "figures" }), intentions: element("div", {}), results: element("div", {}), inside: element("div", {}), table: element("div", {}), game: section("game", "One game") };
 
 document.getElementById("top").replaceChildren(
   element("div", { class: "bar" }, element("div", {}, element("div", { class: "kicker" }, "Parley, live ", top_.state), top_.title, top_.name), themeButton()), top_.picker);
-document.getElementById("main").replaceChildren(below.figures, below.table, below.game);
+document.getElementById("main").replaceChildren(below.compared, below.figures, below.intentions, below.results, below.inside, below.table, below.game);
 
 const show = oneAtATime(async () => {
   const run = await ask(`runs/${look.run}`);
   say(run.state, run.now);
   top_.name.textContent = run.name;
-  if (run.nothing) { below.figures.replaceChildren(element("p", { class: "note" }, run.nothing)); return; }
+  const begun = look.nothing && !run.nothing;
+  look.nothing = Boolean(run.nothing);
+  if (run.nothing) { below.figures.replaceChildren(element("p", { class: "note" }, run.nothing)); list(); return; }
+  if (begun) showIntentions();
+  look.along = run.curves.along;
   top_.title.textContent = words(run.game);
-  const sections = [learningOf(run), adviceOf(run), lanesOf(run), poolingOf(run), failuresOf(run), insideOf(run)].filter(Boolean);
-  below.figures.replaceChildren(headlineOf(run), settingsOf(run), ...sections);
-  document.getElementById("sections").replaceChildren(element("div", {}, [...sections, look.table.section, below.game].map((each) => element("a", { href: `#${each.id}` }, each.querySelector("h2").textContent))));
+  below.figures.replaceChildren(headlineOf(run), settingsOf(run), ...[learningOf(run), adviceOf(run), lanesOf(run), failuresOf(run), poolingOf(run)].filter(Boolean));
+  below.inside.replaceChildren(...[insideOf(run)].filter(Boolean));
+  list();
 });
+
+// What takes the server longer, each by itself: it comes when it is there.
+const showResults = oneAtATime(() => put(below.results, "results", (found) => resultsOf(found, look.along, look.results)));
+const showIntentions = oneAtATime(() => put(below.intentions, "intentions", (found) => {
+  redraws.clear();
+  const chosen = choice();
+  const made = intentionsOf(found, look.along, chosen);
+  chosen.set(null);
+  return made;
+}));
+
+const showCompared = oneAtATime(async () => {
+  const found = await ask("compared");
+  if (found.length) below.compared.replaceChildren(comparisonOf(found));
+  list();
+});
+
+async function put(holder, path, draw) {
+  const { run } = look;
+  let made;
+  try { made = draw(await ask(`runs/${run}/${path}`)); } catch (error) { made = section(path, words(path), element("p", { class: "note problem", role: "alert" }, error.message)); }
+  if (run !== look.run) return;
+  holder.replaceChildren(made);
+  list();
+}
+
+const list = () => listSections([...document.querySelectorAll("#main section")]);
 
 function say(state, now) {
   const doing = now.stage ? `, ${stageName(now.stage)}` : "";
@@ -68,26 +99,33 @@ function drawGames(game) {
   element("div", { class: "beside" }, holders));
 }
 
-function choose(run) {
-  Object.assign(look, { run, key: null, pinned: null, table: gameTable(run, open) });
+async function choose(run) {
+  Object.assign(look, { run, key: null, pinned: null, nothing: true, table: gameTable(run, open) });
+  [below.intentions, below.results, below.inside].forEach((each) => each.replaceChildren());
   below.table.replaceChildren(look.table.section);
   tell(element("p", { class: "note" }, "Choose a game in the table above."));
   look.table.load();
-  return show();
+  await show();
+  showResults();
 }
 
 function hear(event) {
   const { run, changed, state, now } = JSON.parse(event.data);
+  if (look.several && changed.includes("figures")) showCompared();
   if (run !== look.run) return;
   say(state, now);
   if (changed.includes("figures") || changed.includes("games")) show();
+  if (changed.includes("games")) showResults();
+  if (changed.includes("intentions")) showIntentions();
   if (changed.includes("games") && look.table.atTheNewest()) look.table.load();
 }
 
 async function begin() {
   const runs = await ask("runs");
   if (runs.length > 1) top_.picker.replaceChildren(chooser("Run", runs.map((run, i) => [i, run.name]), (i) => choose(Number(i)), "run"));
+  look.several = runs.length > 1;
   await choose(0);
+  if (look.several) showCompared();
   const events = new EventSource("events");
   events.onmessage = hear;
   events.onerror = () => { top_.state.textContent = "the server does not answer; trying again"; top_.state.dataset.state = "away"; };

@@ -17,6 +17,8 @@ function gameTable(run, open) {
   const back = element("button", { type: "button", id: "earlier", onclick: () => turn(-1) }, "Back");
   const forth = element("button", { type: "button", id: "later", onclick: () => turn(1) }, "More");
 
+  const all = element("a", { id: "csv", download: true }, "CSV");
+
   function choices(id, options) { return element("select", { id }, options.map(([value, text]) => element("option", { value }, text))); }
   const quoted = (text) => `'${text.replaceAll("\\", "\\\\").replaceAll("'", "\\'")}'`;
   const condition = () => [outcome.value, part.value, search.value.trim() && `text(${quoted(search.value.trim())})`, where.value.trim() && `(${where.value.trim()})`].filter(Boolean).join(" and ");
@@ -31,6 +33,7 @@ function gameTable(run, open) {
       return;
     }
     problem.hidden = true;
+    all.href = `runs/${run}/games.csv?${new URLSearchParams({ where: condition() })}`;
     const { total, columns, rows } = found;
     status.textContent = total ? `${whole(state.skip + 1)} to ${whole(state.skip + rows.length)} of ${whole(total)} games` : "no game fits";
     back.disabled = state.skip === 0;
@@ -71,7 +74,7 @@ function gameTable(run, open) {
   [where, outcome, part].forEach((each) => each.addEventListener("change", anew));
 
   const made = section("all-games", "All games",
-    element("div", { class: "controls" }, element("label", { class: "grow" }, "Text", search), element("label", {}, "Outcome", outcome), element("label", {}, "Games", part), element("label", { class: "grow" }, "Condition", where), back, forth, status),
+    element("div", { class: "controls" }, element("label", { class: "grow" }, "Text", search), element("label", {}, "Outcome", outcome), element("label", {}, "Games", part), element("label", { class: "grow" }, "Condition", where), back, forth, all, status),
     problem, element("div", { class: "card scroll", tabindex: 0, role: "region", "aria-label": "Games" }, element("table", { class: "games" }, element("thead", {}, head), body)));
   const ask_ = (condition) => { where.value = condition; anew(); made.scrollIntoView(); };
   return { section: made, load, ask: ask_, atTheNewest: () => state.skip === 0 };

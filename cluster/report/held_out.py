@@ -1,0 +1,40 @@
+"""Held-out games as a report shows them: of the first evaluation and of the newest, from a run's store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cluster.episodes.reader import Episodes
+from cluster.report.figures import short
+from cluster.report.games import clipped
+
+HELD_OUT = 12  # games of an evaluation that are shown
+
+
+def held_out(folder: Path) -> list[dict[str, Any]]:
+    if not folder.is_dir():
+        return []
+    kept = Episodes(folder, "held_out == True and failure == None")
+    found = [*kept.first(HELD_OUT, by="update"), *kept.first(HELD_OUT, by="-update")]
+    once = {(each["update"], each["number"]): each for each in found}
+    return [_of_store(once[key]) for key in sorted(once)]
+
+
+def _of_store(kept: Mapping[str, Any]) -> dict[str, Any]:
+    turns = []
+    for turn in kept["dialogue"]:
+        row = {"seat": turn["seat"], "heard": clipped(turn["observation"]), "said": clipped(turn["utterance"])}
+        row |= {"executable": turn["executable"], "caption": turn["caption"], "paid": short(turn["reward"])}
+        turns.append(row)
+    players = {seat["seat"]: seat["player"] for seat in kept["seats"]}
+    return {
+        **{name: kept[name] for name in ("update", "number", "game", "facts")},
+        "players": players,
+        "outcome": {seat["seat"]: seat["outcome"] for seat in kept["seats"]},
+        "terminated": not kept["cut_off"],
+        "seats": [seat for seat, player in players.items() if player == "policy"],
+        "turns": turns,
+        "closing": {seat: text for seat, text in kept["closing"].items() if text},
+    }
