@@ -278,7 +278,7 @@ def test_several_runs_are_compared_and_one_is_chosen(page, reports):
     page.show()
     found = "document.querySelectorAll('#compared .card > table tbody tr')"
     rows = page.evaluate(f"[...{found}].map((each) => each.textContent)")
-    assert len(rows) == 2 and "shaper=outcome · 2 seeds" in rows[0] and "shaper=aria" in rows[1]
+    assert len(rows) == 2 and "shaper=outcome, updates=4 · 2 seeds" in rows[0] and "shaper=aria, updates=6" in rows[1]
     assert "A run with reward.shaper=aria adds a map" in text(page, "#intentions")
     choose(page, "#run", "2")
     assert page.evaluate("document.getElementById('map') !== null"), "the run with intentions"
