@@ -20,6 +20,7 @@ from envs.kinds import class_at
 
 GAMES = {
     "bargaining": "envs.glee.bargaining:Bargaining",
+    "car_dealer": "envs.lmrl.car_dealer.game:CarDealer",
     "case_study": "envs.case_study:CaseStudy",
     "data_science": "envs.data_science.game:DataScience",
     "guess_my_city": "envs.guess_my_city.game:GuessMyCity",

@@ -22,6 +22,7 @@ SHORTER = {
     "bargaining": ["game.options.reward=money", "reward.shaper=game"],
     "negotiation": ["game.options.reward=money", "reward.shaper=game"],
     "persuasion": ["game.options.rounds=3"],
+    "car_dealer": ["game.options.lines=6", "game.players.buyer=scripted:expert"],
     "chess": ["game.options.turns=12", "game.options.pieces=Q"],
     "maze": ["game.options.turns=12"],
     "data_science": ["game.options.attempts=2", "rollout.max_utterance_tokens=64"],
@@ -32,7 +33,7 @@ SHORTER = {
 RECIPES = {  # of games without one of their own name
     "twenty_questions": ("demo", []),
     **{name: (f"worlds/{name}", []) for name in ("tools", "webshop")},
-    **{name: ("demo", [f"game.name={name}"]) for name in ("chess", "maze", "text_navigation", "wordle")},
+    **{name: ("demo", [f"game.name={name}"]) for name in ("car_dealer", "chess", "maze", "text_navigation", "wordle")},
     "persuasion": ("games/negotiation", ["game.name=persuasion", "game.options={}", "game.players={}"]),
 }
 
