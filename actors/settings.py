@@ -105,6 +105,11 @@ class RolloutSettings(Settings):
     choice_length: Literal["words", "tokens", "none"] = Field(
         "words", description="choose_listed: what the log-prob of an action's tokens is divided by"
     )
+    score_answers: bool = Field(
+        False,
+        description="when a game is over, score what would have been right to say before each turn, where the game "
+        "knows: what reward.shaper=igpo pays by",
+    )
     episode_seconds: Resource[float] = Field(
         120.0, gt=0, description="time limit of one episode; past it the ticket is issued again"
     )

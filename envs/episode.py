@@ -95,6 +95,8 @@ class Turn:
     tokens: TurnTokens | None = None  # only where a policy played
     # seconds from the episode's start: when the seat was asked, when it answered, when the game had gone on
     times: tuple[float, float, float] = field(default=(0.0, 0.0, 0.0), compare=False)
+    # mean log-prob of a token of what would have been right to say, by the policy, where it was asked (Game.answers)
+    answer_logprob: float | None = None
 
 
 @dataclass(slots=True)

@@ -305,6 +305,10 @@ class Game(ABC):
     `Step.caption` tells brings whoever did it nearer to the goal. It may use the game's options and nothing of the
     episode. None: a language model has to be asked."""
 
+    def answers(self) -> dict[str, str]:
+        """After the end: what each seat that had something to find out would have said at once, had it known."""
+        return {}
+
     def money(self, seat: str) -> float | None:
         """After the end: what this seat earned, in a game about money; else None."""
         return None

@@ -95,6 +95,11 @@ class ShaperSettings(Settings, ABC):
         return False
 
     @property
+    def reads_answers(self) -> bool:
+        """It asks how likely the policy found what would have been right to say (`Turn.answer_logprob`)."""
+        return False
+
+    @property
     def gives_labels(self) -> bool:
         """Its answers say which turns have equal label histories."""
         return False

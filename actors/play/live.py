@@ -6,9 +6,11 @@ import time
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
 from actors.play.players import EndpointSeat, PolicySeat
 from envs.episode import Episode, Ticket, Turn
-from envs.game import Game, Player
+from envs.game import Game, Player, hook, money_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,7 @@ class Ending(NamedTuple):
     closing: dict[str, str]  # what each seat would see next
     facts: dict[str, str]
     money: dict[str, float]
+    answers: dict[str, str] = {}  # what each seat would have said, had it known
 
 
 class Returned(NamedTuple):
@@ -61,6 +64,8 @@ class Live:
     answered: float = 0.0
     tokens: int = 0  # sampled by the policy that is trained
     request: str | None = None  # the engine request it waits for; else it waits for work outside the engines
+    scored: dict[str, Turn] = field(default_factory=dict)  # of a game that is over: request -> the turn it is about
+    episode: Episode | None = None  # once the game is over
     kept: int = 0  # turns in its newest snapshot
     kept_at: float = field(default_factory=time.monotonic)
     wasted: int = 0  # tokens of a snapshot that it could not go on from
@@ -69,3 +74,21 @@ class Live:
     def seconds(self) -> float:
         """That it has taken so far."""
         return time.monotonic() - self.started
+
+
+def ending_of(game: Game, terminated: bool, answers: bool) -> Ending:
+    """Of a game that is over."""
+    found = dict(hook(game, "answers")()) if answers else {}
+    return Ending(terminated, dict(game.closing()), dict(game.facts()), money_of(game), found)
+
+
+def closing_ids(live: Live, closing: dict[str, str]) -> dict[str, np.ndarray]:
+    """Of policy seats whose game was cut off: a value is read after these."""
+    seats = {name: live.seats[name] for name in closing if isinstance(live.seats[name], PolicySeat)}
+    return {name: np.asarray(seat.would_see(closing[name]), np.int32) for name, seat in seats.items() if seat.prompt}
+
+
+def experts_of(live: Live) -> dict[str, np.ndarray]:
+    """Of policy seats whose engine records them."""
+    seats = {name: seat for name, seat in live.seats.items() if isinstance(seat, PolicySeat)}
+    return {name: np.concatenate(seat.recorded) for name, seat in seats.items() if seat.recorded}

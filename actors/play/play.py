@@ -30,17 +30,16 @@ from contextlib import contextmanager
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any
 
-import numpy as np
-
 from actors.engines.contract import Completion, Request, Scored
-from actors.play.live import Ending, EpisodeFailed, Failure, Live, Returned
+from actors.play.answers import ask, write_down
+from actors.play.live import Ending, EpisodeFailed, Failure, Live, Returned, closing_ids, ending_of, experts_of
 from actors.play.outside_work import OutsideWork
 from actors.play.players import Cast, EndpointSeat, PolicySeat, Said, stable_seed
 from actors.play.snapshots import Keeper, Snapshot, Standing, go_back, restored
 from actors.settings import RolloutSettings
 from envs import coroutines
 from envs.episode import Episode, Ticket, Turn
-from envs.game import Game, Player, Step, at_once_of, hook, money_of
+from envs.game import Game, Player, Step, at_once_of, hook
 from envs.text.chat import EndpointError
 
 log = logging.getLogger("parley.play")
@@ -268,8 +267,7 @@ class Play:
         with self._failing_as("game_error", live.ticket):
             over = step.terminated or step.truncated or live.game.seat is None
             if over:
-                game = live.game
-                ending = Ending(step.terminated, dict(game.closing()), dict(game.facts()), money_of(game))
+                ending = ending_of(live.game, step.terminated, self.settings.score_answers)
         if over:
             self._finish(live, ending)
         return not over
@@ -314,6 +312,10 @@ class Play:
             return Said(seat.reply(live.observation, live.actions))
 
     def _completed(self, live: Live, answer: Completion | Scored) -> None:
+        if live.scored:
+            if write_down(live, answer):
+                self._leave(live, live.episode)
+            return
         live.request = None
         name = live.game.seat
         seat, turn = live.seats[name], live.spoken.get(name, 0)
@@ -354,10 +356,7 @@ class Play:
     def _finish(self, live: Live, ending: Ending) -> None:
         with self._failing_as("game_error", live.ticket):
             outcome = dict(live.game.outcome())
-            ids = {} if ending.terminated else self._closing_ids(live, ending.closing)
-        seconds = live.seconds
-        seats = {name: seat for name, seat in live.seats.items() if isinstance(seat, PolicySeat)}
-        experts = {name: np.concatenate(seat.recorded) for name, seat in seats.items() if seat.recorded}
+            ids = {} if ending.terminated else closing_ids(live, ending.closing)
         episode = Episode(
             live.ticket,
             live.turns,
@@ -366,29 +365,26 @@ class Play:
             ending.closing,
             closing_ids=ids,
             facts=ending.facts,
-            seconds=seconds,
-            experts=experts,
+            seconds=live.seconds,
+            experts=experts_of(live),
             money=ending.money,
         )
         self.spare_games[live.ticket.game].append(live.game)
         for seat, player in live.players.items():
             if player.startswith("scripted:"):
                 self.spare_players[live.ticket.game, player].append(live.seats[seat])
-        self._leave(live, episode)
-
-    @staticmethod
-    def _closing_ids(live: Live, closing: dict[str, str]) -> dict[str, np.ndarray]:
-        """Of policy seats whose game was cut off: a value is read after these."""
-        seats = {name: live.seats[name] for name in closing if isinstance(live.seats[name], PolicySeat)}
-        return {
-            name: np.asarray(seat.would_see(closing[name]), np.int32) for name, seat in seats.items() if seat.prompt
-        }
+        live.episode, live.scored = episode, ask(live, ending.answers, self.settings.engine.max_context)
+        self.waiting_for |= dict.fromkeys(live.scored, live)
+        if not live.scored:
+            self._leave(live, episode)
 
     def _fail(self, live: Live, reason: str) -> None:
         """The game and its scripted players are not used again: nobody knows what state they are in."""
-        if live.request is not None:
-            live.seats[live.game.seat].policy.engine.abort([live.request])
-            del self.waiting_for[live.request]
+        asked = [*live.scored] if live.request is None else [live.request]
+        for policy in self.cast.policies.values() if asked else ():
+            policy.engine.abort(asked)
+        for request in asked:
+            del self.waiting_for[request]
         self.outside.give_up(live.serial)
         self._leave(live, Failure(reason, live.tokens))
 

@@ -179,6 +179,11 @@ class RunConfig(Settings):
                 "learner.credit.anchor=labels needs reward.shaper=aria with reward.shaper.gives=outcome, which label "
                 "what was voiced"
             )
+        if shaper.reads_answers and not self.rollout.score_answers:
+            raise ValueError(
+                f"reward.shaper={kind} pays by how likely the policy finds the right answer, which is asked only with "
+                "rollout.score_answers=true"
+            )
         try:
             credit.check(self.batch_episodes, self.group_size, self.rollout.choose_listed)
         except ValueError as error:
@@ -197,11 +202,12 @@ class RunConfig(Settings):
         engine, refused = self.rollout.engine, "learner.router_replay=true"
         if self.model.path == "embedded":
             raise ValueError(f"{refused}, but model.path=embedded has no experts to choose: set it to false")
-        if self.rollout.choose_listed:
-            raise ValueError(
-                f"{refused} replays what was sampled, and listed actions are scored: set it, or rollout.choose_listed, "
-                "to false"
-            )
+        for scored in ("choose_listed", "score_answers"):
+            if getattr(self.rollout, scored):
+                raise ValueError(
+                    f"{refused} replays what was sampled, and with rollout.{scored}=true other things are scored: set "
+                    "one of them to false"
+                )
         if engine.kind != "transformers" and not engine.prefix_caching:
             raise ValueError(
                 f"{refused} needs rollout.engine.prefix_caching=true: vLLM keeps the experts it chose with its cache"

@@ -266,6 +266,8 @@ def _check_game(config: RunConfig) -> None:
             f"reward.shaper.annotator=rule: {name} has no rule `helpful` that could annotate; "
             "reward.shaper.annotator=endpoint asks a language model"
         )
+    if config.rollout.score_answers and getattr(type(game), "answers", Game.answers) is Game.answers:
+        raise ConfigError(f"rollout.score_answers: {name} does not say what would have been right (Game.answers)")
     for seat, player in players.items():
         if seat not in game.seats:
             raise ConfigError(f"game.players.{seat}: {name} has no such seat; its seats: {', '.join(game.seats)}")

@@ -23,7 +23,7 @@ from typing import Any
 
 from envs.game import OVER, Game, Player, Step, Trial
 from envs.guess_my_city.oracle import INVALID, NAME_REFUSED, RIGHT, TOO_TELLING, oracle_for
-from envs.guess_my_city.players import PLAYERS, words_players_say
+from envs.guess_my_city.players import PLAYERS, guess_of, words_players_say
 from envs.text import guessing
 from envs.text.published import rules_of
 
@@ -121,6 +121,9 @@ class GuessMyCity(Game):
 
     def facts(self) -> dict[str, str]:
         return {"secret": self._secret} if self.seat is None and self._secret is not None else {}
+
+    def answers(self) -> dict[str, str]:
+        return {SEAT: guess_of(self._secret)} if self.facts() else {}
 
     def save(self) -> dict[str, Any]:
         return {"secret": self._secret, "asked": self._asked, "won": self._won, "seen": self._seen}

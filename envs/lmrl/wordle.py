@@ -128,6 +128,9 @@ class Wordle(Game):
     def facts(self) -> dict[str, str]:
         return {"secret": self._secret} if self.seat is None and self._secret is not None else {}
 
+    def answers(self) -> dict[str, str]:
+        return {SEAT: self._secret} if self.facts() else {}
+
     def save(self) -> dict[str, Any]:
         return {} if self._secret is None else {name: getattr(self, f"_{name}") for name in STATE}
 

@@ -27,7 +27,7 @@ from envs.text import guessing
 from envs.text.published import ANSWERS, rules_of
 from envs.twenty_questions.oracle import Oracle
 from envs.twenty_questions.oracles import oracle_for
-from envs.twenty_questions.players import PLAYERS, words_players_say
+from envs.twenty_questions.players import PLAYERS, guess_of, words_players_say
 
 SEAT = "guesser"
 ORACLES = ("", "plain", "free", "endpoint")
@@ -139,6 +139,9 @@ class TwentyQuestions(Game):
 
     def facts(self) -> dict[str, str]:
         return {"secret": self._secret} if self.seat is None and self._secret is not None else {}
+
+    def answers(self) -> dict[str, str]:
+        return {SEAT: guess_of(self._secret)} if self.facts() else {}
 
     def save(self) -> dict[str, Any]:
         return {"secret": self._secret, "asked": self._asked, "won": self._won, "seen": self._seen}

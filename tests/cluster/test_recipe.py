@@ -237,6 +237,15 @@ def test_an_annotating_rule_is_the_games_own():
     load_recipe(None, ["reward.shaper=oni", "game.name=virtualhome"])
 
 
+def test_a_rise_of_the_right_answer_is_paid_only_where_it_is_asked_for():
+    with pytest.raises(ConfigError, match="reward.shaper=igpo pays by .* only with rollout.score_answers=true"):
+        load_recipe(None, ["reward.shaper=igpo"])
+    with pytest.raises(ConfigError, match="rollout.score_answers: bargaining does not say what would have been right"):
+        load_recipe(None, ["rollout.score_answers=true", "game.name=bargaining"])
+    for game in ("twenty_questions", "wordle"):
+        load_recipe(None, ["reward.shaper=igpo", "rollout.score_answers=true", f"game.name={game}"])
+
+
 def test_credit_that_clashes_with_the_rest_is_refused():
     with pytest.raises(ConfigError, match="learner.credit.method=twosome trains a choice among listed actions"):
         load_recipe(None, ["learner.credit.method=twosome"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import log
+
 import pytest
 
 from envs.episode import Episode, Ticket, Turn
@@ -35,3 +37,22 @@ def test_every_shaper_that_is_named_can_be_made_and_keeps_its_own_state(name):
 def test_state_is_not_forced_on_a_shaper_that_keeps_none():
     with pytest.raises(ValueError, match="Outcome keeps no state, but was given \\['space'\\]"):
         RewardSettings().shaper.make(GAME).restore({"space": 1})
+
+
+def test_igpo_pays_for_the_rise_of_the_right_answer():
+    """P is .1, .3 and .25 before three turns of a game that is won."""
+    turns = [Turn("a", "policy", "", "", answer_logprob=log(each)) for each in (0.1, 0.3, 0.25)]
+    game = Episode(Ticket("run", "game", 4, 9, (("a", "policy"),)), turns, {"a": 1.0}, True)
+
+    def paid(**options) -> list[float]:
+        return RewardSettings(shaper={"kind": "igpo", **options}).shaper.make(GAME).shape([game])[0].rewards.tolist()
+
+    assert paid() == pytest.approx([0.2, -0.05, 1]) and sum(paid()) == pytest.approx(1.15)
+    assert paid(difference="log", gain=0.5) == pytest.approx([log(3) / 2, log(0.25 / 0.3) / 2, 1])
+    turns[1].answer_logprob = None
+    assert paid() == [0, 0, 1], "nobody knows what a turn without room did"
+    turns[0].answer_logprob = turns[2].answer_logprob = None
+    with pytest.raises(ValueError, match="episode 4 of game does not tell .*; set rollout.score_answers=true"):
+        paid()
+    game.terminated = False
+    assert paid() == [0, 0, 1], "a game that did not end reveals nothing"
