@@ -197,6 +197,21 @@ class RunConfig(Settings):
             self._check_replay()
         return self
 
+    def _check_overlong(self) -> None:
+        overlong, longest = self.learner.credit.overlong, self.rollout.max_utterance_tokens
+        if overlong is None:
+            return
+        if overlong.limit != longest:
+            raise ValueError(
+                f"learner.credit.overlong.limit={overlong.limit} is not rollout.max_utterance_tokens={longest}, where "
+                "utterances are cut: set one to the other"
+            )
+        if self.reward.shaper.gives_advantages:
+            raise ValueError(
+                f"reward.shaper={SHAPERS.name_of(self.reward.shaper)} gives advantages, so learner.credit.overlong, "
+                "which is a reward, is paid to nobody: set it to null"
+            )
+
     def _check_replay(self) -> None:
         """What router replay does not go with, whatever the model."""
         engine, refused = self.rollout.engine, "learner.router_replay=true"
@@ -245,5 +260,6 @@ class RunConfig(Settings):
                 f"reward.shaper={SHAPERS.name_of(self.reward.shaper)} gives advantages, so learner.credit.kl_penalty="
                 f"{learner.credit.penalty:g} is paid to nobody; learner.loss.kl does not need rewards"
             )
+        self._check_overlong()
         learner.end_with(self.updates)
         return self

@@ -55,6 +55,8 @@ def assign_credit(
         # a batch of finished games has nothing to bootstrap
         if getattr(turns, name) is None and not (name == "bootstrap" and turns.terminated.all()):
             raise ValueError(f"credit method {CREDIT.name_of(method)!r} needs {name}, one for each {FIELDS[name]}")
+    if method.overlong is not None:
+        turns.rewards = turns.rewards + method.overlong.rewards(turns.tokens)
     if method.penalty:
         turns.token_rewards = token_penalties(turns.logprobs, turns.reference, method.penalty)
     credit = method.credit(turns, state)

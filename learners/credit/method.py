@@ -10,6 +10,7 @@ from pydantic import Field
 from envs.kinds import Kinds
 from envs.settings import Settings
 from learners.credit.critics import CriticSettings, TokenCriticSettings
+from learners.credit.overlong import Overlong
 from learners.credit.turns import Credit, Turns
 
 
@@ -20,6 +21,10 @@ class CreditMethod(Settings, ABC):
 
     gamma: float = Field(1.0, gt=0, le=1, description="discount between turns")
     whiten: bool = Field(False, description="give a batch's advantages mean 0 and standard deviation 1 over tokens")
+
+    overlong: Overlong | None = Field(
+        None, description="charge utterances near their limit ({limit: 64, buffer: 16}, say); null: none"
+    )
 
     @abstractmethod
     def credit(self, turns: Turns, state: dict[str, float]) -> Credit:

@@ -246,6 +246,15 @@ def test_a_rise_of_the_right_answer_is_paid_only_where_it_is_asked_for():
         load_recipe(None, ["reward.shaper=igpo", "rollout.score_answers=true", f"game.name={game}"])
 
 
+def test_a_charge_for_length_fits_where_utterances_are_cut():
+    overlong = "learner.credit.overlong={limit: 32, buffer: 8}"
+    with pytest.raises(ConfigError, match="limit=32 is not rollout.max_utterance_tokens=64, where utterances are cut"):
+        load_recipe(None, [overlong])
+    assert load_recipe(None, [overlong, "rollout.max_utterance_tokens=32"]).learner.credit.overlong.buffer == 8
+    with pytest.raises(ConfigError, match="gives advantages, so learner.credit.overlong, which is a reward, is paid"):
+        load_recipe(None, [overlong, "rollout.max_utterance_tokens=32", "reward.shaper=aria"])
+
+
 def test_credit_that_clashes_with_the_rest_is_refused():
     with pytest.raises(ConfigError, match="learner.credit.method=twosome trains a choice among listed actions"):
         load_recipe(None, ["learner.credit.method=twosome"])

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
+from learners.batch.crediting import assign_credit
+from learners.batch.trajectories import collect
 from learners.credit.groups import step_groups
 from learners.credit.hgpo import history_groups
 from learners.credit.method import CREDIT
 from learners.credit.turns import Turns
 from learners.loss.loss import LOSS, PolicyTokens
+from tests.support.learner_batches import make_batch
 
 
 def games(*played: tuple[str, list[float]], tasks: list[int] | None = None) -> Turns:
@@ -92,6 +97,23 @@ def test_rae_compares_a_seat_with_what_it_brought_before():
     again = method.credit(turns, first.state)
     assert again.advantages[:2].tolist() == pytest.approx([1 - 0.092625, -0.0975]), "the next batch goes on"
     assert CREDIT.make("rae", decay=0.0).credit(turns, {}).advantages.tolist() == [1, 0, 0, 1, -1, -1, 0]
+
+
+def test_utterances_near_their_limit_are_charged():
+    overlong = {"limit": 20480, "buffer": 4096}
+    charged = CREDIT.make("grpo", overlong=overlong).overlong.rewards(np.array([0, 16384, 18432, 20480]))
+    assert charged.tolist() == [0, 0, -0.5, -1]
+    trajectories = collect(*make_batch(6, seed=4))
+    for name in ("reinforce", "grpo"):
+        options = {"gamma": 0.9, "overlong": {"limit": 4, "buffer": 3, "weight": 2.0}}
+        group = np.arange(6) // 2
+        found = assign_credit(trajectories, CREDIT.make(name, **options), {}, group=group)
+        paid = [replace(t, rewards=t.rewards - 2 * np.maximum(t.turn_tokens - 1, 0) / 3) for t in trajectories]
+        expected = assign_credit(paid, CREDIT.make(name, gamma=0.9), {}, group=group)
+        assert np.array_equal(found.advantages, expected.advantages) and found.advantages.std() > 0
+        assert np.array_equal(found.returns, expected.returns)
+    with pytest.raises(ValueError, match="buffer=5 is more than limit=4"):
+        CREDIT.make("grpo", overlong={"limit": 4, "buffer": 5})
 
 
 def tokens_of(moved: list[float], advantages: list[float], lengths: list[int], kept: list[int] | None = None):
