@@ -22,6 +22,7 @@ NAMES = (
     "losses",
     "credit_speed",
     "intentions",
+    "granularity",
     "reward_models",
     "reward_service",
     "sync",

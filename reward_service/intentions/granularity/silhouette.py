@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.spatial.distance import cdist
 
@@ -17,15 +19,15 @@ class Silhouette(Granularity):
         return max(found, key=lambda level: (found[level], -level))
 
 
-def silhouettes(space: IntentionSpace, seed: int) -> dict[int, float]:
-    """k -> mean silhouette over utterances, each prototype standing for its own. A cluster of
-    one utterance scores 0."""
+def silhouettes(space: IntentionSpace, seed: int, levels: Sequence[int] = ()) -> dict[int, float]:
+    """k -> mean silhouette over utterances, each prototype standing for its own; of all levels unless some are
+    named. A cluster of one utterance scores 0."""
     points, weights, cuts = space.prototypes, space.weights, space.cuts
     if len(points) > SAMPLE:
         chosen = np.sort(np.random.default_rng(seed).choice(len(points), SAMPLE, replace=False))
         points, weights, cuts = points[chosen], weights[chosen], cuts[:, chosen]
     distance = cdist(points, points)
-    return {level: _silhouette(distance, weights, cut) for level, cut in zip(space.levels, cuts, strict=True)}
+    return {level: _silhouette(distance, weights, cuts[space.row(level)]) for level in levels or space.levels}
 
 
 def _silhouette(distance: np.ndarray, weights: np.ndarray, cut: np.ndarray) -> float:
