@@ -50,6 +50,7 @@ DOORS = {
 
 # Worlds of others, each from its own package: the extra `worlds`.
 WORLDS = {
+    "alfworld": "envs.worlds.alfworld.game:ALFWorld",
     "babyai": "envs.worlds.babyai.game:BabyAI",
     "chess": "envs.lmrl.chess.game:Chess",
     "mcp": "envs.tools.served:ServedTools",

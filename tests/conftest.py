@@ -63,6 +63,14 @@ def pytest_xdist_make_scheduler(config, log):
     return Parts(config, log)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def alfworld_games(tmp_path_factory):
+    """ALFWorld's data is the user's: here a few small games of our own, wherever it is looked for."""
+    from tests.support.alfworld_games import write_games
+
+    os.environ["ALFWORLD_DATA"] = str(write_games(tmp_path_factory.mktemp("alfworld")))
+
+
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory):
     """Folder of an untrained embedded policy for Twenty Questions."""

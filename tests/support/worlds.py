@@ -14,6 +14,7 @@ from envs.worlds.package import WAYS
 JAVA = {"scienceworld", "textworld_express"}  # worlds that run in it
 NEED_OPTIONS = {"mcp"}  # worlds that cannot be made without
 MODULES = {
+    "alfworld": "fast_downward",
     "babyai": "minigrid",
     "nethack": "nle",
     "open_spiel": "pyspiel",
