@@ -19,11 +19,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.contestants import BASELINES, CANDIDATES, CONTROLS, METHODS, PER_TURN, RIVALS
 from benchmarks.lab.contest import Contest
-from benchmarks.lab.pages import costs, outcomes, step_sizes
+from benchmarks.lab.pages import NONE, costs, outcomes, step_sizes, table
 from benchmarks.lab.store import Store
-from benchmarks.lab.trial import Game, Method, Sizes
+from benchmarks.lab.trial import Game, Method, Sizes, Trial
 from benchmarks.lab.verdict import CRITERIA, leading, ranking, room, verdict
 from benchmarks.report import quiet
 
@@ -83,6 +85,35 @@ def next_stage(store: Store) -> str:
     return "tune" if TUNE.to_tune(store) else "report"
 
 
+def left(stage: str, store: Store) -> list[Trial]:
+    """Runs that are missing, as far as is known: of the report, before it is known who goes on, with any that might."""
+    if stage != "report":
+        return (BOUND if stage == "bound" else TUNE).to_tune(store)
+    if not TUNE.to_tune(store):
+        part = reporting(store)
+        return store.missing([trial for pair in part.pairs() for trial in part.reported(store, *pair, SEEDS)])
+    any_five = contest((*BASELINES, *CANDIDATES[:GO_ON], *CONTROLS))
+    seeds = range(FIRST_SEED, FIRST_SEED + SEEDS)
+    return [any_five.trial(*pair, RATES[0], seed) for pair in any_five.pairs() for seed in seeds]
+
+
+def forecast(store: Store, processes: int) -> str:
+    """Hours of each stage by the CPU seconds of an update so far, which leave out held-out games."""
+    spent: dict[tuple[str, bool], list[float]] = {}  # by game, and whether each update plays four times the games
+    for record in store.records.values():
+        kind = record.trial["game"]["name"], record.trial["method"]["name"] == LESS_NOISE.name
+        spent.setdefault(kind, []).append(sum(record.seconds.values()))
+    rows = []
+    for stage in STAGES:
+        trials = left(stage, store)
+        kinds = [(trial.game.name, trial.method == LESS_NOISE) for trial in trials]
+        known = [(trial, kind) for trial, kind in zip(trials, kinds, strict=True) if kind in spent]
+        seconds = sum(trial.sizes.updates * float(np.mean(spent[kind])) for trial, kind in known)
+        hours = f"{seconds / processes / 3600:.1f}" if len(known) == len(trials) else NONE
+        rows.append([stage, len(trials), hours])
+    return f"**What is left**, hours on {processes} cores\n\n" + table(["stage", "runs", "hours"], rows)
+
+
 def tables(stage: str, store: Store, seeds: int) -> Iterator[str]:
     if stage == "bound":
         yield room(BOUND, store)
@@ -111,8 +142,8 @@ def main() -> None:
         until = None if asked.seconds is None else time.monotonic() + asked.seconds
         work(stage, store, asked.processes, until)
     print(f"## {stage}\n")
-    for table in tables(stage, store, SEEDS):
-        print(table, end="\n\n")
+    for each in (*tables(stage, store, SEEDS), forecast(store, asked.processes)):
+        print(each, end="\n\n")
 
 
 def work(stage: str, store: Store, processes: int, until: float | None) -> None:

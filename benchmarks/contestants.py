@@ -47,6 +47,7 @@ RIVALS = (
     grouped("gigpo", f"{CREDIT}.method=gigpo", DISCOUNT),
     grouped("hgpo", f"{CREDIT}.method=hgpo", DISCOUNT),
     grouped("g2po", f"{CREDIT}.method=g2po", DISCOUNT),
+    Method("rae", (f"{CREDIT}.method=rae", DISCOUNT)),
     grouped("dr. grpo", f"{CREDIT}.method=grpo", f"{CREDIT}.group_std=false"),
     grouped("gspo", f"{CREDIT}.method=grpo", "learner.loss.kind=gspo", "learner.loss_aggregation=episode", *FOUR_STEPS),
     Method("cispo", (*PER_TURN.settings, *FOUR_STEPS, "learner.loss.importance_cap=5")),
