@@ -29,6 +29,7 @@ NAMES = (
     "families",
     "stages",
     "waiting",
+    "worlds",
 )
 TIME_LIMIT_SECONDS = 3600  # of each
 

@@ -13,7 +13,7 @@ import os
 import socket
 import struct
 from importlib import import_module
-from typing import Any
+from typing import Any, BinaryIO
 
 LENGTH = struct.Struct("<I")
 
@@ -26,7 +26,8 @@ def serve(wire: socket.socket, of: str, options: dict[str, Any]) -> None:
         send(wire, {"refused": line_of(error)})
         return
     send(wire, {"made": os.getpid()})
-    while (message := receive(wire)) is not None:
+    asked = wire.makefile("rb")  # which takes a whole message at once
+    while (message := receive(asked)) is not None:
         method, *arguments = message
         try:
             answer = getattr(world, method)(*arguments)
@@ -53,19 +54,9 @@ def send(wire: socket.socket, message: Any) -> None:
     wire.sendall(written(message))
 
 
-def receive(wire: socket.socket) -> Any:
+def receive(asked: BinaryIO) -> Any:
     """None at the end."""
-    length = _exactly(wire, LENGTH.size)
-    text = length and _exactly(wire, LENGTH.unpack(length)[0])
-    return json.loads(text) if text else None
-
-
-def _exactly(wire: socket.socket, size: int) -> bytes:
-    pieces = []
-    while size:
-        piece = wire.recv(min(size, 2**20))
-        if not piece:
-            return b""
-        pieces.append(piece)
-        size -= len(piece)
-    return b"".join(pieces)
+    length = asked.read(LENGTH.size)
+    size = LENGTH.unpack(length)[0] if len(length) == LENGTH.size else 0
+    text = asked.read(size)
+    return json.loads(text) if size and len(text) == size else None

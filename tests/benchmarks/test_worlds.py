@@ -1,0 +1,59 @@
+"""The benchmarks of worlds: the bare package makes the same steps, and what is asked of the pairs is answered."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.nethack import answer, trials
+from benchmarks.worlds import __main__ as command
+from benchmarks.worlds.bare import BARE
+from benchmarks.worlds.speed import WORLDS, accounted, divided, episodes, measured
+from envs.registry import make_game
+
+
+def test_the_bare_package_makes_the_steps_that_parley_s_game_made():
+    options = WORLDS["babyai: GoToLocal"]
+    (one, other), game = episodes("babyai", options, 2), make_game("babyai", options)
+    assert [method for method, _ in one.tape] == ["reset"] + ["step"] * len(one.said) and one.tape != other.tape
+    with BARE["babyai"](options) as bare:
+        env = bare["steps"].__closure__[0].cell_contents
+        for each in (one, other):
+            bare["steps"](each.tape)
+            game.reset(each.seed)
+            for utterance in each.said:
+                game.step(utterance)
+            assert env.mission == game._env.mission and env.step_count == game._env.step_count == len(each.said)
+            assert (env.agent_pos, env.agent_dir) == (game._env.agent_pos, game._env.agent_dir)
+
+
+def test_every_contestant_is_measured_in_every_round(monkeypatch):
+    monkeypatch.setattr("benchmarks.worlds.speed.QUICK", (0.02, 3))
+    found = measured("open_spiel: kuhn_poker", True, print)
+    assert set(found["turns_per_second"]) == set(found["microseconds_per_turn"]) == {"steps", "one"}
+    assert 0 < found["cpu_beside"]["steps"]["median"] < 2 and found["speed_beside"]["steps"]["rounds"] == 3
+    assert len(command.speeds({"kuhn poker": found})) == 2
+    spent = []
+    assert accounted(lambda: 7, spent)() == 7 and len(spent) == 1 and divided([6.0], [3.0]) == [2.0]
+
+
+def test_a_world_that_is_not_installed_is_named_and_the_others_are_played(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(command, "lacking", lambda world: "it is not installed" if world == "nethack" else "")
+    monkeypatch.setattr(
+        "sys.argv", ["worlds", "nethack", "--only-scores", "1", "--output", str(tmp_path / "found.json")]
+    )
+    command.main()
+    assert "NOT measured: nethack: it is not installed" in capsys.readouterr().out
+    monkeypatch.setattr("sys.argv", ["worlds", "chess"])
+    with pytest.raises(SystemExit):
+        command.main()
+    assert "no world 'chess' here; there are: babyai" in capsys.readouterr().err
+
+
+def test_the_question_about_oni_is_answered_in_pairs():
+    pairs = trials(8)
+    assert len(pairs) == 8 and all(one.seed == two.seed and one.warm_start == two.warm_start for one, two in pairs)
+    without, with_oni = (each.config for each in pairs[3])
+    assert type(without.reward.shaper).__name__ == "GameReward" and with_oni.reward.shaper.extrinsic == "game"
+    assert without.model_dump(exclude={"reward"}) == with_oni.model_dump(exclude={"reward"})
+    assert answer([1.0, 1.2, 0.9]).endswith("3 pairs: it helps") and answer([-1.0, -1.2, -1.1]).endswith("it harms")
+    assert answer([1.0, -1.2, 0.9]).endswith("cannot be told") and "1 pairs were run" in answer([1.0])
