@@ -192,6 +192,9 @@ class RolloutWorker:
         self.thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self.thread.start()
 
+    def __repr__(self) -> str:
+        return f"rollout worker {self.index}"
+
     def _run(self) -> None:
         try:
             self.engine = make_engine(self.spec, self.index)

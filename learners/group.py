@@ -58,6 +58,9 @@ class RankActor:
         self.rank = LearnerRank(**arguments)
         self.shares_card = 0 < (arguments["settings"].gpus_per_rank or 0) < 1
 
+    def __repr__(self) -> str:
+        return f"learner rank {self.rank.rank}"
+
     def meeting_point(self) -> tuple[str, int]:
         return meeting_point()
 
@@ -259,7 +262,8 @@ class LearnerGroup:
         """Call a method on every rank; the first rank's answer."""
         if not self.actors:
             raise LearnerError(f"learner {method}: the learner group is not running")
-        calls = [actor.call.remote(method, *arguments) for actor in self.actors]
+        named = f"learner.{method}"  # in Ray's list of tasks: what a rank is doing
+        calls = [actor.call.options(name=named).remote(method, *arguments) for actor in self.actors]
         return self._gather(method, calls, seconds, meanwhile)[0]
 
     def _gather(

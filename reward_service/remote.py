@@ -44,6 +44,9 @@ class RewardActor:
         self.desk = RewardDesk(settings.shaper.make(game), steady=steady, refit_seconds=settings.refit_seconds)
         self.frozen = False
 
+    def __repr__(self) -> str:
+        return "reward service"
+
     @ray.method(concurrency_group="receive")
     def receive(self, *episodes: Episode) -> None:
         for episode in episodes:
@@ -119,7 +122,8 @@ class RewardService:
         return answer
 
     def _call(self, actor: ActorHandle, method: str, *arguments: Any) -> Any:
-        return self._answer(actor, actor.call.remote(method, *arguments), CALL_SECONDS)
+        call = actor.call.options(name=f"rewards.{method}")  # in Ray's list of tasks: what it is doing
+        return self._answer(actor, call.remote(method, *arguments), CALL_SECONDS)
 
     def _answer(self, actor: ActorHandle, call: ray.ObjectRef, seconds: float) -> Any:
         watch, deadline = Watch([actor], self.settings.silence_seconds), time.monotonic() + seconds

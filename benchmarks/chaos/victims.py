@@ -20,7 +20,7 @@ SIGNALS = {
     "term": signal.SIGTERM,
     "interrupt": signal.SIGINT,
 }
-ACTORS = {"worker": "RolloutWorker", "learner": "RankActor", "rewards": "RewardActor"}
+ACTORS = {"worker": "RolloutWorker", "learner": r"(RankActor|learner\.)", "rewards": r"(RewardActor|rewards\.)"}
 ENGINES = "VLLM::Worker"  # of an engine of several processes; others compute in the worker's own
 PROGRAMS = {"raylet": "raylet", "gcs": "gcs_server"}
 COMMANDS = ("train", "resume")
@@ -44,7 +44,7 @@ def is_a(kind: str, command: Sequence[str]) -> bool:
     if not command:
         return False
     if kind in ACTORS:
-        return re.match(rf"ray::(\S+:)?{ACTORS[kind]}\b", command[0]) is not None
+        return re.match(rf"ray::(\S+:)?{ACTORS[kind]}", command[0]) is not None
     if kind == "engine":
         return command[0].startswith(ENGINES)
     if kind in PROGRAMS:

@@ -155,6 +155,7 @@ def test_the_table_counts_and_names_what_is_wrong(tmp_path):
 def test_processes_are_known_by_their_command():
     assert is_a("worker", ["ray::RolloutWorker.finished"]) and not is_a("learner", ["ray::RolloutWorker"])
     assert is_a("learner", ["ray::parley-x-learner-1:RankActor.call"]) and is_a("rewards", ["ray::RewardActor"])
+    assert is_a("learner", ["ray::learner.update"]) and is_a("rewards", ["ray::rewards.state"]), "what it is doing"
     assert is_a("engine", ["VLLM::Worker_TP1"]) and not is_a("worker", ["ray::IDLE"])
     assert is_a("gcs", ["/x/gcs_server", "--log_dir"]) and is_a("driver", ["python", "-m", "parley", "resume", "/x"])
     assert not is_a("driver", ["python", "-m", "parley", "games"]) and not is_a("raylet", [])
