@@ -7,17 +7,18 @@ import pytest
 
 from actors.play.live import Failure
 from cluster.episodes.reader import Episodes
-from tests.support.engines import model_logprobs, model_of
+from tests.support.engines import model_logprobs
 from tests.support.play import new_play, play_out, tickets
 from tests.support.runs import config_for, run
 
 
 def test_each_turn_tells_what_the_model_itself_gives_the_right_answer(tiny_model):
     """And asking changes no game."""
-    model, found = model_of(str(tiny_model)), {}
+    found = {}
     for asked in (True, False):
         play = new_play(tiny_model, max_utterance_tokens=4, score_answers=asked)
         found[asked] = play_out(play, tickets(2, "twenty_questions"))
+    model = play.cast.policies["policy"].engine.model
     for number, game in found[True].items():
         answer = play.cast.policies["policy"].dialogue.utterance(f"i guess {game.facts['secret']}")
         ids, turn_of = game.sequence("guesser").ids, game.sequence("guesser").turn

@@ -9,6 +9,7 @@ from benchmarks.worlds import __main__ as command
 from benchmarks.worlds.bare import BARE
 from benchmarks.worlds.speed import WORLDS, accounted, divided, episodes, measured
 from envs.registry import make_game
+from tests.support.worlds import needs
 
 
 def test_the_bare_package_makes_the_steps_that_parley_s_game_made():
@@ -49,11 +50,16 @@ def test_a_world_that_is_not_installed_is_named_and_the_others_are_played(monkey
     assert "no world 'chess' here; there are: babyai" in capsys.readouterr().err
 
 
-def test_the_question_about_oni_is_answered_in_pairs():
+@needs("nethack")
+def test_with_oni_and_without_are_the_same_but_for_the_reward():
     pairs = trials(8)
-    assert len(pairs) == 8 and all(one.seed == two.seed and one.warm_start == two.warm_start for one, two in pairs)
     without, with_oni = (each.config for each in pairs[3])
     assert type(without.reward.shaper).__name__ == "GameReward" and with_oni.reward.shaper.extrinsic == "game"
     assert without.model_dump(exclude={"reward"}) == with_oni.model_dump(exclude={"reward"})
+
+
+def test_the_question_about_oni_is_answered_in_pairs():
+    pairs = trials(8)
+    assert len(pairs) == 8 and all(one.seed == two.seed and one.warm_start == two.warm_start for one, two in pairs)
     assert answer([1.0, 1.2, 0.9]).endswith("3 pairs: it helps") and answer([-1.0, -1.2, -1.1]).endswith("it harms")
     assert answer([1.0, -1.2, 0.9]).endswith("cannot be told") and "1 pairs were run" in answer([1.0])

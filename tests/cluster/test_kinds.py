@@ -87,7 +87,10 @@ def test_a_kind_of_the_user_s_own_is_one_line_of_a_recipe(project):
         ("learner.credit=my_methods:Unfinished", "is no credit method yet: it has to define credit"),
         ("learner.credit={method: 'my_methods:Same', time: 2}", "learner.credit.time: unknown key; did you mean learn"),
         ("learner.credit={method: 'my_methods:Same', times: much}", "learner.credit.times: should be a number, not"),
-        ("reward.shaper=brief", "reward.shaper.kind: 'brief' is not one of 'aria', 'aria_rm', 'game', 'oni', 'outco"),
+        (
+            "reward.shaper=brief",
+            "reward.shaper.kind: 'brief' is not one of 'aria', 'aria_rm', 'game', 'igpo', 'oni'",
+        ),
         (
             "reward.shaper=3",
             "reward.shaper: should be the name of a reward shaper or a mapping of keys to values, not 3",

@@ -128,6 +128,7 @@ def test_a_dead_collector_costs_nothing_and_what_is_dropped_is_counted(silent, m
     monkeypatch.setattr(sending, "AT_ONCE", 10)
     monkeypatch.setattr(sending, "REQUEST_SECONDS", 0.5)
     monkeypatch.setattr(logging.getLogger("parley"), "propagate", True)  # a run folder turns it off
+    caplog.set_level(logging.WARNING, "parley")
     with socket.socket() as dead:
         dead.bind(("127.0.0.1", 0))
         if silent:

@@ -263,12 +263,12 @@ def test_the_command_plays_at_a_pipe():
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["play", "chess"], "unknown game 'chess'"),
+        (["play", "checkers"], "unknown game 'checkers'"),
         (["play", "parrot", "--seat", "parrot7"], "has no seat 'parrot7'; it has: parrot0"),
         (["play", "parrot", "seats=0"], "game option seats=0 must be"),
         (["play", "parrot", "--watch", "genius"], "no scripted player 'genius'; it has: mediocre, perfect, random"),
         (["play", "parrot", "--watch", "policy:/nowhere"], "is no whole model"),
-        (["games", "chess"], "unknown game 'chess'"),
+        (["games", "checkers"], "unknown game 'checkers'"),
     ],
 )
 def test_what_cannot_be_is_one_line(words, says, capsys):

@@ -160,7 +160,7 @@ def bad(change: str) -> Episode:
     elif change == "not_text":
         one.turns[1].utterance = 7
     elif change == "unknown_game":
-        one.ticket = Ticket("run", "chess", 3, 3, one.ticket.players)
+        one.ticket = Ticket("run", "checkers", 3, 3, one.ticket.players)
     else:
         one = episode(0)
     return one

@@ -120,7 +120,7 @@ def test_only_what_the_policy_said_is_rewarded_but_its_rival_is_heard():
         ({"outcome": {"you": 0.0}}, "bad_outcome", "outcome of seat 'me' is None"),
         ({"turns": []}, "no_turns", "it has no turns"),
         ({"turns": [Turn("me", "policy", "seen", None)]}, "not_text", "utterance of turn 0 is NoneType, not text"),
-        ({"ticket": Ticket("run", "chess", 3, 0, (("me", "policy"),))}, "unknown_game", "unknown game 'chess'"),
+        ({"ticket": Ticket("run", "checkers", 3, 0, (("me", "policy"),))}, "unknown_game", "unknown game 'checkers'"),
     ],
 )
 def test_bad_episodes_are_refused_by_name(change, reason, says):

@@ -148,7 +148,7 @@ BAD = [
     ([sample(1, players={"other": "policy"}, outcome={"other": 1.0})], Refused, "unknown_seat", "'parrot0' of turn 0"),
     ([sample(1, turns=[{"seat": "parrot0", "utterance": " "}])], Refused, "empty_utterance", "turn 0 is empty"),
     ([sample(1, turns=[{"seat": "parrot0", "utterance": "x" * 20_001}])], Refused, "huge_text", "20001 characters"),
-    ([sample(1, game="chess")], UnknownGame, "unknown_game", "unknown game 'chess'; known: .*capitals"),
+    ([sample(1, game="checkers")], UnknownGame, "unknown_game", "unknown game 'checkers'; known: .*capitals"),
     ([sample(1, turns=[{"seat": "parrot0", "utterance": "x" * 9999}] * 30)], TooLarge, "too_large", "200000 bytes"),
 ]
 

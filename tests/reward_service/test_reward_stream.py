@@ -139,7 +139,7 @@ BAD = {
     "empty_utterance": [episode(7, said=["apple", " \n"])],
     "huge_text": [episode(7, said=["apple", "x" * 20_001])],
     "not_text": [episode(7, said=["apple", None]), episode(7, said=[b"apple"])],
-    "unknown_game": [episode(7, game="chess")],
+    "unknown_game": [episode(7, game="checkers")],
 }
 
 
