@@ -68,6 +68,7 @@ def test_each_evaluation_has_the_weights_of_its_update_while_games_go_on(
         assert checkpoints.damage_of(checkpoint) is None
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_stop_during_an_evaluation_costs_that_evaluation_only(ray_cluster, parrot_model, tmp_path, monkeypatch):
     """The checkpoint of update 2 is there and its games are in play: a restart plays them again, once."""

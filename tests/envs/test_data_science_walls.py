@@ -118,6 +118,7 @@ def test_the_filter_allows_the_list_and_nothing_else(machine):
     assert judged(program, 0x40000003, 20) == 0x80000000  # 32-bit x86
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_every_classifier_with_its_defaults_works_inside():
     """Nothing that scikit-learn loads late is missing where no file can be opened."""

@@ -235,6 +235,7 @@ def test_what_is_too_large_is_never_told_in_part():
     assert told(np.zeros(64)).count("0") == 64
 
 
+@pytest.mark.long
 def test_players_of_the_frozen_lake_have_their_stated_strength():
     game = GymnasiumGame()
     assert 0.66 < mean_outcome(game, "practised", 600) < 0.82

@@ -92,6 +92,7 @@ def test_the_same_world_is_generated_in_every_process(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"1", "2"}, "nothing is left in the home folder"
 
 
+@pytest.mark.long
 def test_players_of_adventures_have_their_stated_strength():
     game = TextWorldGame(worlds=2)
     assert mean_outcome(game, "expert", 4) > 0.95

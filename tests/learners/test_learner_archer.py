@@ -113,8 +113,9 @@ def test_a_batch_in_which_nobody_spoke_teaches_nothing(learners):
     assert all(np.array_equal(held[name], after[name]) for name in held)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("choose_listed", [pytest.param(False, marks=pytest.mark.long), True])
+@pytest.mark.parametrize("choose_listed", [False, True])
 def test_a_run_trains_with_it(ray_cluster, parrot_model, tmp_path, choose_listed):
     config = config_for(
         parrot_model,

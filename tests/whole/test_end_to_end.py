@@ -33,6 +33,7 @@ def test_two_workers_two_ranks_zero_three(ray_cluster, parrot_model, tmp_path):
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.long
 def test_lora_trains_and_its_checkpoint_is_a_peft_adapter(ray_cluster, parrot_model, tmp_path):
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
@@ -91,7 +92,7 @@ def test_a_killed_worker_is_replaced_and_nothing_is_trained_twice(ray_cluster, p
 @pytest.mark.parametrize(
     ("moment", "engine", "number"),
     [
-        ("starting learners", "vllm", signal.SIGINT),
+        pytest.param("starting learners", "vllm", signal.SIGINT, marks=pytest.mark.long),
         pytest.param("held-out games after update 0", "vllm", signal.SIGINT, marks=pytest.mark.long),
         ("update    2/", "transformers", signal.SIGTERM),
     ],
