@@ -35,7 +35,7 @@ def test_games_without_a_record_are_refused():
     ("recipe", "changes", "reason"),
     [
         ("demo", [], "model.path=embedded has no experts to choose: set it to false"),
-        ("games/virtualhome", [MODEL, "rollout.choose_listed=true"], "set it, or rollout.choose_listed, to false"),
+        ("games/virtualhome", [MODEL, "rollout.choose_listed=true"], "set one of them to false"),
         ("demo", [MODEL, "rollout.engine.prefix_caching=false"], "needs rollout.engine.prefix_caching=true"),
     ],
 )
