@@ -145,7 +145,8 @@ def test_a_dead_collector_costs_nothing_and_what_is_dropped_is_counted(silent, m
         assert time.monotonic() - began < sending.CLOSE_SECONDS + 2
     made = 30 + 30 * sum(1 + 2 * (1 + number % 3) for number in range(8))
     assert spans.metrics() == {"record/spans_sent": 0.0, "record/spans_dropped": float(made)}
-    said = [each.getMessage() for each in caplog.records if "cannot be sent" in each.getMessage()]
+    records = {id(each): each.getMessage() for each in caplog.records}  # a record may be heard by two loggers
+    said = [each for each in records.values() if "cannot be sent" in each]
     assert len(said) == 1 and endpoint in said[0] and len(said[0]) < 300
 
 
