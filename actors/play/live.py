@@ -79,6 +79,9 @@ class Live:
 def ending_of(game: Game, terminated: bool, answers: bool) -> Ending:
     """Of a game that is over."""
     found = dict(hook(game, "answers")()) if answers else {}
+    for seat, answer in found.items():
+        if seat not in game.seats or not isinstance(answer, str):
+            raise ValueError(f"game {game.name!r}: answers has {seat!r}: {answer!r}, not a seat and what it would say")
     return Ending(terminated, dict(game.closing()), dict(game.facts()), money_of(game), found)
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from typing import Any
 
 from envs.game import OVER, Game, Player, Step, Trial
@@ -178,12 +179,12 @@ class TextNavigation(Game):
         return {SEAT: self._seen} if self._room is not None and self.seat is None else {}
 
     def save(self) -> dict[str, Any]:
-        return {} if self._room is None else {name: getattr(self, f"_{name}") for name in STATE}
+        return {} if self._room is None else deepcopy({name: getattr(self, f"_{name}") for name in STATE})
 
     def restore(self, saved: dict[str, Any]) -> None:
         self._room = None
-        for name, value in saved.items():
-            setattr(self, f"_{name}", type(value)(value) if isinstance(value, (list, dict)) else value)
+        for name, value in deepcopy(saved).items():
+            setattr(self, f"_{name}", value)
 
     @classmethod
     def gist(cls, utterance: str) -> str:

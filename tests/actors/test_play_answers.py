@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -42,6 +44,13 @@ def test_a_game_that_fails_while_it_is_asked_about_leaves_nothing_behind(tiny_mo
     play._fail(live, "timeout")
     assert play.waiting_for == {} and play.finished[0].result == Failure("timeout")
     assert not play.cast.policies["policy"].engine.busy()
+
+
+def test_an_answer_for_a_seat_that_is_not_there_costs_its_own_episode(tiny_model):
+    play = new_play(tiny_model, max_utterance_tokens=4, score_answers=True)
+    results = play_out(play, [*tickets(2, "answers nobody"), *(replace(t, number=9) for t in tickets(1))])
+    assert [results[number] for number in (0, 1)] == [Failure("game_error:ValueError")] * 2
+    assert results[9].terminated and not play.cast.policies["policy"].engine.busy()
 
 
 @pytest.mark.long

@@ -104,7 +104,9 @@ def test_looking_twice_changes_nothing(name):
     while game.seat is not None:
         before = game.observe(), tuple(game.actions()), game.save()
         assert (game.observe(), tuple(game.actions()), game.save()) == before
+        saved = json.dumps(before[2])
         turn(game, players)
+        assert json.dumps(before[2]) == saved, "what was saved is not the game's own"
 
 
 def test_a_saved_episode_goes_on_as_if_nothing_had_happened(name):

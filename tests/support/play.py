@@ -60,6 +60,11 @@ class Chat:
         return {"turns left": str(self.left)}
 
 
+class AnswersNobody(Chat):
+    def answers(self) -> dict[str, str]:
+        return {"left": "dog", "somebody": "dog"}
+
+
 class Broken(Chat):
     def step(self, utterance: str) -> Step:
         raise ZeroDivisionError("the game divides by zero")
@@ -208,6 +213,7 @@ class Parrot:
 
 GAMES = {
     "chat": Chat,
+    "answers nobody": AnswersNobody,
     "broken": Broken,
     "endless": Endless,
     "slow": Slow,
