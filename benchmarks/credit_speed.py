@@ -82,6 +82,7 @@ def batch_of(turns: np.ndarray, tokens: np.ndarray, rng: np.random.Generator) ->
         action_values=rng.normal(size=len(tokens)),
         logprobs=rng.normal(-2, 0.1, TOKENS),
         sampler_logprobs=rng.normal(-2, 0.1, TOKENS),
+        hindsight=rng.normal(-2, 0.1, TOKENS),
         group=np.arange(games) // GROUP % max(games // GROUP, 1),
         anchor=rng.integers(0, 50, len(tokens)),
     )

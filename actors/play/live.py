@@ -86,7 +86,7 @@ def ending_of(game: Game, terminated: bool, answers: bool) -> Ending:
 
 
 def closing_ids(live: Live, closing: dict[str, str]) -> dict[str, np.ndarray]:
-    """Of policy seats whose game was cut off: a value is read after these."""
+    """Of policy seats. A value is read after these if the game was cut off."""
     seats = {name: live.seats[name] for name in closing if isinstance(live.seats[name], PolicySeat)}
     return {name: np.asarray(seat.would_see(closing[name]), np.int32) for name, seat in seats.items() if seat.prompt}
 

@@ -356,7 +356,7 @@ class Play:
     def _finish(self, live: Live, ending: Ending) -> None:
         with self._failing_as("game_error", live.ticket):
             outcome = dict(live.game.outcome())
-            ids = {} if ending.terminated else closing_ids(live, ending.closing)
+            ids = closing_ids(live, ending.closing)
         episode = Episode(
             live.ticket,
             live.turns,

@@ -165,8 +165,11 @@ def pack_to_read(trajectories: Sequence[Trajectory], said: bool = False) -> Pack
     """For reading values: a game that was cut off goes on with what its seat would have been
     shown next. `keep` has the trained tokens' places first, then the end of each of these
     games, with no target; and then, if `said`, the last token of each utterance, with none."""
-    whole = [np.concatenate([t.sequence.ids, t.closing_ids]) for t in trajectories]
-    predicted = [np.concatenate([t.sequence.mask, np.zeros(len(t.closing_ids), bool)]) for t in trajectories]
+    whole, predicted = [], []
+    for each in trajectories:
+        after = each.closing_ids[:0] if each.terminated else each.closing_ids
+        whole.append(np.append(each.sequence.ids, after))
+        predicted.append(np.append(each.sequence.mask, np.zeros(len(after), bool)))
     pack = pack_sequences(whole, predicted, [t.sequence.choices for t in trajectories])
     pack.experts = recorded_experts(trajectories, pack.lengths)
     starts, sizes = np.cumsum(pack.lengths) - pack.lengths, np.array([len(ids) for ids in whole])
@@ -177,6 +180,20 @@ def pack_to_read(trajectories: Sequence[Trajectory], said: bool = False) -> Pack
     pack.keep = np.concatenate([pack.keep, ends])
     pack.targets = np.concatenate([pack.targets, np.zeros(len(ends), np.int64)])
     return pack
+
+
+def pack_in_hindsight(trajectories: Sequence[Trajectory], places: int) -> Pack:
+    """For reading the trained tokens' log-probs as if the end of each game had been told before it: its last turn, and
+    what the seat was shown after that; the newest of it, where a sequence would go beyond so many places."""
+    sequences, predicted, choices = [], [], []
+    for each in trajectories:
+        ids, turn = each.sequence.ids, each.sequence.turn
+        end = np.append(ids[turn == turn[-1]], each.closing_ids)
+        end = end[max(0, len(end) + len(ids) - places) :]
+        sequences.append(np.append(end, ids))
+        predicted.append(np.append(np.zeros(len(end), bool), each.sequence.mask))
+        choices.append({place + len(end): choice for place, choice in each.sequence.choices.items()})
+    return pack_sequences(sequences, predicted, choices)
 
 
 def utterance_ends(trajectory: Trajectory) -> np.ndarray:

@@ -34,7 +34,7 @@ class Trajectory:
     turn_tokens: np.ndarray  # int64 [turns]
     kind: str  # of the rewards: "reward" or "advantage"
     terminated: bool
-    closing_ids: np.ndarray  # int32: what the seat would have been shown next, where it was cut off
+    closing_ids: np.ndarray  # int32: what the seat was shown after its last turn, or would have been
     anchors: np.ndarray | None = None  # int64 [turns]: turns of equal label histories share a number
     # float32 [turns]: on top of those that credit makes of the rewards
     expected_advantages: np.ndarray | None = None
@@ -99,7 +99,7 @@ def _trajectory(episode: Episode, seat: str, shaped: ShapedRewards) -> Trajector
     if sequence.experts is not None and len(sequence.experts) != len(sequence.ids) - 1:
         raise ValueError(f"{where} has {len(sequence.ids)} tokens, but experts of {len(sequence.experts)}")
     turn_tokens = np.bincount(sequence.turn[sequence.mask], minlength=len(turns))
-    closing = np.empty(0, np.int32) if episode.terminated else episode.closing_ids.get(seat, np.empty(0, np.int32))
+    closing = episode.closing_ids.get(seat, np.empty(0, np.int32))
     for name in ("anchors", "expected_advantages"):
         given = getattr(shaped, name)
         if given is not None and len(given) != len(turns):

@@ -15,6 +15,7 @@ FIELDS = {
     "logprobs": "trained token",
     "best_logprobs": "trained token",
     "sampler_logprobs": "trained token",
+    "hindsight": "trained token",
     "reference": "trained token",
     "token_rewards": "trained token",
     "group": "trajectory",
@@ -48,6 +49,7 @@ class Turns:
     logprobs: np.ndarray | None = None  # [trained tokens]: the weights that are about to be updated
     best_logprobs: np.ndarray | None = None  # [trained tokens]: those weights, of the likeliest token at each place
     sampler_logprobs: np.ndarray | None = None  # [trained tokens]: the weights that sampled the token
+    hindsight: np.ndarray | None = None  # [trained tokens]: those about to be updated, told how the game ends
     reference: np.ndarray | None = None  # [trained tokens]: the policy that the soft form stays close to
 
     # of groups: equal numbers belong together
@@ -104,6 +106,7 @@ class Credit:
     targets: np.ndarray | None = None  # float32 [trained tokens]: what the critic should have said
     valued: np.ndarray | None = None  # bool [trained tokens]: where it is trained on them; None: everywhere
     alone: int = 0  # trajectories that had nobody in their group to be compared with
+    figures: dict[str, float] = field(default_factory=dict)  # metrics of the method's own
 
 
 def _check_size(name: str, array: np.ndarray, unit: str, sizes: dict[str, int]) -> None:

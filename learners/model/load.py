@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -173,6 +174,11 @@ def causal_model(model: torch.nn.Module) -> torch.nn.Module:
 def drops_out(model: torch.nn.Module) -> bool:
     """Whether it leaves out some of what it computes, at random, while it is trained."""
     return any("drop" in name and bool(value) for name, value in causal_model(model).config.to_dict().items())
+
+
+def places_of(model: torch.nn.Module) -> int:
+    """How many tokens a sequence of it may have."""
+    return getattr(causal_model(model).config.get_text_config(), "max_position_embeddings", None) or sys.maxsize
 
 
 def _read(

@@ -123,6 +123,7 @@ class Learning:
             taken.figures(self.settings)
             | criticised
             | _figures(trajectories, credited.credit)
+            | credited.credit.figures
             | ({"cut_off_masked": 1 - len(learned) / len(trajectories)} if self.settings.mask_cut_off else {})
             | {
                 "learning_rate": rate,

@@ -1,6 +1,7 @@
 """What the model is asked before an update changes it.
 
     the policy    log-probs at the start of the update, also of the best token; the critic's states
+    in hindsight  its log-probs, had it been told how each game ends
     the base      log-probs of the reference; the critic's states, if they are to be its
 
 Log-probs that credit does not ask for are the steps' own business, unless they come with the critic's states or
@@ -21,12 +22,12 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from learners.batch.packing import by_trajectory, pack_to_read
+from learners.batch.packing import Pack, by_trajectory, pack_in_hindsight, pack_to_read
 from learners.batch.trajectories import Trajectory
 from learners.critic.tokens import States, head_inputs
 from learners.critic.transitions import UtteranceBatch, utterance_batch
 from learners.critic.turns import AnyCritic, TurnCritics
-from learners.model.load import drops_out, pack_logprobs, pack_logprobs_and_best
+from learners.model.load import drops_out, pack_logprobs, pack_logprobs_and_best, places_of
 from learners.model.reference import Reference, reads_reference
 from learners.model.router_replay import RouterReplay, replaying
 from learners.settings import LearnerSettings
@@ -53,6 +54,7 @@ class BatchReader:
         # else the steps find the log-probs of the start, and the first one those of its share by itself
         once = self.values_of == "policy" or drops_out(engine)
         self.wants_old_logprobs = wants_best or "logprobs" in wanted or (settings.minibatches > 1 and once)
+        self.wants_hindsight = "hindsight" in wanted
         self.wants_reference = reads_reference(settings)
         self.of_policy = ("logprobs",) if self.wants_old_logprobs else ()
         self.of_policy += ("best_logprobs",) if wants_best else ()
@@ -70,6 +72,8 @@ class BatchReader:
             if self.wants_old_logprobs or self.values_of == "policy":
                 asked = self.engine, self.replay, trajectories, mine, share
                 states = self._ask(*asked, self.of_policy, self.values_of == "policy")
+            if self.wants_hindsight:  # no engine played these sequences, so there are no experts to replay
+                self._ask(self.engine, None, trajectories, mine, share, ("hindsight",), False)
             if self.wants_reference or self.values_of == "base":
                 names = ("reference",) if self.wants_reference else ()
                 with self.reference.model() as model:
@@ -99,7 +103,7 @@ class BatchReader:
         for indices in mine:
             chosen = [trajectories[i] for i in indices or [0]]  # an empty one keeps the ranks in lockstep
             with head_inputs(getattr(model, "module", model)) as caught:
-                pack = pack_to_read(chosen, said=valued and self.by_turn)
+                pack = self._pack(chosen, names, valued)
                 with replaying(replay, pack):
                     asked = model, pack, self.temperature, self.device
                     found = pack_logprobs_and_best(*asked) if len(names) == 2 else (pack_logprobs(*asked),)
@@ -117,8 +121,13 @@ class BatchReader:
                     share[index] |= own
         return states
 
+    def _pack(self, chosen: list[Trajectory], names: tuple[str, ...], valued: bool) -> Pack:
+        if names == ("hindsight",):
+            return pack_in_hindsight(chosen, places_of(self.engine))
+        return pack_to_read(chosen, said=valued and self.by_turn)
+
     def _gathered(self, share: Share) -> dict[str, np.ndarray]:
-        if not any((self.wants_old_logprobs, self.wants_reference, self.critic is not None)):
+        if not any((self.wants_old_logprobs, self.wants_hindsight, self.wants_reference, self.critic is not None)):
             return {}
         shares: list[Share] = [{}] * self.settings.ranks
         dist.all_gather_object(shares, share)

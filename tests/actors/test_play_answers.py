@@ -31,6 +31,8 @@ def test_each_turn_tells_what_the_model_itself_gives_the_right_answer(tiny_model
             expected = model_logprobs(model, [*prompt, *answer])[len(prompt) - 1 :].mean()
             assert turn.answer_logprob == pytest.approx(expected, abs=1e-4)
         assert all(turn.answer_logprob < 0 for turn in game.turns)
+        shown = play.cast.policies["policy"].dialogue.reply(game.closing["guesser"], int(ids[-1]))
+        assert game.terminated and tuple(game.closing_ids["guesser"].tolist()) == shown
         assert [turn.utterance for turn in found[False][number].turns] == [turn.utterance for turn in game.turns]
         assert {turn.answer_logprob for turn in found[False][number].turns} == {None}
 

@@ -166,7 +166,7 @@ def readings_of(trajectories, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def test_a_method_is_a_file_with_its_settings_its_needs_and_its_formula():
-    assert len(METHODS) == 14
+    assert len(METHODS) == 15
     for name in METHODS:
         method = CREDIT.find(name)
         assert method.__module__ == f"learners.credit.{name}" and CREDIT.name_of(method()) == name

@@ -85,6 +85,46 @@ def test_g2po_values_the_state_that_a_turn_leads_to():
     )
 
 
+def test_hcapo_weighs_turns_by_how_likely_the_end_makes_them():
+    """Mean log-probs -1, -2 and -3 in a game that brings 1; one turn in a game that brings a half."""
+    turns = games(("abc", [0, 0, 1]), ("a", [0.5]))
+    turns.tokens = np.array([2, 1, 3, 1])
+    turns.hindsight = np.array([-0.5, -1.5, -2, -3, -2, -4, -4])
+    plain = {"turns": turns, "gamma": 0.95, "group_std": False}
+    wide = CREDIT.make("hcapo", clip_low=1.0, clip_high=9.0).ratios(turns)
+    assert wide == pytest.approx([1.205279, 0.986799, 0.807922, 1], abs=1e-6)
+
+    def expected(worth: list[float], blamed: bool) -> np.ndarray:
+        """Three turns of the first game, one of the second."""
+        step = np.array([*worth, 0.5]) - np.mean([*worth, 0.5])
+        step[:3] = np.maximum(step[:3], 0)
+        step[3] = step[3] if blamed else 0
+        return np.repeat(step + [0.25, 0.25, 0.25, -0.25], turns.tokens)
+
+    worth, smooth = [1.083, 0.937459, 0.807922], [1.010229, 0.872691, 0.807922]
+    assert expected(worth, True)[[0, 2, 3, 6]] == pytest.approx([0.500905, 0.355364, 0.25, -0.582095], abs=1e-6)
+    assert credited("hcapo", **plain) == pytest.approx(expected(worth, True), abs=1e-5)
+    assert credited("hcapo", **plain, smoothing=0.5) == pytest.approx(expected(smooth, True), abs=1e-5)
+    assert credited("hcapo", **plain, won=0.5) == pytest.approx(expected(worth, False), abs=1e-5)
+    deviation = np.std([*worth, 0.5], ddof=1)
+    divided = credited("hcapo", turns, gamma=0.95)
+    assert divided[0] == pytest.approx(2**-0.5 + (1.083 - 0.832095) / deviation, abs=1e-4)
+    method = CREDIT.make("hcapo", clip_low=1.0, clip_high=9.0)
+    told = method.credit(turns, {}).figures["hindsight_by_length"]
+    assert told == pytest.approx(np.corrcoef([1.205279, 0.986799, 0.807922, 1], [2, 1, 3, 1])[0, 1], abs=1e-5)
+
+
+def test_hcapo_leaves_out_turns_in_which_nothing_was_said():
+    """Time passes in them all the same."""
+    turns = games(("abc", [0, 0, 1]), ("a", [0]))
+    turns.tokens, turns.hindsight = np.array([1, 0, 1, 1]), np.array([-1.0, -3.0, -1.0])
+    ratio = np.exp([-0.2, -0.6]) / np.mean(np.exp([-0.2, -0.6]))
+    assert ratio == pytest.approx([1.197375, 0.802625], abs=1e-6)
+    worth = np.array([ratio[0] * 0.25, ratio[1], 0])
+    found = credited("hcapo", turns, gamma=0.5, group_std=False)
+    assert found == pytest.approx(np.maximum(worth - worth.mean(), [0, 0, -1]) + [0.5, 0.5, -0.5], abs=1e-6)
+
+
 def test_rae_compares_a_seat_with_what_it_brought_before():
     """One seat returns 1, 1 and 0, and another 0, 1 and 1 in between; a game of two turns is discounted to its end."""
     turns = games(("a", [1]), ("a", [0]), ("a", [1]), ("a", [1]), ("ab", [0, 0]), ("a", [1]))

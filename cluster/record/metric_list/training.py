@@ -241,6 +241,11 @@ LEARNER = (
     Metric("learner/learning_rate", "", "Step size of the update."),
     Metric("learner/trajectories", "games", "Games of policy seats in the batch."),
     Metric("learner/alone", "games", "Those that had no other game of their group to be compared with.", LOWER),
+    Metric(
+        "learner/hindsight_by_length",
+        "",
+        "Correlation of hcapo's ratios with the number of tokens that were said; above 0 it pays for length.",
+    ),
     Metric("learner/tokens", "tokens", "Tokens that the batch holds, observations included."),
     Metric("learner/trained_tokens", "tokens", "Tokens among them that have a gradient."),
     Metric("learner/micro_batches", "", "Micro-batches of the first rank."),
