@@ -85,6 +85,7 @@ def batch_of(turns: np.ndarray, tokens: np.ndarray, rng: np.random.Generator) ->
         hindsight=rng.normal(-2, 0.1, TOKENS),
         group=np.arange(games) // GROUP % max(games // GROUP, 1),
         anchor=rng.integers(0, 50, len(tokens)),
+        opening=rng.integers(0, 5, len(tokens)),
     )
 
 

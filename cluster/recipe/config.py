@@ -80,7 +80,7 @@ class RunConfig(Settings):
         1,
         ge=1,
         description="episodes of a batch that play one task, the same game each in its own way: what rloo, grpo, "
-        "gigpo, hgpo, g2po and hcapo compare",
+        "gigpo, hgpo, g2po, hcapo and bipace compare",
     )
     group_redraws: int = Field(
         0,

@@ -1,4 +1,4 @@
-"""Which games and which turns are comparable: ids for the groups of GRPO, RLOO and GiGPO.
+"""Which games and which turns are comparable: ids for the groups of GRPO, GiGPO and their neighbours.
 
 `numbered` turns any keys into ids: equal keys, equal ids. A group's key is the task, which is
 the seed of the game, and the seat. A turn's anchor says which state it stands in; it is
@@ -37,6 +37,37 @@ def observation_anchors(trajectories: Sequence[Trajectory]) -> np.ndarray:
     ends = ids.itemsize * np.cumsum(np.bincount(turn, minlength=sum(played)))
     text = ids.tobytes()
     return numbered(text[start:end] for start, end in pairwise([0, *ends.tolist()]))
+
+
+def utterance_openings(trajectories: Sequence[Trajectory], tokens: int) -> np.ndarray:
+    """int64 [turns]: turns share a number if so many first tokens of what was said are the same, or all of them."""
+    keys = []
+    for each in trajectories:
+        said = each.sequence.versions != -1
+        ids, sizes = each.sequence.ids[said], np.bincount(each.sequence.turn[said], minlength=len(each.rewards))
+        keys += [ids[end - size : end][:tokens].tobytes() for size, end in zip(sizes, np.cumsum(sizes), strict=True)]
+    return numbered(keys)
+
+
+def state_anchors(task: np.ndarray, states: np.ndarray, distance: float) -> np.ndarray:
+    """int64 [turns]: turns of a task whose states are near each other share a number. Turn after turn goes into the
+    cluster whose mean is nearest to it, or opens a new one if that is further away than `distance` (1 - cosine)."""
+    length = np.linalg.norm(states.astype(np.float64), axis=-1, keepdims=True)
+    directions = np.divide(states, length, out=np.zeros(states.shape), where=length > 0)
+    anchors, found = np.empty(len(states), np.int64), 0
+    for members in (np.flatnonzero(task == each) for each in np.unique(task)):
+        sums, means = np.zeros((2, len(members), states.shape[-1]))
+        clusters = 0
+        for turn in members:
+            cosines = means[:clusters] @ directions[turn]
+            near = clusters > 0 and 1 - cosines.max() <= distance
+            place = int(cosines.argmax()) if near else clusters
+            clusters += not near
+            sums[place] += directions[turn]
+            means[place] = sums[place] / (np.linalg.norm(sums[place]) or 1.0)  # no direction where nothing was said
+            anchors[turn] = found + place
+        found += clusters
+    return anchors
 
 
 def histories(labels: Sequence[Sequence[Hashable]]) -> np.ndarray:

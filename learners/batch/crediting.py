@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from learners.batch.anchors import observation_anchors, task_groups
+from learners.batch.anchors import observation_anchors, state_anchors, task_groups, utterance_openings
 from learners.batch.trajectories import Trajectory
+from learners.credit.groups import step_groups
 from learners.credit.method import CREDIT, CreditMethod
 from learners.credit.soft import token_penalties
 from learners.credit.turns import FIELDS, Credit, Turns
@@ -50,11 +51,15 @@ def assign_credit(
         readings["seat"] = [trajectory.seat for trajectory in trajectories]
     if "anchor" in needed and not method.by_labels and readings.get("anchor") is None:
         readings["anchor"] = observation_anchors(trajectories)
+    if "opening" in needed and readings.get("opening") is None:
+        readings["opening"] = utterance_openings(trajectories, method.opening_tokens)
     turns = turns_of(trajectories, **readings)
     for name in needed:
         # a batch of finished games has nothing to bootstrap
         if getattr(turns, name) is None and not (name == "bootstrap" and turns.terminated.all()):
             raise ValueError(f"credit method {CREDIT.name_of(method)!r} needs {name}, one for each {FIELDS[name]}")
+    if method.by_states:
+        turns.anchor = state_anchors(turns.group[turns.trajectory], turns.states, method.state_distance)
     if method.overlong is not None:
         turns.rewards = turns.rewards + method.overlong.rewards(turns.tokens)
     if method.penalty:
@@ -66,6 +71,9 @@ def assign_credit(
     credit = whitened(credit, method)
     if "group" in needed:
         credit.alone = int((np.unique(turns.group, return_counts=True)[1] == 1).sum())
+    if "group" in needed and turns.anchor is not None:
+        alone = np.unique(step_groups(turns), return_counts=True)[1] == 1
+        credit.figures["alone_in_state"] = float(alone.sum() / len(turns.rewards))
     return credit
 
 

@@ -10,7 +10,8 @@ is in `state`, which is saved with the run; it never changes the dictionary it w
 an update that fails leaves no trace.
 
 What a method needs is named in `needs` and stands in the optional fields of Turns; whoever
-holds the model reads them off it (learners/update/reading.py).
+holds the model reads them off it (learners/update/reading.py). `states`, log-probs and values of
+the policy come from one forward pass, `hindsight` and `reference` from one more each.
 A trained token is a sampled one (`SeatSequence.mask`), never the first of its sequence. If
 it stands at position p, then its log-prob comes from the logits at p - 1 and its value is
 read from the hidden state at p - 1, before the token is known:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from learners.credit.method import SoftCreditMethod
 from learners.credit.steps import rewards_to_go
@@ -26,11 +26,25 @@ class Anchored(SoftCreditMethod):
     needs = ("group", "anchor")
 
     group_std: bool = Field(True, description="divide by the group's standard deviation")
-    anchor: Literal["observation", "labels"] = Field(
+    anchor: Literal["observation", "labels", "states"] = Field(
         "observation",
-        description="turns are in the same state if they were shown the same, or if the same intentions were voiced "
-        "before them",
+        description="turns are in the same state if they were shown the same, if the same intentions were voiced "
+        "before them, or if the policy's hidden states are near each other",
     )
+    state_distance: float = Field(
+        0.1, gt=0, lt=1, description="anchor=states: largest cosine distance of a turn from the mean of its state"
+    )
+
+    @model_validator(mode="after")
+    def distance_is_read(self) -> Anchored:
+        if self.anchor != "states" and self.state_distance != type(self).model_fields["state_distance"].default:
+            raise ValueError(f"anchor={self.anchor} does not read state_distance={self.state_distance}")
+        return self
+
+    @property
+    def readings(self) -> tuple[str, ...]:
+        asked = super().readings
+        return tuple("states" if name == "anchor" else name for name in asked) if self.by_states else asked
 
 
 def episode_returns(turns: Turns, gamma: float) -> np.ndarray:

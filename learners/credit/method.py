@@ -52,6 +52,11 @@ class CreditMethod(Settings, ABC):
         return getattr(self, "anchor", "observation") == "labels"
 
     @property
+    def by_states(self) -> bool:
+        """Whether it is where the policy's hidden states are near each other."""
+        return getattr(self, "anchor", "observation") == "states"
+
+    @property
     def critic_settings(self) -> CriticSettings | None:
         """Of methods that learn from a critic."""
         return getattr(self, "critic", None)

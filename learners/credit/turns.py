@@ -21,11 +21,14 @@ FIELDS = {
     "group": "trajectory",
     "seat": "trajectory",
     "anchor": "turn",
+    "opening": "turn",
+    "states": "turn",
     "turn_values": "turn",
     "action_values": "turn",
 }
 
-TYPES = {"group": np.int64, "anchor": np.int64, "seat": np.str_}  # of entries that are no real numbers
+TYPES = {"group": np.int64, "anchor": np.int64, "opening": np.int64, "seat": np.str_, "states": np.float32}
+WIDE = ("states",)  # their entries are rows
 
 
 @dataclass(slots=True)
@@ -55,8 +58,10 @@ class Turns:
     # of groups: equal numbers belong together
     group: np.ndarray | None = None  # int64 [trajectories]: the same seat of the same task
     anchor: np.ndarray | None = None  # int64 [turns]: turns that stand in the same state
+    opening: np.ndarray | None = None  # int64 [turns]: turns whose utterances begin alike
     seat: np.ndarray | None = None  # str [trajectories]: its name, the same in every batch
 
+    states: np.ndarray | None = None  # float32 [turns, width]: the policy's where the observation ends; else zeros
     token_rewards: np.ndarray | None = None  # [trained tokens]: paid at the token, beside the turn's reward
 
     def __post_init__(self) -> None:
@@ -75,9 +80,9 @@ class Turns:
                 continue
             array = np.asarray(given, TYPES.get(name, np.float64))
             _check_size(name, array, unit, sizes)
-            if array.dtype == np.float64 and not np.isfinite(array).all():
-                where = int(np.flatnonzero(~np.isfinite(array))[0])
-                raise ValueError(f"credit: {name} of {unit} {where} is {array[where]}, not a finite number")
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                place = tuple(np.argwhere(~np.isfinite(array))[0])
+                raise ValueError(f"credit: {name} of {unit} {place[0]} is {array[place]}, not a finite number")
             setattr(self, name, array)
 
     @property
@@ -110,5 +115,5 @@ class Credit:
 
 
 def _check_size(name: str, array: np.ndarray, unit: str, sizes: dict[str, int]) -> None:
-    if np.shape(array) != (sizes[unit],):
+    if np.shape(array)[: 1 if name in WIDE else None] != (sizes[unit],):
         raise ValueError(f"credit: {name} has shape {np.shape(array)}, but there are {sizes[unit]} of {unit}")

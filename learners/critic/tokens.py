@@ -55,6 +55,16 @@ def head_inputs(model: nn.Module) -> Iterator[list[torch.Tensor]]:
         handle.remove()
 
 
+def turn_states(states: States, trajectories: list[Trajectory]) -> list[dict[str, np.ndarray]]:
+    """Of each game of a micro-batch: where the observation of each turn ends; zeros where nothing was said."""
+    tokens = np.concatenate([trajectory.turn_tokens for trajectory in trajectories])
+    spoken, first = tokens > 0, np.cumsum(tokens) - tokens
+    found = np.zeros((len(tokens), states.hidden.shape[1]), np.float32)
+    found[spoken] = states.hidden[first[spoken]].float().cpu().numpy()
+    ends = np.cumsum([len(trajectory.turn_tokens) for trajectory in trajectories])
+    return [{"states": own} for own in np.split(found, ends[:-1])]
+
+
 def value_net(width: int) -> nn.Sequential:
     """Says 0 until it has learned something."""
     first, second = LAYERS

@@ -1,6 +1,6 @@
 """What the model is asked before an update changes it.
 
-    the policy    log-probs at the start of the update, also of the best token; the critic's states
+    the policy    log-probs at the start of the update, also of the best token; the critic's states, and credit's own
     in hindsight  its log-probs, had it been told how each game ends
     the base      log-probs of the reference; the critic's states, if they are to be its
 
@@ -15,6 +15,7 @@ read the ends of utterances in the same pass, and all ranks get the states that 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
 
@@ -24,7 +25,7 @@ import torch.distributed as dist
 
 from learners.batch.packing import Pack, by_trajectory, pack_in_hindsight, pack_to_read
 from learners.batch.trajectories import Trajectory
-from learners.critic.tokens import States, head_inputs
+from learners.critic.tokens import States, head_inputs, turn_states
 from learners.critic.transitions import UtteranceBatch, utterance_batch
 from learners.critic.turns import AnyCritic, TurnCritics
 from learners.model.load import drops_out, pack_logprobs, pack_logprobs_and_best, places_of
@@ -33,6 +34,7 @@ from learners.model.router_replay import RouterReplay, replaying
 from learners.settings import LearnerSettings
 
 Share = dict[int, dict[str, np.ndarray]]  # trajectory -> what was read of it
+Looks = tuple[Callable[[States, list[Trajectory]], list[dict[str, np.ndarray]]], ...]
 
 
 class BatchReader:
@@ -50,9 +52,13 @@ class BatchReader:
         self.critic, self.reference, self.replay = critic, reference, replay
         wanted = settings.credit.readings
         self.values_of = None if critic is None else settings.credit.critic_settings.states
+        # what is made of the last hidden states of a pass
+        self.at_base: Looks = (critic.of_games,) if self.values_of == "base" else ()
+        self.at_policy: Looks = (critic.of_games,) if self.values_of == "policy" else ()
+        self.at_policy += (turn_states,) if "states" in wanted else ()
         wants_best = "best_logprobs" in wanted
         # else the steps find the log-probs of the start, and the first one those of its share by itself
-        once = self.values_of == "policy" or drops_out(engine)
+        once = bool(self.at_policy) or drops_out(engine)
         self.wants_old_logprobs = wants_best or "logprobs" in wanted or (settings.minibatches > 1 and once)
         self.wants_hindsight = "hindsight" in wanted
         self.wants_reference = reads_reference(settings)
@@ -69,16 +75,16 @@ class BatchReader:
         states: list[States] = []
         self.engine.eval()
         with torch.no_grad():
-            if self.wants_old_logprobs or self.values_of == "policy":
+            if self.of_policy or self.at_policy:
                 asked = self.engine, self.replay, trajectories, mine, share
-                states = self._ask(*asked, self.of_policy, self.values_of == "policy")
+                states = self._ask(*asked, self.of_policy, self.at_policy)
             if self.wants_hindsight:  # no engine played these sequences, so there are no experts to replay
-                self._ask(self.engine, None, trajectories, mine, share, ("hindsight",), False)
-            if self.wants_reference or self.values_of == "base":
+                self._ask(self.engine, None, trajectories, mine, share, ("hindsight",), ())
+            if self.wants_reference or self.at_base:
                 names = ("reference",) if self.wants_reference else ()
                 with self.reference.model() as model:
-                    found = self._ask(model, None, trajectories, mine, share, names, self.values_of == "base")
-                states = states or found
+                    found = self._ask(model, None, trajectories, mine, share, names, self.at_base)
+                states = found if self.at_base else states
         whole = self._gathered(share)
         if not self.by_turn:
             return whole, states
@@ -95,39 +101,41 @@ class BatchReader:
         mine: list[list[int]],
         share: Share,
         names: tuple[str, ...],
-        valued: bool,
+        looks: Looks,
     ) -> list[States]:
         """One forward pass over this rank's share. Puts the log-probs there, and those of the best tokens if there
-        is a second name, and if `valued` what the critic makes of the states, which are the answer."""
+        is a second name, and what each of `looks` makes of the states. The answer is what the critic learns from."""
         states = []
         for indices in mine:
             chosen = [trajectories[i] for i in indices or [0]]  # an empty one keeps the ranks in lockstep
             with head_inputs(getattr(model, "module", model)) as caught:
-                pack = self._pack(chosen, names, valued)
+                pack = self._pack(chosen, names, looks)
                 with replaying(replay, pack):
                     asked = model, pack, self.temperature, self.device
                     found = pack_logprobs_and_best(*asked) if len(names) == 2 else (pack_logprobs(*asked),)
             count = sum(int(trajectories[i].turn_tokens.sum()) for i in indices)
-            if valued:
-                states.append(States(caught[0][0], tokens=count))
+            if looks:
+                hidden = States(caught[0][0], tokens=count)
+                states += [hidden] if self.critic is not None else []
             if not indices:
                 continue
             for name, logprobs in zip(names, found, strict=False):
                 read = by_trajectory(logprobs.double().cpu().numpy()[:count], chosen)
                 for index, own in zip(indices, read, strict=True):
                     share[index][name] = own
-            if valued:
-                for index, own in zip(indices, self.critic.of_games(states[-1], chosen), strict=True):
+            for look in looks:
+                for index, own in zip(indices, look(hidden, chosen), strict=True):
                     share[index] |= own
         return states
 
-    def _pack(self, chosen: list[Trajectory], names: tuple[str, ...], valued: bool) -> Pack:
+    def _pack(self, chosen: list[Trajectory], names: tuple[str, ...], looks: Looks) -> Pack:
         if names == ("hindsight",):
             return pack_in_hindsight(chosen, places_of(self.engine))
-        return pack_to_read(chosen, said=valued and self.by_turn)
+        return pack_to_read(chosen, said=bool(looks) and self.by_turn)
 
     def _gathered(self, share: Share) -> dict[str, np.ndarray]:
-        if not any((self.wants_old_logprobs, self.wants_hindsight, self.wants_reference, self.critic is not None)):
+        passes = self.of_policy, self.at_policy, self.at_base, self.wants_hindsight, self.wants_reference
+        if not any(passes):
             return {}
         shares: list[Share] = [{}] * self.settings.ranks
         dist.all_gather_object(shares, share)

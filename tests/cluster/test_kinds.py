@@ -178,7 +178,7 @@ def test_config_shows_the_kinds_and_the_settings_of_one(capsys):
         return done.out + done.err
 
     shown = told("learner.credit")
-    assert "learner.credit.method = reinforce" in shown and "archer, g2po, gae, gigpo" in shown
+    assert "learner.credit.method = reinforce" in shown and "archer, bipace, g2po, gae, gigpo" in shown
     of_poad = told("learner.credit", "poad")
     assert "learner.credit.lambda_w = 1.0" in of_poad and "learner.credit.critic.epochs = 4" in of_poad
     assert "baseline" not in of_poad

@@ -104,7 +104,7 @@ def test_a_method_is_the_same_on_every_machine(method):
 
 def test_there_is_a_layer_for_every_method_that_takes_more_than_its_name():
     with_layer = {path.stem for path in (FOLDER / "credit").glob("*.yaml")}
-    neighbours = {"hgpo", "g2po", "hcapo"}
+    neighbours = {"hgpo", "g2po", "hcapo", "bipace"}
     assert with_layer == set(CREDIT.names) - {"reinforce", "rae", "ntpo"} - neighbours
     for neighbour in neighbours:
         load_recipe(FOLDER / "demo.yaml", [str(FOLDER / "credit" / "gigpo.yaml"), f"learner.credit.method={neighbour}"])

@@ -162,11 +162,12 @@ def readings_of(trajectories, seed: int = 0) -> dict[str, np.ndarray]:
         "trajectory": len(trajectories),
     }
     found = {name: rng.normal(size=sizes[unit]) for name, unit in FIELDS.items() if name != "token_rewards"}
+    found["states"] = rng.normal(size=(sizes["turn"], 3))
     return found | {"group": np.arange(sizes["trajectory"]) // 2, "anchor": rng.integers(0, 3, sizes["turn"])}
 
 
 def test_a_method_is_a_file_with_its_settings_its_needs_and_its_formula():
-    assert len(METHODS) == 15
+    assert len(METHODS) == 16
     for name in METHODS:
         method = CREDIT.find(name)
         assert method.__module__ == f"learners.credit.{name}" and CREDIT.name_of(method()) == name
@@ -214,7 +215,7 @@ def test_a_method_without_what_it_needs_says_so(name):
     everything = readings_of(trajectories)
     settings = CREDIT.make(name, **({"anchor": "labels"} if "anchor" in CREDIT.find(name).needs else {}))
     for missing in settings.readings:
-        if missing in ("sampler_logprobs", "group", "seat"):
+        if missing in ("sampler_logprobs", "group", "seat", "opening"):
             continue  # the episodes have it
         given = {key: array for key, array in everything.items() if key != missing}
         with pytest.raises(ValueError, match=f"'{name}' needs {missing}, one for each {FIELDS[missing]}"):
@@ -344,8 +345,8 @@ def test_turns_that_were_shown_the_same_tokens_share_an_anchor():
             "step=turn has no steps inside an utterance for lambda_w=0.9",
         ),
         ({"method": "poad", "lambda_a": 1.5}, "less than or equal to 1"),
-        ({"method": "ppo"}, "'ppo' is not one of 'archer', 'g2po', "),
-        ({"method": "ragged"}, "'ragged' is not one of 'archer', 'g2po', "),
+        ({"method": "ppo"}, "'ppo' is not one of 'archer', 'bipace', "),
+        ({"method": "ragged"}, "'ragged' is not one of 'archer', 'bipace', "),
     ],
 )
 def test_settings_that_make_no_sense_together_cannot_be_written(fields, line):

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from learners.batch.crediting import assign_credit
+from learners.batch.anchors import state_anchors, utterance_openings
+from learners.batch.crediting import assign_credit, turns_of
 from learners.batch.trajectories import collect
 from learners.credit.groups import step_groups
 from learners.credit.hgpo import history_groups
@@ -82,6 +83,50 @@ def test_g2po_values_the_state_that_a_turn_leads_to():
     assert credited("g2po", gamma=0.95, turns=turns) == pytest.approx(divided, abs=1e-5)
     assert credited("g2po", gamma=0.95, turns=games(("ab", [0, 10])))[0] == pytest.approx(-0.707107, abs=1e-4), (
         "one game has edges alone"
+    )
+
+
+def test_bipace_compares_what_was_said_with_all_that_was_said_in_the_state():
+    """Turns that begin alike return 1 and a half, another one 0; what began like it elsewhere does not count."""
+    turns = games(("s", [1]), ("s", [0.5]), ("s", [0]), ("r", [9]), ("sr", [0, 0]), tasks=[0, 0, 0, 0, 1])
+    turns.opening = np.array([7, 7, 8, 7, 7, 7])
+    plain = {"turns": turns, "group_std": False}
+    game = np.array([1, 0.5, 0, 9]) - 2.625
+    for difference, step in (("opening", [0.25, 0.25, -0.5]), ("peers", [1, 0.5, -0.75])):
+        expected = [*game + [*step, 0], 0, 0]
+        assert credited("bipace", **plain, difference=difference) == pytest.approx(expected)
+        doubled = credited("bipace", **plain, difference=difference, step_weight=2.0)
+        assert np.subtract(doubled, expected) == pytest.approx([*step, 0, 0, 0])
+    divided = np.subtract(credited("bipace", turns), [0.25, 0.25, -0.5, 0, 0, 0])
+    assert divided[:4] == pytest.approx(game / np.std(game, ddof=1), abs=1e-5)
+
+
+def test_states_that_are_near_each_other_are_one():
+    """The cosine of the first two is .95. A cluster's mean moves: the fourth is near it and not the first one."""
+    vectors = np.array([[1, 0], [0.95, 0.31225], [0, 0], [0.866025, 0.5], [3, 0], [0, 0]], np.float32)
+    task = np.zeros(6, np.int64)
+    assert state_anchors(task, vectors, 0.1).tolist() == [0, 0, 1, 0, 0, 2]
+    assert 1 - vectors[0] @ vectors[3] > 0.1
+    assert state_anchors(task, vectors, 0.01).tolist() == [0, 1, 2, 3, 0, 4]
+    assert state_anchors(np.array([0, 1, 1, 0, 1, 0]), vectors, 0.1).tolist() == [0, 3, 4, 1, 3, 2]
+
+
+def test_bipace_finds_states_and_openings_by_itself():
+    episodes, rewards = make_batch(6, seed=4, most_turns=1)
+    for number, episode in enumerate(episodes):
+        episode.turns[0].tokens.utterance_ids[0] = number % 2
+    trajectories, group = collect(episodes, rewards), np.zeros(6, np.int64)
+    assert utterance_openings(trajectories, 1).tolist() == [0, 1, 0, 1, 0, 1]
+    assert utterance_openings(trajectories, 99).tolist() == [0, 1, 2, 3, 4, 5]
+    method = CREDIT.make("bipace", opening_tokens=1)
+    found = assign_credit(trajectories, method, {}, group=group, states=np.eye(2)[[0, 0, 0, 1, 1, 1]])
+    turns = turns_of(trajectories, group=group, anchor=np.array([0, 0, 0, 1, 1, 1]), opening=np.arange(6) % 2)
+    assert np.array_equal(found.advantages, method.credit(turns, {}).advantages)
+    assert found.figures == {"alone_in_state": 0.0}
+    alone = assign_credit(trajectories, method, {}, group=group, states=np.eye(6))
+    assert alone.figures == {"alone_in_state": 1.0}
+    assert np.array_equal(
+        alone.advantages, assign_credit(trajectories, CREDIT.make("grpo"), {}, group=group).advantages
     )
 
 

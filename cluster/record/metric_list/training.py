@@ -242,6 +242,12 @@ LEARNER = (
     Metric("learner/trajectories", "games", "Games of policy seats in the batch."),
     Metric("learner/alone", "games", "Those that had no other game of their group to be compared with.", LOWER),
     Metric(
+        "learner/alone_in_state",
+        "share",
+        "Turns that no other turn of the task was in the state of; anchored methods.",
+        LOWER,
+    ),
+    Metric(
         "learner/hindsight_by_length",
         "",
         "Correlation of hcapo's ratios with the number of tokens that were said; above 0 it pays for length.",

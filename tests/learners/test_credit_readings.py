@@ -1,23 +1,46 @@
-"""What the policy is asked in hindsight: its utterances once more, with the end of their game told before it."""
+"""What credit asks of the policy beside log-probs: its utterances once more, with the end of their game told before it;
+and the states that it is in before it speaks."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 
 from benchmarks.lab.trainee import Driver, alone
 from learners.batch.packing import pack_in_hindsight, pack_to_read, plan
 from learners.batch.trajectories import Trajectory
+from learners.credit.method import ActorCritic
 from learners.model.load import load_model, places_of
 from learners.settings import LearnerSettings
+from learners.update.learning import make_critic
 from learners.update.reading import BatchReader
+from tests.learners.test_turn_critics import games
 from tests.learners.test_twosome_training import batch as batch_of_choices
 from tests.learners.test_twosome_training import one_by_one
 from tests.support.engines import model_of
 
 CPU = torch.device("cpu")
+
+
+class Both(ActorCritic):
+    """A method of somebody's own that asks for a critic and for states."""
+
+    needs = ("values", "bootstrap", "states")
+
+    def credit(self, turns, state):
+        raise NotImplementedError
+
+
+class Frozen:
+    def __init__(self, model: torch.nn.Module):
+        self.frozen = model
+
+    def model(self):
+        return nullcontext(self.frozen)
 
 
 def played() -> list[Trajectory]:
@@ -39,22 +62,53 @@ def told(trajectory: Trajectory) -> Trajectory:
     return replace(trajectory, sequence=sequence)
 
 
-def test_the_learner_reads_what_the_policy_says_after_the_end_of_the_game(tiny_model):
+def read(tiny_model, trajectories: list[Trajectory], credit: dict) -> dict[str, np.ndarray]:
+    """In several micro-batches, at temperature .7."""
     alone()
-    trajectories = played()
-    assert any(t.sequence.choices for t in trajectories) and len({t.terminated for t in trajectories}) == 2
-    settings = LearnerSettings(credit={"method": "hcapo"}, tokens_per_micro_batch=128)
+    settings = LearnerSettings(credit=credit, tokens_per_micro_batch=128)
     model = load_model(str(tiny_model), settings, 0)
-    reader = BatchReader(Driver(model, None), settings, 0.7, CPU, None, None)
+    reference = Frozen(load_model(str(tiny_model), settings, 0))
+    critic = make_critic(settings, model.get_output_embeddings().in_features, CPU, 0)
     (mine,) = plan(trajectories, 1, settings.tokens_per_micro_batch)
     assert len(mine) > 1
-    readings, states = reader.read(trajectories, mine)
-    assert readings.keys() == {"hindsight"} and states == []
+    return BatchReader(Driver(model, None), settings, 0.7, CPU, critic, reference).read(trajectories, mine)[0]
+
+
+def test_the_learner_reads_what_the_policy_says_after_the_end_of_the_game(tiny_model):
+    trajectories = played()
+    assert any(t.sequence.choices for t in trajectories) and len({t.terminated for t in trajectories}) == 2
+    readings = read(tiny_model, trajectories, {"method": "hcapo"})
+    assert readings.keys() == {"hindsight"}
     with torch.no_grad():
         expected, *_ = one_by_one(model_of(str(tiny_model)), [told(t) for t in trajectories], 0.7)
         untold, *_ = one_by_one(model_of(str(tiny_model)), trajectories, 0.7)
     np.testing.assert_allclose(readings["hindsight"], expected.numpy(), atol=1e-5)
     assert np.abs(readings["hindsight"] - untold.numpy()).max() > 1e-3
+
+
+@pytest.mark.parametrize("base", [False, True])
+def test_states_are_where_each_observation_ends(tiny_model, base):
+    """Also beside a critic that reads others."""
+    trajectories = [*played(), *games([[2, 0, 3], [0, 1]], [False, True], [[0.0] * 3, [0.0] * 2])]
+    credit = {"method": "bipace"}
+    if base:
+        credit = {"method": f"{__name__}:Both", "critic": {"states": "base"}}
+    found = read(tiny_model, trajectories, credit)
+    assert found.keys() == ({"states", "values", "bootstrap"} if base else {"states"})
+    rows, plain = iter(found["states"]), model_of(str(tiny_model))
+    for trajectory in trajectories:
+        ids = torch.from_numpy(trajectory.sequence.ids.astype(np.int64))
+        with torch.no_grad():
+            hidden = plain(input_ids=ids[None], output_hidden_states=True).hidden_states[-1][0].numpy()
+        for turn, spoken in enumerate(trajectory.turn_tokens > 0):
+            seen = np.searchsorted(trajectory.sequence.turn, turn) + shown(trajectory, turn) - 1
+            np.testing.assert_allclose(next(rows), hidden[seen] * spoken, atol=1e-5, rtol=1e-4)
+    assert next(rows, None) is None
+
+
+def shown(trajectory: Trajectory, turn: int) -> int:
+    """Tokens of what was seen before this turn's utterance."""
+    return int(((trajectory.sequence.turn == turn) & (trajectory.sequence.versions == -1)).sum())
 
 
 def test_a_model_without_room_is_told_the_newest_of_the_end(tiny_model):
