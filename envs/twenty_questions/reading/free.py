@@ -48,6 +48,8 @@ class FreeOracle(Oracle):
         self.called = {plural(words): name for words, name in self.names.items()} | self.names
         for words, name in self.names.items():
             self.called.setdefault(("".join(words),), name)
+        taken = {" ".join(words) for words in self.called} | set(table.facts)
+        self.elsewhere = phrases.ELSEWHERE - taken
         self.lexicon = Lexicon(table.facts.values(), table.beyond, phrases.SMALL, phrases.FILLERS, phrases.IGNORED)
         measures = {words_of(name): sizes for name, sizes in table.measures.items()}
         sized = all(name in table.measures for name in table.names)
@@ -93,7 +95,7 @@ class FreeOracle(Oracle):
         if ODD.search(text):
             return None
         sentences = [each for each in map(str.strip, SENTENCE_END.split(text)) if words_of(each)]
-        asked = len(sentences) > 1 and sentences[-2].endswith("?")
+        asked = len(sentences) > 1 and (sentences[-2].endswith("?") or sentences[-1].endswith("?"))
         if asked and phrases.AFTERTHOUGHT.fullmatch(" ".join(words_of(sentences[-1]))):
             sentences.pop()
         if not sentences:
@@ -106,7 +108,17 @@ class FreeOracle(Oracle):
         """Whether a sentence before the last is a guess of its own."""
         return self._guess_in(sentence) is not None
 
+    def _without_asides(self, sentence: str) -> str:
+        """ "is it, to the best of your knowledge, made of metal?": what stands between commas and says nothing."""
+        first, *inner, last = parts if len(parts := sentence.split(",")) > 2 else (sentence, "")
+        kept = [part for part in inner if not self._aside(_words(part))]
+        return ",".join((first, *kept, last)) if inner else sentence
+
+    def _aside(self, words: list[str]) -> bool:
+        return bool(words) and words[0] in phrases.ASIDES and not self.lexicon.cover(words).spans
+
     def _spelled(self, sentence: str) -> str:
+        sentence = self._without_asides(sentence)
         words = self.spelling.mended(_words(sentence))
         core = _core(" ".join(VARIANTS.get(word, word) for word in words))
         core = phrases.LIKE.sub(
@@ -122,6 +134,35 @@ class FreeOracle(Oracle):
     # --- guesses ---
 
     def _guess_in(self, sentence: str) -> str | None:
+        sentence = self._without_asides(sentence)
+        return self._guess_without_asides(sentence) or self._guess_before_aside(sentence)
+
+    def _guess_before_aside(self, sentence: str) -> str | None:
+        """ "Is it a tent, for camping?": a whole guess, and after the comma nothing that could be another."""
+        said, comma, aside = sentence.partition(",")
+        if len(_words(said)) < 2 and comma:
+            said, comma, rest = aside.partition(",")  # "so, is it a tent, for camping?"
+            aside = rest
+        words = _words(aside)
+        if words[:1] == ["or"] and words[1:2] and words[1] in phrases.ANY_OTHER:
+            words = words[1:]
+        if (
+            not words
+            or words[0] in phrases.OTHERWISE
+            or not phrases.GUESS_FRAME.match(f"{_core(' '.join(_words(said)))} ")
+        ):
+            return None
+        name = self._guess_without_asides(said)
+        if name is None or phrases.DENIALS.intersection(words):
+            return None
+        if "or" in words:  # "or any watch", "or some other clock"
+            words = words[words.index("or") + 1 :]
+            if not words or words[0] not in phrases.ANY_OTHER:
+                return None
+        named = {self.called.get((word,), name) for word in self.spelling.mended(words)}
+        return name if named <= {name} else None
+
+    def _guess_without_asides(self, sentence: str) -> str | None:
         core = _core(" ".join(_words(sentence)))
         if not core:
             return None
@@ -160,9 +201,13 @@ class FreeOracle(Oracle):
             return None
         if len(words) > 2 and words[0] in phrases.PORTIONS and words[1] == "of" and words not in self.called:
             words = words[2:]
+        while len(words) > 1 and words not in self.called and (words[0] in phrases.EPITHETS or words[-1] == "itself"):
+            words = words[1:] if words[0] in phrases.EPITHETS else words[:-1]
         if words in self.called:
             plain_keyword = not article and not explicit and words in self.keywords
             return None if plain_keyword else self.called[words]
+        if article and " ".join(words) in self.elsewhere:
+            return " ".join(words)
         for start in range(1, min(len(words), 4)):
             name = self.called.get(words[start:])
             if name is not None and self._true_of(words[:start], name):

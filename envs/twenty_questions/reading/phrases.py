@@ -29,7 +29,8 @@ _IT = rf"(?:it|this|that|they|these|{THE_OBJECT}{_OF_YOURS})"
 # "can you tell me if it is ..." asks whether it is.
 LEADS = re.compile(
     r"^(?:"
-    r"(?:ok|okay|so|hmm|hm|um|well|now|then|alright|all right|great|good|thanks|thank you|and|but|please|also|"
+    r"(?:ok|okay|so|hmm|hm|um|well|ooh|oh|ah|aha|eh|er|wow|hey|now|"
+    r"then|alright|all right|great|good|thanks|thank you|and|but|please|also|"
     r"finally|next|"
     r"interesting|lets see|let me see|let me think|let me guess|i see|first of all|just to be sure|got it|right)\b"
     r"|(?:my |the |a )?(?:first |second |next |last |final |another |new )?question(?: number)?(?: \d+)?"
@@ -39,6 +40,11 @@ LEADS = re.compile(
     r"|(?:please )?(?:tell me|let me know)(?: if| whether)?(?= (?:is|are|does|do|can|has|it|its|this|the)\b)"
     r"|(?:i would|id|i) (?:like|want|need) to (?:know|ask)(?: you)? (?:if|whether)\b"
     r"|(?:let me|i will|ill) ask(?: you)?(?: if| whether)?\b"
+    r"|would it be (?:correct|fair|right|accurate) to (?:state|say|suppose|claim|suggest|maintain)(?: that)?"
+    r"(?= (?:it|its|this|the|that|they)\b)"
+    r"|(?:would|do) you (?:agree|concede|accept|confirm|say|state|affirm|admit|maintain)(?: that)?"
+    r"(?= (?:it|its|this|the|that|they)\b)"
+    r"|(?:please )?confirm(?: that| whether| if)?(?= (?:it|its|this|the|that|they)\b)"
     r"|am i to (?:conclude|understand|believe|think|assume)(?: that)?(?= (?:it|its|this|the|that|they)\b)"
     r"|i have (?:a|another|one more) (?:guess|question|idea)\b"
     r"|do you (?:happen to )?know (?:if|whether)\b"
@@ -65,7 +71,8 @@ TAGS = re.compile(
     r"is that correct|is that true|yes or no|or nah|or no|or what|or something|"
     r"or anything|or so|or something like that|or similar|perhaps|maybe|by any chance|then|at all|though|is it|does it|"
     r"thank you|thanks|"
-    r"i wonder|too|anyway)$"
+    r"i wonder|too|anyway|sir|madam|mate|yeah|surely|perchance|my friend|my dear|your honor|your honour|final answer|"
+    r"i suppose|i presume|i take it|i believe|eh|huh|yes|no|i guess|i think|i bet|for sure|after all)$"
 )
 
 # What comes before the name in a guess. An explicit one takes even a name that is also a colour.
@@ -73,16 +80,26 @@ GUESS_FRAME = re.compile(
     r"^(?:"
     r"(?P<explicit>"
     r"(?:my |the )?(?:final |last |next |first |best |only )?(?:guess|answer)(?: is| would be| will be)?(?: that)?"
+    r"|(?:i|id|ill|im) (?:hypothesi[sz]e|venture|submit|put it to you|propose|maintain|contend|reckon|suppose|conclude|"
+    r"should say|wager|figure|deduce|infer|presume|assume|claim|declare|predict|imagine|choose|select|pick|go with|"
+    r"will go with|would go for|am going with|am going for|going with|going for)(?: that| to say| the option| for)?"
+    r"|(?:my|the) (?:hypothesis|theory|conclusion|bet|hunch|verdict|suspicion|pick|choice|deduction|prediction)"
+    r"(?: is| would be)?(?: that)?"
+    r"|(?:going|go) (?:with|for)|bet|let the record show that i guess|put me down for|surely|i d say"
     r"|(?:i|id|ill|im) (?:(?:will|would|am|going to|want to|wanna|like to|now|just|finally) )*"
     r"(?:guess|guessing|say|think|thinking|believe|bet|suspect)(?: that| of)?"
     r"|(?:are|were) you thinking (?:of|about)|do you mean|is it called|do you have in mind"
-    rf")(?: (?:its|(?:it|{THE_OBJECT}{_OF_YOURS}) (?:is|must be|has to be|might be|could be)))?"
+    rf")(?: (?:its|(?:it|{THE_OBJECT}{_OF_YOURS}) (?:is|must be|has to be|might be|could be|gotta be|"
+    rf"is going to be)|theyre|must be))?"
     rf"|(?:is|was|are|could|can|might|may|would|must) {_IT}(?: be| happen to be)?"
-    rf"|(?:it|this|that|they|{THE_OBJECT}{_OF_YOURS}) (?:is|are|must be|has to be|could be|might be|may be|would be)"
+    rf"|(?:it|this|that|they|its|{THE_OBJECT}{_OF_YOURS}) "
+    r"(?:is|are|must be|has to be|could be|might be|may be|would be|gotta be|got to be|has got to be|have to be)"
     r"|its|theyre|are you"
     r") "
 )
-HEDGES = _words("possibly perhaps maybe just simply actually really probably definitely likely indeed finally")
+HEDGES = _words(
+    "possibly perhaps maybe just simply actually really probably definitely likely indeed finally therefore"
+)
 PORTIONS = _words("pair piece bunch bar cup glass slice loaf bottle jar bowl grain ear head set scoop")
 
 WH_WORDS = _words(
@@ -168,16 +185,42 @@ CONTRARIES = [
         "food drink_",
     ]
 ]
+OPPOSED = re.compile(r"\b(\w+) or (?:un|im|in|ir|non|non |dis)\1\b|\b(?:un|im|in|ir|non|non |dis)(\w+) or \2\b")
 CHOICE = re.compile(r"\bor (?:is|are|does|do|can|was|would|rather|both|neither|more|less)\b")
 TWO_KINDS = re.compile(r"\b(?:an?|the) \w+(?: \w+)? or (?:an?|the) ")
 TWO_QUESTIONS = re.compile(r"\band (?:also )?(?:is|are|does|do|can|was|would|has|have) (?:it|you|they|people)\b")
 PLAIN_FRAME = re.compile(r"^(?:is|was|could|would|might|does|do|has|did|its|it)\b(?! (?:not|no)\b)")
 HAVING = re.compile(r"\b(?:have|has|having|possess|got|with)\b")
 PERSONS = _words("you i we they people the a an my your one kids children cats dogs")
+ARTICLES = _words("a an the")
 OBJECT_WORDS = _words("it this that them one these there they object thing item")
 
 # What may follow the kind in "is it an animal that can fly?"; "" is the end.
-AFTER_KIND = frozenset(("", "that", "which", "with", "you", "people", "used", "made", "found"))
+AFTER_KIND = frozenset(
+    (
+        "",
+        "that",
+        "which",
+        "who",
+        "what",
+        "with",
+        "you",
+        "people",
+        "used",
+        "made",
+        "found",
+        "of",
+        "from",
+        "living",
+        "having",
+    )
+)
+
+OTHERWISE = _words("or and not but rather instead no")  # open no aside of a guess
+ANY_OTHER = _words("any some another similar something")
+EPITHETS = _words(_LISTS["epithets"])
+ELSEWHERE = frozenset(each.strip() for each in _LISTS["elsewhere"].split(","))
+ASIDES = _words("in to as by if for so of on from let i you strictly generally broadly at under")  # open an aside
 
 FILLERS = _words(_LISTS["fillers"])
 SMALL = SMALL_WORDS | _words(_LISTS["small"])

@@ -36,6 +36,8 @@ class Questions:
         words = core.split()
         if words[0] in phrases.WH_WORDS or not self._about_it(words):
             return None
+        if phrases.OPPOSED.search(core):
+            return None  # "movable or immovable?"
         if self.sizes is not None and (comparison := self.sizes.comparison(core)) is not None:
             return Meaning(comparison=comparison)
         cover = self.lexicon.cover(words)
@@ -69,6 +71,8 @@ class Questions:
         if not phrases.SUBJECTS.isdisjoint(words) or (words[0] == "is" and words[1:2] in (["a"], ["an"])):
             return True
         if words[0] in phrases.AUXILIARIES:
+            if words[0] == "has" and words[1:2] and words[1] in phrases.ARTICLES:
+                return len(words) <= 5  # "has a screen?"
             bare = words[0] in ("has", "can", "could", "does") and words[1:2] and words[1] not in phrases.PERSONS
             return bool(bare) and len(words) <= 5
         return len(words) <= 8 and not (words[0] in phrases.TELLING and "is" in words)

@@ -26,6 +26,7 @@ _REWRITES = [
     (re.compile(rf"\bless (?:{_ADJECTIVE})\b"), lambda m: _CONTRARY[m[0].split()[1]]),
     (re.compile(rf"\b({_MORE}|{_LESS}) (?:then|as|to|that|compared (?:to|with))\b"), lambda m: f"{m[1]} than"),
     (re.compile(r"\b(?:exceeds?|surpass(?:es)?) (?:in (size|weight|length|height) )?"), lambda m: _exceeding(m[1])),
+    (re.compile(r"\bin excess of\b"), lambda m: "more than"),
     (re.compile(r"\boutweighs?\b"), lambda m: "weigh more than"),
     (re.compile(r"\bgreater (?:in )?(?:mass|weight) than\b"), lambda m: "heavier than"),
     (re.compile(r"\b(?:over|above|greater than|at least|upwards of|no less than|beyond)(?= (?:\d|[a-z]+ [a-z]+))"),

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from envs.text.typos import Near
+from envs.text.typos import Near, shortened
 from envs.twenty_questions.reading.stems import stem
 
 CHAT = {
@@ -36,7 +36,14 @@ CHAT = {
     "em": "them", "ya": "you", "wit": "with", "dis": "this", "ive": "i have", "thru": "through", "cant": "cant",
     "anmial": "animal", "fod": "food", "fram": "farm", "mommies": "mothers", "mummies": "mothers", "alot": "a lot",
     "inot": "into", "fom": "from", "frm": "from", "nd": "and", "wich": "which", "whcih": "which", "biiig": "big",
+    "thn": "than", "bre": "be",
+    "hom": "home", "gals": "glass", "coking": "cooking", "usd": "used", "tres": "trees",
+    "mak": "make", "maed": "made", "wher": "where", "whn": "when",
+    "ths": "this", "evry": "every", "dya": "day", "oe": "or", "fr": "for", "wth": "with", "hv": "have",
+    "hs": "has", "hsa": "has", "ahs": "has", "wlak": "walk", "lgiht": "light", "livs": "lives", "liv": "live",
 }  # fmt: skip
+
+SLIPPED = {(verb, "it") for verb in ("is", "does", "can", "has", "did")}
 
 
 class Spelling:
@@ -47,9 +54,16 @@ class Spelling:
         self.language = frozenset(language)
         long_enough = (word for word in self.known if len(word) >= 4 and word.isalpha())
         self.near = Near((word, 1 if len(word) < 8 else 2) for word in long_enough)
+        self.longer: dict[str, set[str]] = {}  # what is left of a frequent word of four letters -> the word
+        for word in self.frequent:
+            if len(word) == 4:
+                for part in shortened(word, 1) - {word}:
+                    self.longer.setdefault(part, set()).add(word)
         self.nearest = lru_cache(maxsize=16384)(self._nearest)
 
     def mended(self, words: list[str]) -> list[str]:
+        if len(words) > 1 and (words[0] + words[1][0], words[1][1:]) in SLIPPED:
+            words = [words[0] + words[1][0], words[1][1:], *words[2:]]  # "doe sit" is made of words, but means nothing
         said = [part for word in words for part in (CHAT[word].split() if word in CHAT else (word,))]
         done: list[str] = []
         for place, word in enumerate(said):
@@ -63,12 +77,15 @@ class Spelling:
 
     def fine(self, word: str) -> bool:
         """Whether the word is left alone."""
-        return word in self.known or word in self.language or not word.isalpha() or stem(word) in self.stems
+        return self._known(word) or word in self.language or not word.isalpha()
+
+    def _known(self, word: str) -> bool:
+        return word in self.known or stem(word) in self.stems
 
     def _pair(self, one: str, other: str) -> list[str] | None:
         """Two words with the space one letter too early or too late."""
         for left, right in ((one + other[:1], other[1:]), (one[:-1], one[-1:] + other)):
-            if len(left) > 1 and len(right) > 1 and left in self.known and right in self.known:
+            if min(len(left), len(right)) > 1 and self._known(left) and self._known(right):
                 return [left, right]
         return None
 
@@ -93,7 +110,8 @@ class Spelling:
     def _nearest(self, word: str) -> str:
         if len(word) == 3:
             swapped = {word[1] + word[0] + word[2], word[0] + word[2] + word[1]} & self.known
-            return swapped.pop() if len(swapped) == 1 else word
+            meant = swapped or self.longer.get(word, set())
+            return next(iter(meant)) if len(meant) == 1 else word
         if len(word) < 4 or len(word) > 20:
             return word
         squeezed = "".join(letter for place, letter in enumerate(word) if letter not in word[max(0, place - 2) : place])
