@@ -77,6 +77,7 @@ CONTROLS = (
     by_intention("nothing shared, per-turn mean", *pooled("shrinkage", "own=1", baseline="turn")),
     by_intention("meaningless, own half", *OWN_HALF, shaper=MEANINGLESS),
     by_intention("meaningless, by evidence", *EVIDENCE, shaper=MEANINGLESS),
+    Method("no baseline", (DISCOUNT, f"{CREDIT}.baseline=none")),
     Method("per-turn mean, not discounted", (f"{CREDIT}.gamma=1", f"{CREDIT}.baseline=turn")),
     by_intention("aria as published", "space.method=average", "space.amount_weight=0", "space.granularity=split"),
 )

@@ -9,33 +9,53 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cluster.report.figures import short
 from reward_service.intentions.gist import Gist, gist_of
 
+if TYPE_CHECKING:
+    from cluster.report.words import Words
+
 MOST_BYTES = 1_500_000  # of games on a page
 LONGEST = 2_000  # characters shown of one text
 
 
 def games(
-    samples: Sequence[Mapping[str, Any]], gamma: float, labels: Mapping[Gist, int] | None, room: int = MOST_BYTES
+    samples: Sequence[Mapping[str, Any]],
+    gamma: float,
+    labels: Mapping[Gist, int] | None,
+    room: int = MOST_BYTES,
+    words: Mapping[tuple[int, int], Sequence[Words | None]] | None = None,
 ) -> dict[str, Any]:
-    """What the page shows of them: as many as there is room for, evenly over the updates."""
+    """What the page shows of them: as many as there is room for, evenly over the updates. `words`: of their turns, by
+    update and ticket number, where a turn's tokens have advantages of their own."""
     credits = credits_of(samples, gamma)
     games = [_game(each, credit, labels) for each, credit in zip(samples, credits, strict=True)]
+    for game in games:
+        trained = (words or {}).get((game["update"], game["number"]), [None] * len(game["turns"]))
+        for turn, tokens in zip(game["turns"], trained, strict=True):
+            if tokens is not None:
+                turn["words"] = shortened(tokens)
     size = sum(len(json.dumps(each)) for each in games)
     every = max(1, -(-size // room))
-    given = [abs(value) for credit in credits for value in credit if value is not None]
     return {
         "kind": next((each["kind"] for each in samples if each["kind"]), None),
-        "scale": short(max(float(np.quantile(given, 0.9)), 1e-6)) if given else 1.0,
+        "scale": _scale(value for credit in credits for value in credit if value is not None),
+        "scale_of_words": _scale(
+            value for game in games for turn in game["turns"] for _, value in turn.get("words", ())
+        ),
         "sampled": len(samples),
         "games": games[::every],
     }
+
+
+def _scale(credit: Iterable[float]) -> float:
+    sizes = [abs(value) for value in credit]
+    return short(max(float(np.quantile(sizes, 0.9)), 1e-6)) if sizes else 1.0
 
 
 def credits_of(samples: Sequence[Mapping[str, Any]], gamma: float) -> list[list[float | None]]:
@@ -87,3 +107,13 @@ def _game(
 
 def clipped(text: str) -> str:
     return text if len(text) <= LONGEST else text[:LONGEST] + " …"
+
+
+def shortened(words: Words) -> list[tuple[str, float]]:
+    """As much of them as `clipped` leaves of their text."""
+    found, size = [], 0
+    for text, credit in words:
+        if (size := size + len(text)) > LONGEST:
+            return [*found, (" …", 0.0)]
+        found.append((text, short(credit)))
+    return found

@@ -55,23 +55,23 @@ def _together(runs: Sequence[Run]) -> dict[str, Any]:
 
 def _told(run: Run, beside: int, say: Callable[[str], None]) -> dict[str, Any]:
     meant, labels = meaning(run, MOST_POINTS // beside, say)
-    return {
-        **figures(run),
-        "intentions": meant,
-        **_stored(run.path / "episodes"),
-        "games": games(run.samples, run.config.learner.credit.gamma, labels, MOST_BYTES // beside),
-    }
+    stored, words = _stored(run)
+    gamma, room = run.config.learner.credit.gamma, MOST_BYTES // beside
+    return {**figures(run), "intentions": meant, **stored, "games": games(run.samples, gamma, labels, room, words)}
 
 
-def _stored(folder: Path) -> dict[str, Any]:
-    """What the kept games say."""
+def _stored(run: Run) -> tuple[dict[str, Any], dict[tuple[int, int], Any]]:
+    """What the kept games say, and the words of those that were sampled."""
     try:
         from cluster.report.held_out import held_out
         from cluster.report.results import Results
+        from cluster.report.words import words_of
     except ModuleNotFoundError as error:
         way = f"Kept games are read with {error.name}: pip install '.[cpu]' in Parley's folder."
-        return {"results": {"missing": way}, "held_out": []}
-    return {"results": Results(folder).told(), "held_out": held_out(folder)}
+        return {"results": {"missing": way}, "held_out": []}, {}
+    folder = run.path / "episodes"
+    words = words_of(run.path, [(each["update"], each["number"]) for each in run.samples])
+    return {"results": Results(folder).told(), "held_out": held_out(folder)}, words
 
 
 def page(data: dict[str, Any]) -> str:

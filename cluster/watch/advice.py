@@ -29,48 +29,53 @@ def _mean(rows: Sequence[Row], key: str) -> float | None:
 
 
 def _share(rows: Sequence[Row], stage: str) -> float:
-    whole = _mean(rows, "seconds/update")
-    return (_mean(rows, f"seconds/{stage}") or 0.0) / whole if whole else 0.0
+    """Of their time; most stages are not in every row."""
+    whole = sum(row.get("seconds/update", 0.0) for row in rows)
+    return sum(row.get(f"seconds/{stage}", 0.0) for row in rows) / whole if whole else 0.0
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def waits_for_games(recent: Sequence[Row], trained: Sequence[Row]) -> Iterator[str]:
     share = _share(recent, "collect")
     if share > 0.5:
         yield (
-            f"The learner waits {share:.0%} of its time for games: add workers (rollout.workers), or let play run "
-            "ahead (max_staleness)."
+            f"The learner waits {_percent(share)} of its time for games: add workers (rollout.workers), or let play "
+            "run ahead (max_staleness)."
         )
 
 
 def waits_for_rewards(recent: Sequence[Row], trained: Sequence[Row]) -> Iterator[str]:
     if (share := _share(recent, "shape")) > 0.2:
-        yield f"{share:.0%} of the time goes to waiting for rewards: give the reward service CPUs (reward.cpus)."
+        yield f"{_percent(share)} of the time goes to waiting for rewards: give the reward service CPUs (reward.cpus)."
 
 
 def syncs_and_saves(recent: Sequence[Row], trained: Sequence[Row]) -> Iterator[str]:
     if (share := _share(recent, "checkpoint")) > 0.2:
-        yield f"{share:.0%} of the time goes to checkpoints: save less often (checkpoint.every)."
+        yield f"{_percent(share)} of the time goes to checkpoints: save less often (checkpoint.every)."
     if (share := _share(recent, "evaluate")) > 0.3:
-        yield f"{share:.0%} of the time goes to held-out games: evaluation.every or evaluation.beside."
+        yield f"{_percent(share)} of the time goes to held-out games: evaluation.every or evaluation.beside."
 
 
 def no_signal(recent: Sequence[Row], trained: Sequence[Row]) -> Iterator[str]:
     alike = _mean(recent, "rollout/groups_without_spread")
     if alike is not None and alike > 0.5:
         yield (
-            f"In {alike:.0%} of the groups all games went alike, so they teach nothing: other tasks, more games of "
-            "each (group_size), or group_redraws."
+            f"In {_percent(alike)} of the groups all games went alike, so they teach nothing: other tasks, more games "
+            "of each (group_size), or group_redraws."
         )
     nothing = _mean(recent, "learner/nothing_to_learn")
     if nothing is not None and nothing >= 0.5:
-        yield f"In {nothing:.0%} of the last updates all returns were equal: nothing was learned."
+        yield f"In {_percent(nothing)} of the last updates all returns were equal: nothing was learned."
 
 
 def entropy_fell(recent: Sequence[Row], trained: Sequence[Row]) -> Iterator[str]:
     found = [row["learner/entropy"] for row in recent if isinstance(row.get("learner/entropy"), int | float)]
     if len(found) >= FEWEST and found[0] > 0.05 and found[-1] < 0.1 * found[0]:
         yield (
-            f"The entropy fell by {1 - found[-1] / found[0]:.0%} in {len(found)} updates: the policy says nearly "
+            f"The entropy fell by {_percent(1 - found[-1] / found[0])} in {len(found)} updates: the policy says nearly "
             "always the same. A smaller learner.learning_rate or learner.loss.kl keeps more of it."
         )
 
@@ -101,7 +106,7 @@ def cut_off(recent: Sequence[Row], trained: Sequence[Row]) -> Iterator[str]:
     share = _mean(recent, "rollout/cut_off")
     if share is not None and share > 0.3:
         yield (
-            f"{share:.0%} of the games are cut off: more turns (the game's options), a longer context "
+            f"{_percent(share)} of the games are cut off: more turns (the game's options), a longer context "
             "(rollout.engine.max_context), or learner.mask_cut_off."
         )
 

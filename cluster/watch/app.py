@@ -37,6 +37,7 @@ from starlette.responses import (
 from starlette.routing import Route
 
 from cluster.errors import ConfigError, ParleyError
+from cluster.report.words import tokenizer_of
 from cluster.watch.followed import Followed, side_by_side
 from cluster.watch.games import finite, lines, one, table
 from cluster.watch.page import live_page
@@ -85,7 +86,7 @@ def application(runs: Sequence[Followed], token: str | None, hosts: Sequence[str
         asked = request.query_params
         keys = " and ".join(f"{key} == {number(asked, key)}" for key in ("update", "number", "attempt"))
         kept = stored(chosen(request), f"{keys} and held_out == {asked.get('held_out') == 'true'}")
-        return JSONResponse(one(kept))
+        return JSONResponse(one(kept, tokenizer_of(chosen(request).folder)))
 
     def chosen(request: Request) -> Followed:
         which = request.path_params["run"]

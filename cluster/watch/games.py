@@ -9,10 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 from pyarrow import csv
+from tokenizers import Tokenizer
 
 from cluster.episodes.columns import GAME, PLAIN, SCHEMA
 from cluster.episodes.reader import Episodes
 from cluster.errors import ConfigError
+from cluster.report.words import pieces, words
 
 AT_ONCE = 500  # rows of the table that are sent
 SHOWN = (  # columns of the table, in this order
@@ -49,11 +51,13 @@ def csv_of(table: pa.Table, header: bool) -> bytes:
     return written.getvalue()
 
 
-def one(games: Episodes) -> dict[str, Any]:
-    """The game that the condition of `games` leaves, whole."""
+def one(games: Episodes, tokenizer: Tokenizer | None) -> dict[str, Any]:
+    """The game that the condition of `games` leaves, whole; with the text of its tokens, where there is a tokenizer."""
     found = games.first(1)
     if not found:
         raise ConfigError("there is no such game: it may have been forgotten (record.most_gib)")
+    for turn in found[0]["dialogue"] if tokenizer else ():
+        turn |= {"pieces": pieces(tokenizer, turn["utterance_ids"]), "words": words(turn, tokenizer)}
     return finite(found[0])
 
 
@@ -63,7 +67,7 @@ def finite(value: Any) -> Any:
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
         return {key: finite(each) for key, each in value.items()}
-    return [finite(each) for each in value] if isinstance(value, list) else value
+    return [finite(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 assert set(SHOWN) <= set(PLAIN) <= set(SCHEMA.names)

@@ -35,6 +35,7 @@ def one_node():
     cluster.shutdown()
 
 
+@pytest.mark.long
 def test_workers_join_on_a_new_node_and_leave_with_it(one_node, parrot_model):
     settings = RolloutSettings(
         workers={"least": 1, "most": 3},

@@ -74,8 +74,9 @@ def hurting(monkeypatch) -> Iterator:
     [
         ("update", 3, signal.SIGKILL),  # an update after the checkpoint of 2
         pytest.param("update", 2, signal.SIGKILL, marks=pytest.mark.long),  # before any checkpoint
-        ("update", 4, signal.SIGSTOP),  # with one batch since the checkpoint
-        ("send_weights", 4, signal.SIGKILL),  # of version 3: that batch was learned from and not sent
+        pytest.param("update", 4, signal.SIGSTOP, marks=pytest.mark.long),  # with one batch since the checkpoint
+        # of version 3: that batch was learned from and not sent
+        pytest.param("send_weights", 4, signal.SIGKILL, marks=pytest.mark.long),
         pytest.param("save", 1, signal.SIGKILL, marks=pytest.mark.long),
         pytest.param("export", 2, signal.SIGSTOP, marks=pytest.mark.long),
     ],
@@ -90,6 +91,7 @@ def test_ranks_start_anew_to_the_same_bytes(unhurt, hurting, parrot_model, tmp_p
     assert not psutil.wait_procs(victims, timeout=30)[1], "the rank that was given up is still there"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_ranks_that_are_lost_again_and_again_end_the_run(ray_cluster, parrot_model, tmp_path, hurting):
     hurting("update", 1, signal.SIGKILL)

@@ -63,6 +63,7 @@ raise SystemExit(cli.main(["evaluate", *sys.argv[1:]]))
 """
 
 
+@pytest.mark.long
 @pytest.mark.timeout(200)
 def test_an_evaluation_whose_gcs_is_frozen_ends_with_one_line_and_takes_its_ray_with_it(parrot_model, tmp_path):
     settings = (

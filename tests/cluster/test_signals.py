@@ -44,6 +44,7 @@ def test_while_ray_starts_sigterm_is_ctrl_c(tmp_path, command):
     assert "Traceback" not in made.stderr
 
 
+@pytest.mark.long
 @pytest.mark.timeout(200)
 def test_a_signal_to_all_that_a_run_started_stops_it_in_time(tmp_path):
     """As `timeout`, systemd and Slurm send it: Ray's GCS and raylet go with it, and nothing can ask them any more."""

@@ -294,6 +294,7 @@ def mixture_of_experts(folder: Path):
     return str(folder)
 
 
+@pytest.mark.long
 def test_experts_are_compared_one_by_one(tmp_path, ray_cluster):
     """vLLM holds all experts of a layer in two tensors; a checkpoint has three for each. It runs none
     in a process that has run a model without any, so this is another one."""

@@ -211,6 +211,7 @@ def test_an_engine_process_does_not_wait_for_a_sender_that_is_gone(how):
         sender.wait(30)
 
 
+@pytest.mark.long
 def test_ranks_that_share_memory_with_the_workers_stay_in_step(ray_cluster, model, recruit):
     """The others would wait in a collective for as long as an update may take."""
     failing, steady = recruit(2, "ipc")

@@ -8,6 +8,7 @@ import json
 import os
 import re
 from dataclasses import replace
+from importlib.resources import files
 
 import pytest
 from starlette.testclient import TestClient
@@ -21,6 +22,7 @@ from cluster.report.held_out import HELD_OUT, held_out
 from cluster.report.results import interval
 from cluster.watch.advice import RULES, advice
 from cluster.watch.app import application, changes
+from cluster.watch.demo import unpacked
 from cluster.watch.followed import Followed
 from cluster.watch.lanes import BINS, lanes
 from cluster.watch.server import bound
@@ -227,6 +229,8 @@ def test_each_rule_speaks_of_its_own_trouble_alone_and_names_settings_that_exist
 
 def test_a_run_that_goes_well_or_has_hardly_begun_gets_no_advice():
     assert advice(rows()) == [] and advice(ADVISED["cut_off"][:2]) == []
+    evaluated = [row | ({"seconds/evaluate": 8.0} if row["update"] == 10 else {}) for row in rows()]
+    assert advice(evaluated) == [], "a stage of one update in ten takes no share of the others"
 
 
 # --- commands -------------------------------------------------------------------------------------
@@ -244,6 +248,18 @@ def test_runs_lists_them_and_what_cannot_be_read(run, capsys):
     assert main(["runs", str(run.parent)]) == 0
     assert run.name in capsys.readouterr().out
     assert main(["runs", str(run.parent / "elsewhere")]) == 2
+
+
+def test_the_demo_is_a_finished_run_that_learned_and_goes_when_nobody_looks(run, capsys):
+    with unpacked() as folder:
+        followed = Followed.of(folder)
+        figures, results = followed.figures(), followed.results()
+        assert (figures["state"], results["over"]["held_out"]["updates"][0]) == ("finished", 1)
+        assert figures["headline"]["after"]["rate"] > figures["headline"]["before"]["high"]
+        assert "output: runs\n" in (folder / "config.yaml").read_text(), "no place of the machine's"
+    assert not folder.exists() and (files("cluster.watch") / "demo.tar.xz").stat().st_size < 150_000
+    for words in (["watch"], ["watch", "--demo", str(run)]):
+        assert main(words) == 2 and "or --demo alone" in capsys.readouterr().err
 
 
 def test_a_port_that_is_taken_is_one_line(run, capsys):

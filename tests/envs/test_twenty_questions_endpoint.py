@@ -78,6 +78,7 @@ def game_with(server: tuple[str, str], **options):
     )
 
 
+@pytest.mark.long
 def test_a_server_answers_questions_and_never_judges_a_guess(server):
     game = game_with(server, max_tokens=4)
     oracle = game.oracle
@@ -107,6 +108,7 @@ def test_a_server_answers_questions_and_never_judges_a_guess(server):
     assert other.oracle is oracle, "games of one process share their answers"
 
 
+@pytest.mark.long
 def test_a_constrained_server_says_one_of_the_three_answers(server, tiny_model):
     """The tiny model speaks in whole words: "i" is a beginning of "invalid" that none of them can end, so it is
     biased away."""
@@ -122,6 +124,7 @@ def test_a_constrained_server_says_one_of_the_three_answers(server, tiny_model):
     assert free is not oracle and free.extra == {}
 
 
+@pytest.mark.long
 def test_what_is_no_answer_is_invalid(server):
     """The untrained model says anything when it may."""
     oracle = game_with(server, max_tokens=3).oracle
@@ -129,6 +132,7 @@ def test_what_is_no_answer_is_invalid(server):
     assert set(said) <= {"yes", "no", "invalid"} and oracle.counters["answers"] == 5
 
 
+@pytest.mark.long
 def test_a_server_that_fails_is_an_error_and_leaves_the_game_as_it_was(server):
     url, _ = server
     for endpoint, problem in (

@@ -245,7 +245,7 @@ def test_a_worker_that_is_stuck_is_named_and_the_ranks_stay_together(ray_cluster
         two_ranks.send_weights([], version=6)
 
 
-def test_object_store_and_adapter(ray_cluster, model):
+def test_a_worker_is_sent_the_weights_through_the_object_store(ray_cluster, model):
     (worker,) = receivers(ray_cluster, 1)
     group = learner(model, "test-store", zero=1, sync={"transport": "object_store"})
     try:
@@ -253,6 +253,11 @@ def test_object_store_and_adapter(ray_cluster, model):
         assert same(ray_cluster.get(worker.received.remote(), timeout=30)[0], group.parameters())
     finally:
         group.close()
+
+
+@pytest.mark.long
+def test_a_worker_is_sent_the_adapter_alone(ray_cluster, model):
+    (worker,) = receivers(ray_cluster, 1)
     group = learner(model, "test-adapter", zero=3, lora={"rank": 2, "alpha": 8}, sync={"transport": "adapter"})
     try:
         group.update(*make_batch(6, seed=35))

@@ -324,7 +324,7 @@ def test_an_engine_that_rounds_is_followed_where_it_chose_otherwise(folder_of, t
 # the whole learner, and the whole loop
 
 
-@pytest.mark.parametrize("lora", [0, 4])
+@pytest.mark.parametrize("lora", [0, pytest.param(4, marks=pytest.mark.long)])
 def test_two_ranks_replay_in_every_pass_of_the_policy(learners, folder_of, lora):
     """Under ZeRO-2 and ZeRO-3, with layers computed again: log-probs of the start are those of a replay, the
     reference's are not, and both stages end in the same weights, which are not those of an update without."""

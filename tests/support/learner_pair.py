@@ -3,6 +3,7 @@ only once."""
 
 from __future__ import annotations
 
+import gc
 import threading
 from pathlib import Path
 
@@ -96,6 +97,8 @@ class Learners:
                 for parameter in (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD):
                     libc.mallopt(parameter, 2**16)  # what is freed is given back, so that it does not count
                 settings = LearnerSettings(zero=3, dtype="bfloat16")
+                gc.collect()
+                libc.malloc_trim(0)  # nor is there what was freed before, to be used again
                 with Peak() as peak:
                     model = load_model(folder, settings, 0, sharded=sharded)
                     held = sum(getattr(p, "ds_tensor", p).numel() for p in model.parameters())

@@ -73,7 +73,7 @@ def assert_time_adds_up(rows: list[dict]) -> None:
         update, stages = row["seconds/update"], sum(row.get(name, 0.0) for name in named)
         assert stages == pytest.approx(update, rel=0.01, abs=0.02), f"update {row['update']}: seconds without a stage"
     for before, row in pairwise(rows):
-        assert row["time"] - before["time"] == pytest.approx(row["seconds/update"], rel=0.01, abs=0.1)
+        assert row["time"] - before["time"] == pytest.approx(row["seconds/update"], rel=0.01, abs=0.5)
 
 
 def kept_games(folder: Path) -> list[tuple]:

@@ -48,6 +48,7 @@ def test_lora_trains_and_its_checkpoint_is_a_peft_adapter(ray_cluster, parrot_mo
     assert adapted and any(p.abs().max() > 0 for p in adapted)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_a_killed_worker_is_replaced_and_nothing_is_trained_twice(ray_cluster, parrot_model, tmp_path):
     """SIGKILL of the only rollout worker while the run is on: it goes on, and the ledger
@@ -123,6 +124,7 @@ def test_ctrl_c_or_a_stopped_job_leaves_one_line_and_no_process(parrot_model, tm
     assert not left, "what a save left that was interrupted"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(500)
 def test_a_killed_run_goes_on_by_itself_to_the_same_bytes(parrot_model, tmp_path):
     """Deterministic mode: SIGKILL of the run's process before the first checkpoint and between two; it goes on both

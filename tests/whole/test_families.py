@@ -14,6 +14,8 @@ import pytest
 from benchmarks.architectures import FORMS
 from benchmarks.families import FIGURES, MODES, TOLERANCE
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):

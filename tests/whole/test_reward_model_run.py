@@ -10,10 +10,11 @@ from tests.support.runs import assert_whole, config_for, metrics_of, run
 MODEL = {"steps": 40}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shaper", "settings", "group"),
     [
-        pytest.param("spa", {"first": 1, "every": 1, "model": MODEL}, "spa", marks=pytest.mark.long),
+        ("spa", {"first": 1, "every": 1, "model": MODEL}, "spa"),
         (
             "aria_rm",
             {"first": 1, "every": 2, "model": MODEL, "intentions": {"first_fit": 20}},
