@@ -47,6 +47,9 @@ RIVALS = (
     grouped("gigpo", f"{CREDIT}.method=gigpo", DISCOUNT),
     grouped("hgpo", f"{CREDIT}.method=hgpo", DISCOUNT),
     grouped("g2po", f"{CREDIT}.method=g2po", DISCOUNT),
+    # at .1, as published, all states of a task are one to so small a policy
+    grouped("bipace", f"{CREDIT}.method=bipace", DISCOUNT, f"{CREDIT}.state_distance=0.005"),
+    grouped("hcapo", f"{CREDIT}.method=hcapo", DISCOUNT),
     Method("rae", (f"{CREDIT}.method=rae", DISCOUNT)),
     grouped("dr. grpo", f"{CREDIT}.method=grpo", f"{CREDIT}.group_std=false"),
     grouped("gspo", f"{CREDIT}.method=grpo", "learner.loss.kind=gspo", "learner.loss_aggregation=episode", *FOUR_STEPS),

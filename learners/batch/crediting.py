@@ -72,8 +72,9 @@ def assign_credit(
     if "group" in needed:
         credit.alone = int((np.unique(turns.group, return_counts=True)[1] == 1).sum())
     if "group" in needed and turns.anchor is not None:
-        alone = np.unique(step_groups(turns), return_counts=True)[1] == 1
-        credit.figures["alone_in_state"] = float(alone.sum() / len(turns.rewards))
+        turns_in = np.unique(step_groups(turns), return_counts=True)[1]
+        alone = np.count_nonzero(turns_in == 1) / len(turns.rewards)
+        credit.figures |= {"states": float(len(turns_in)), "alone_in_state": alone}
     return credit
 
 

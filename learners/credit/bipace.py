@@ -7,15 +7,16 @@
     G[t]   = r[t] + gamma * G[t + 1]
 
 V, Q and others are means over the turns of the task in the same state: with anchor=states those whose last hidden
-states, where the observation ends, lie within `state_distance` of each other (learners/batch/anchors.py). A turn that
+states, where the observation ends, lie within `state_distance` of their mean (learners/batch/anchors.py). A turn that
 is alone in its state, or in a state in which all begin alike, has A_step 0, which no deviation divides. A_episode
 compares games as grpo does. So a state met once in other words still gives credit, and what was said is judged by all
 who said it.
 
 The authors ran layers 8 and 12 from the end, of models of 7B and 1.5B, with distances .1 and .05; here it is the last
-state, and the policy's as it is before the update. They take the text inside an action tag, where there is one, for
-the beginning. What their text leaves open, and is decided here: clusters are made in the order of games and turns
-around the mean of their members, Q counts the turn itself, and step_weight is 1.
+state, and the policy's as it is before the update. The distance is another one for each model: where `learner/states`
+is no more than the number of tasks, lower it. They take the text inside an action tag, where there is one, for the
+beginning. What their text leaves open, and is decided here: clusters are made in the order of games and turns around
+the mean of their members, Q counts the turn itself, and step_weight is 1.
 """
 
 from __future__ import annotations

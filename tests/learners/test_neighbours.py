@@ -122,9 +122,9 @@ def test_bipace_finds_states_and_openings_by_itself():
     found = assign_credit(trajectories, method, {}, group=group, states=np.eye(2)[[0, 0, 0, 1, 1, 1]])
     turns = turns_of(trajectories, group=group, anchor=np.array([0, 0, 0, 1, 1, 1]), opening=np.arange(6) % 2)
     assert np.array_equal(found.advantages, method.credit(turns, {}).advantages)
-    assert found.figures == {"alone_in_state": 0.0}
+    assert found.figures == {"states": 2, "alone_in_state": 0}
     alone = assign_credit(trajectories, method, {}, group=group, states=np.eye(6))
-    assert alone.figures == {"alone_in_state": 1.0}
+    assert alone.figures == {"states": 6, "alone_in_state": 1}
     assert np.array_equal(
         alone.advantages, assign_credit(trajectories, CREDIT.make("grpo"), {}, group=group).advantages
     )

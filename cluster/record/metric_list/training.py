@@ -241,6 +241,7 @@ LEARNER = (
     Metric("learner/learning_rate", "", "Step size of the update."),
     Metric("learner/trajectories", "games", "Games of policy seats in the batch."),
     Metric("learner/alone", "games", "Those that had no other game of their group to be compared with.", LOWER),
+    Metric("learner/states", "", "States that turns are compared in, those of each task apart; anchored methods."),
     Metric(
         "learner/alone_in_state",
         "share",
