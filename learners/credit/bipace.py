@@ -26,12 +26,12 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from learners.credit.groups import Anchored, compared, episode_returns, step_groups
+from learners.credit.groups import Anchored, Stepped, compared, step_groups
 from learners.credit.steps import rewards_to_go
-from learners.credit.turns import Credit, Turns
+from learners.credit.turns import Turns
 
 
-class Bipace(Anchored):
+class Bipace(Anchored, Stepped):
     needs = ("group", "anchor", "opening")
 
     anchor: Literal["observation", "labels", "states"] = Field(
@@ -39,20 +39,15 @@ class Bipace(Anchored):
     )
     opening_tokens: int = Field(8, ge=1, description="utterances are alike if so many first tokens of them are")
     difference: Literal["opening", "peers"] = Field("opening", description="what a turn's step advantage compares")
-    step_weight: float = Field(1.0, ge=0, description="weight of the step advantage")
 
-    def credit(self, turns: Turns, state: dict[str, float]) -> Credit:
+    def steps(self, turns: Turns) -> np.ndarray:
         returns, where = rewards_to_go(turns, self.gamma), step_groups(turns)
         _, alike = np.unique(np.stack([where, turns.opening]), axis=1, return_inverse=True)
         of_all, of_alike = compared(returns, where, False), compared(returns, alike, False)
         if self.difference == "opening":
-            step = of_all - of_alike
-        else:
-            every, same = members(where), members(alike)
-            step = (every * of_all - same * of_alike) / np.maximum(every - same, 1)
-        game = compared(episode_returns(turns, 1.0), turns.group, self.group_std)
-        advantages = game[turns.trajectory] + self.step_weight * step
-        return Credit(np.repeat(advantages, turns.tokens).astype(np.float32), returns, dict(state))
+            return of_all - of_alike
+        every, same = members(where), members(alike)
+        return (every * of_all - same * of_alike) / np.maximum(every - same, 1)
 
 
 def members(group: np.ndarray) -> np.ndarray:

@@ -15,17 +15,13 @@ the game could not execute; here what a game pays for such a turn is part of R. 
 from __future__ import annotations
 
 import numpy as np
-from pydantic import Field
 
-from learners.credit.groups import Anchored, compared, episode_returns, step_groups
-from learners.credit.steps import rewards_to_go
-from learners.credit.turns import Credit, Turns
+from learners.credit.groups import Anchored, Stepped, compared, episode_returns, step_groups
+from learners.credit.turns import Turns
 
 
-class G2po(Anchored):
-    step_weight: float = Field(1.0, ge=0, description="weight of the two step advantages")
-
-    def credit(self, turns: Turns, state: dict[str, float]) -> Credit:
+class G2po(Anchored, Stepped):
+    def steps(self, turns: Turns) -> np.ndarray:
         trajectory, games = turns.trajectory, episode_returns(turns, 1.0)
         here = step_groups(turns)
         values = state_values(turns, here, games, self.gamma)
@@ -33,10 +29,7 @@ class G2po(Anchored):
         following = np.where(last, games[trajectory], np.roll(values, -1))
         node = compared(following, here, self.group_std)
         edge = compared(following - values, turns.group[trajectory], self.group_std)
-        game = compared(games, turns.group, self.group_std)
-        advantages = game[trajectory] + self.step_weight * (node + edge)
-        returns = rewards_to_go(turns, self.gamma)
-        return Credit(np.repeat(advantages, turns.tokens).astype(np.float32), returns, dict(state))
+        return node + edge
 
 
 def state_values(turns: Turns, states: np.ndarray, games: np.ndarray, gamma: float) -> np.ndarray:

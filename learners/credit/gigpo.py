@@ -14,19 +14,12 @@ repeats a text. The paper ran gamma 0.95 and step_weight 1.
 from __future__ import annotations
 
 import numpy as np
-from pydantic import Field
 
-from learners.credit.groups import Anchored, compared, episode_returns, step_groups
+from learners.credit.groups import Anchored, Stepped, compared, step_groups
 from learners.credit.steps import rewards_to_go
-from learners.credit.turns import Credit, Turns
+from learners.credit.turns import Turns
 
 
-class Gigpo(Anchored):
-    step_weight: float = Field(1.0, ge=0, description="weight of the step advantage")
-
-    def credit(self, turns: Turns, state: dict[str, float]) -> Credit:
-        returns = rewards_to_go(turns, self.gamma)
-        game = compared(episode_returns(turns, 1.0), turns.group, self.group_std)
-        step = compared(returns, step_groups(turns), self.group_std)
-        advantages = game[turns.trajectory] + self.step_weight * step
-        return Credit(np.repeat(advantages, turns.tokens).astype(np.float32), returns, dict(state))
+class Gigpo(Anchored, Stepped):
+    def steps(self, turns: Turns) -> np.ndarray:
+        return compared(rewards_to_go(turns, self.gamma), step_groups(turns), self.group_std)

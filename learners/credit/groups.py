@@ -8,6 +8,7 @@ about what would have been better.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Literal
 
 import numpy as np
@@ -15,17 +16,41 @@ from pydantic import Field, model_validator
 
 from learners.credit.method import SoftCreditMethod
 from learners.credit.steps import rewards_to_go
-from learners.credit.turns import Turns
+from learners.credit.turns import Credit, Turns
 
 SMALL = 1e-6
 
 
-class Anchored(SoftCreditMethod):
+class Grouped(SoftCreditMethod):
+    """A method that compares games of one task."""
+
+    needs = ("group",)
+
+    group_std: bool = Field(True, description="divide by the group's standard deviation")
+
+
+class Stepped(Grouped):
+    """A[t] = A_episode + step_weight * A_step[t]: games are compared as grpo does, turns in each method's own way."""
+
+    step_weight: float = Field(1.0, ge=0, description="weight of the step advantage")
+
+    @abstractmethod
+    def steps(self, turns: Turns) -> np.ndarray:
+        """float64 [turns]"""
+
+    def credit(self, turns: Turns, state: dict[str, float]) -> Credit:
+        game = compared(episode_returns(turns, 1.0), turns.group, self.group_std)
+        advantages = game[turns.trajectory] + self.step_weight * self.steps(turns)
+        return Credit(
+            np.repeat(advantages, turns.tokens).astype(np.float32), rewards_to_go(turns, self.gamma), dict(state)
+        )
+
+
+class Anchored(Grouped):
     """A method that compares turns in the same state, in games of one task."""
 
     needs = ("group", "anchor")
 
-    group_std: bool = Field(True, description="divide by the group's standard deviation")
     anchor: Literal["observation", "labels", "states"] = Field(
         "observation",
         description="turns are in the same state if they were shown the same, if the same intentions were voiced "

@@ -18,21 +18,19 @@ this credit: watch `learner/hindsight_by_length`, the correlation of rho with th
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from pydantic import Field
 
-from learners.credit.groups import compared, episode_returns
-from learners.credit.method import SoftCreditMethod
+from learners.credit.groups import Stepped, compared, episode_returns
 from learners.credit.ragged import segment_sums
-from learners.credit.steps import rewards_to_go
 from learners.credit.turns import Credit, Turns
 
 
-class Hcapo(SoftCreditMethod):
+class Hcapo(Stepped):
     needs = ("group", "hindsight")
 
-    group_std: bool = Field(True, description="divide by the group's standard deviation")
-    step_weight: float = Field(1.0, ge=0, description="weight of the step advantage")
     temperature: float = Field(5.0, gt=0, description="flattens how likely utterances are in hindsight")
     clip_low: float = Field(0.2, ge=0, le=1, description="how far a turn's ratio may lie below 1")
     clip_high: float = Field(0.2, ge=0, description="how far it may lie above 1")
@@ -40,19 +38,20 @@ class Hcapo(SoftCreditMethod):
     won: float = Field(1.0, description="return from which a game counts as won, so that no turn of it is blamed")
 
     def credit(self, turns: Turns, state: dict[str, float]) -> Credit:
+        ratios, spoken = self.ratios(turns), turns.tokens > 0
+        figures = {"hindsight_by_length": correlation(ratios[spoken], turns.tokens[spoken])}
+        return replace(super().credit(turns, state), figures=figures)
+
+    def steps(self, turns: Turns) -> np.ndarray:
         games, trajectory, spoken = episode_returns(turns, 1.0), turns.trajectory, turns.tokens > 0
-        ratios = self.ratios(turns)
         left = np.diff(turns.offsets)[trajectory] - 1 - turns.index
-        worth = ratios * self.gamma**left * games[trajectory]
+        worth = self.ratios(turns) * self.gamma**left * games[trajectory]
         following = np.where(left > 0, np.roll(worth, -1), worth)
         worth = (1 - self.smoothing) * worth + self.smoothing * following
         step = np.zeros_like(worth)
         step[spoken] = compared(worth[spoken], turns.group[trajectory[spoken]], self.group_std)
         step[(games >= self.won)[trajectory] & (step < 0)] = 0.0
-        advantages = compared(games, turns.group, self.group_std)[trajectory] + self.step_weight * step
-        figures = {"hindsight_by_length": correlation(ratios[spoken], turns.tokens[spoken])}
-        returns = rewards_to_go(turns, self.gamma)
-        return Credit(np.repeat(advantages, turns.tokens).astype(np.float32), returns, dict(state), figures=figures)
+        return step
 
     def ratios(self, turns: Turns) -> np.ndarray:
         """float64 [turns]: rho; 1 where nothing was said."""
