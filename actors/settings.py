@@ -107,8 +107,8 @@ class RolloutSettings(Settings):
     )
     score_answers: bool = Field(
         False,
-        description="when a game is over, score what would have been right to say before each turn, where the game "
-        "knows: what reward.shaper=igpo pays by",
+        description="when a game of training is over, score what would have been right to say before each turn, where "
+        "the game knows: what reward.shaper=igpo pays by",
     )
     episode_seconds: Resource[float] = Field(
         120.0, gt=0, description="time limit of one episode; past it the ticket is issued again"

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 Identity = tuple[str, int, int]  # of an episode: run, number of the ticket, attempt
+HELD_OUT_NUMBERS = 10**9  # ticket numbers of held-out games start here, far above any training ticket
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,11 @@ class Ticket:
     @property
     def identity(self) -> Identity:
         return self.run, self.number, self.attempt
+
+    @property
+    def held_out(self) -> bool:
+        """Whether its game is played to evaluate the policy, which never learns from it."""
+        return self.number >= HELD_OUT_NUMBERS
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@
 
 The answer is a whole utterance, with the end of the turn, in the game's own words (`Game.answers`). An engine scores it
 as it scores listed actions, with the weights that it has then: no token is sampled, and none of this is trained on.
+Nobody asks of held-out games, which nothing is paid for.
 """
 
 from __future__ import annotations

@@ -267,7 +267,8 @@ class Play:
         with self._failing_as("game_error", live.ticket):
             over = step.terminated or step.truncated or live.game.seat is None
             if over:
-                ending = ending_of(live.game, step.terminated, self.settings.score_answers)
+                scores = self.settings.score_answers and not live.ticket.held_out
+                ending = ending_of(live.game, step.terminated, scores)
         if over:
             self._finish(live, ending)
         return not over

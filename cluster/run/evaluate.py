@@ -12,9 +12,7 @@ from cluster.record.run_folder import TRANSCRIPTS
 from cluster.record.statistics import mean_interval, wilson_interval
 from cluster.record.transcript import Row, row_of
 from cluster.run.playing import Games, Playing
-from envs.episode import Episode, Ticket
-
-HELD_OUT_NUMBERS = 10**9  # ticket numbers of held-out games start here, far above any training ticket
+from envs.episode import HELD_OUT_NUMBERS, Episode, Ticket
 
 
 @dataclass(slots=True)

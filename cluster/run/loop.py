@@ -67,7 +67,7 @@ from cluster.record.samples import Samples
 from cluster.record.stages import StageClock
 from cluster.record.telemetry.spans import Spans
 from cluster.run.collecting import Collector, without_spread
-from cluster.run.evaluate import HELD_OUT_NUMBERS, HeldOut, beside_training
+from cluster.run.evaluate import HeldOut, beside_training
 from cluster.run.lasting_learners import LastingLearners
 from cluster.run.ledger import Ledger
 from cluster.run.playing import Playing
@@ -101,7 +101,7 @@ class TrainingLoop:
         self.metrics, self.checkpoints, self.texts = metrics, checkpoints, texts
         self.recorder, self.spans = recorder, spans
         self.playing = Playing(fleet, config.rollout, self.welcome)
-        self.playing.on_unused = lambda game: recorder.unused(game, held_out=game.ticket.number >= HELD_OUT_NUMBERS)
+        self.playing.on_unused = lambda game: recorder.unused(game, held_out=game.ticket.held_out)
         self.tokens = self.playing.tokens
         self.collector = Collector(self.playing, ledger, config.updates, rewards.receive, config.group_redraws)
         self.update = 0  # also the version of the weights

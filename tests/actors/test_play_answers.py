@@ -9,6 +9,7 @@ import pytest
 
 from actors.play.live import Failure
 from cluster.episodes.reader import Episodes
+from envs.episode import HELD_OUT_NUMBERS
 from tests.support.engines import model_logprobs
 from tests.support.play import new_play, play_out, tickets
 from tests.support.runs import config_for, run
@@ -35,6 +36,17 @@ def test_each_turn_tells_what_the_model_itself_gives_the_right_answer(tiny_model
         assert game.terminated and tuple(game.closing_ids["guesser"].tolist()) == shown
         assert [turn.utterance for turn in found[False][number].turns] == [turn.utterance for turn in game.turns]
         assert {turn.answer_logprob for turn in found[False][number].turns} == {None}
+
+
+def test_nobody_is_asked_about_games_that_are_held_out(tiny_model):
+    play = new_play(tiny_model, max_utterance_tokens=4, score_answers=True)
+    (ticket,) = tickets(1, "twenty_questions")
+    play.admit([replace(ticket, number=HELD_OUT_NUMBERS)])
+    while play.busy():
+        for returned in play.step():
+            assert returned.result.terminated and play.waiting_for == {}
+            assert {turn.answer_logprob for turn in returned.result.turns} == {None}
+        assert not any(live.scored for live in play.live.values())
 
 
 def test_a_game_that_fails_while_it_is_asked_about_leaves_nothing_behind(tiny_model):
