@@ -101,6 +101,17 @@ def test_ranks_read_the_whole_batch_and_hold_one_critic(learners, zero):
     assert [value == 0 for value in one["bootstrap"]] == [t.terminated for t in trajectories]
 
 
+@pytest.mark.parametrize(("method", "name", "width"), [("hcapo", "hindsight", ()), ("bipace", "states", (64,))])
+def test_ranks_read_what_credit_asks_of_the_policy(learners, method, name, width):
+    """Where one rank has more to read than the other, under ZeRO-3 too."""
+    trajectories = collect(*cut_off(make_batch(9, seed=41, most_turns=5)))
+    learners.become(zero=3, credit={"method": method}, tokens_per_micro_batch=150)
+    one, other = learners.readings(trajectories)
+    assert one.keys() == other.keys() == {name} and np.array_equal(one[name], other[name])
+    entries = sum(len(t.rewards) if width else int(t.turn_tokens.sum()) for t in trajectories)
+    assert one[name].shape == (entries, *width) and np.isfinite(one[name]).all() and one[name].std() > 0
+
+
 @pytest.mark.parametrize("method", ["gae", "ntpo", "vtrace"])
 def test_every_method_with_a_critic_trains_and_goes_on_from_a_checkpoint(learners, tmp_path, method):
     batches = [cut_off(make_batch(8, seed=seed)) for seed in (51, 52, 53)]
