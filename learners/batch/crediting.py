@@ -73,7 +73,7 @@ def assign_credit(
         credit.alone = int((np.unique(turns.group, return_counts=True)[1] == 1).sum())
     if "group" in needed and turns.anchor is not None:
         turns_in = np.unique(step_groups(turns), return_counts=True)[1]
-        alone = np.count_nonzero(turns_in == 1) / len(turns.rewards)
+        alone = float((turns_in == 1).sum() / len(turns.rewards))
         credit.figures |= {"states": float(len(turns_in)), "alone_in_state": alone}
     return credit
 
