@@ -16,6 +16,16 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from envs.guess_my_city.atlas import Atlas, City, read_atlas, table_path
+from envs.guess_my_city.lore.doubts import (
+    ANTONYMS,
+    ASKS_FOR_IT,
+    ELSEWHERE,
+    MOST_POPULAR,
+    OF_MANY,
+    OF_NAME,
+    OF_SPEAKER,
+    WIDER_THAN_COUNTRY,
+)
 from envs.guess_my_city.lore.fillers import PERSONAL, TURNING
 from envs.guess_my_city.lore.frames import NEGATIONS, bare, is_open, plain
 from envs.guess_my_city.lore.guesses import Guesses
@@ -31,25 +41,8 @@ from envs.text import guessing
 
 INVALID = "I cannot answer that."
 LOOSE = ("landmark", "food", "fame", "language", "climate", "altitude", "population")
+LOOSELY_TOLD = (*LOOSE, "religion", "region", "sea", "founded")  # open questions only
 _ODD = re.compile(r"[{}~|\\\x00-\x08\x0e-\x1f\x7f-\x9f]")  # marks that nobody asks with: only a whole name counts
-_ANTONYMS = re.compile(
-    r"\b(?:big|large|small|hot|warm|cold|old|new|young|rich|poor|north|south|east|west|wet|dry|left|"
-    r"right|good|bad|near|far|modern|ancient|inland|coastal|"
-    r"northern|southern|eastern|western|flat|hilly|safe|dangerous|cheap|expensive|odd|even|yes|"
-    r"higher|lower|bigger|smaller|island) or (?:on the |to the |is it |a |in the )?(?:big|"
-    r"large|small|hot|warm|cold|cool|old|new|young|rich|poor|north|south|east|west|wet|dry|left|"
-    r"right|good|bad|near|far|modern|ancient|inland|coastal|"
-    r"northern|southern|eastern|western|flat|hilly|mountainous|mainland|on the mainland|safe|"
-    r"dangerous|cheap|expensive|odd|even|no|higher|lower|bigger|smaller)\b(?! side of the equator)"
-)
-_OF_SPEAKER = re.compile(
-    r"^(?:how old are you|how are you|who are you|what are you|are you (?:a|an|sure|ok|there|ready|"
-    r"married|human|real)\b|what is your (?:name|job|age)|"
-    r"do you (?:like|love|want|prefer|believe|think|agree|know)\b|would you like|can you (?:give|"
-    r"help|sing|tell a)|how do you (?:feel|know|like)|why do you|"
-    r"where (?:were|did) you|when were you|what have you|what do you (?:do|think|like|want|feel|wear|"
-    r"look)\b(?! (?:eat|drink))|have i\b|have you (?:ever|been|got a)\b)"
-)
 NAME_REFUSED = "I say nothing about the name."
 RIGHT = "Yes, that is the city."
 WRONG = "No, that is not the city."
@@ -64,18 +57,6 @@ FAR = 1e12  # beyond any number of any city
 FEWEST_LETTERS = 6
 SHORTEST_WORD = 4  # that says something by itself: "Rome?"
 
-# Words that are about the name or the secret itself, whatever else is said.
-_NAME = re.compile(
-    r"\b(?:letters?|spell(?:ed|ing|s)?|alphabet|vowels?|consonants?|syllables?|backwards?|rhymes?|anagram|initials?|"
-    r"starts? with|starting with|begins? with|beginning with|ends? (?:with|in)|ending (?:with|in)|"
-    r"called (?:in|something)|call it in|pronounced?|translated?|etymology|named after|secret|"
-    r"reveal|solution|abbreviation|acronym)\b"
-)
-_ASKS_FOR_IT = re.compile(
-    r"^(?:please |just |so |ok )*(?:tell me |say |give me |name |what is |whats |which is |what |which )+"
-    r"(?:me )?(?:the |your |this |that |is )*(?:city|town|place|answer|it)"
-    r"(?: is it| are you thinking of| is this| name)?$"
-)
 _NAMES = frozenset(("name", "names", "named"))
 _NAME_OF = re.compile(
     r"\b(?:country|river|sea|ocean|currency|money|language|lake|mountains?|airport|religion|"
@@ -86,6 +67,7 @@ _SCRIPT = re.compile(
     r"\b(?:latin|roman|cyrillic|arabic|greek|hebrew|chinese|japanese|thai|own|which|what|different|"
     r"western) (?:alphabet|script|letters?)\b(?!.* (?:name|start|begin))"
 )
+_NONE: frozenset[str] = frozenset()
 FAR_FROM_SEA = frozenset(("sea", "ocean", "coast", "inland", "east"))
 OF_CITY = (
     "sea",
@@ -154,14 +136,14 @@ class Oracle:
 
     def _understand(self, text: str) -> Meaning | None:
         words = words_of(text)
-        if len(words) > MOST_WORDS or not is_speech(words):
+        if len(words) > MOST_WORDS or not (is_speech(words) or text.isascii() and self._is_value(words)):
             return None
         city = self.atlas.names.guess(words)
         if city is not None and not (len(words) == 1 and self._is_value(words)):
             return Meaning("guess", value=city)
         spelt = self.speller.words(plain(words))
         said = " ".join(spelt)
-        if (_NAME.search(said) and not _SCRIPT.search(said)) or _ASKS_FOR_IT.match(" ".join(words)):
+        if (OF_NAME.search(said) and not _SCRIPT.search(said)) or ASKS_FOR_IT.match(" ".join(words)):
             return Meaning("name")
         if _NAMES.intersection(spelt) and not _NAME_OF.search(said):
             meaning = self.rules.understand(words)
@@ -171,18 +153,25 @@ class Oracle:
             city = self.guesses.read(frame)
             if city is not None:
                 return Meaning("guess", value=city)
-        if _OF_SPEAKER.search(said):
+        if (city := self.guesses.before_aside(text)) is not None:
+            return Meaning("guess", value=city)
+        if OF_SPEAKER.search(said):
             return None
         meaning = self._question(words, bare(spelt), text)
-        if meaning is None or meaning.topic not in LOOSE or " ".join(words) in self._said_by_players:
+        if meaning is not None and meaning.topic == "sport" and meaning.value and not MOST_POPULAR.intersection(words):
+            return replace(meaning, loose=" ".join(words) not in self._said_by_players)
+        loose = LOOSELY_TOLD if meaning is not None and meaning.open else LOOSE
+        if meaning is None or meaning.topic not in loose or " ".join(words) in self._said_by_players:
             return meaning
         return replace(meaning, loose=True)
 
     def _question(self, words: tuple[str, ...], asked: tuple[str, ...], text: str) -> Meaning | None:
         """By the rules as it stands, or spelt right and without what is around it; by the tables; by its meaning."""
-        if _ANTONYMS.search(" ".join(asked)):
+        if ANTONYMS.search(" ".join(asked)):
             return None
         exact = self._by_rules(words) if words[:2] != ("how", "far") else None
+        if exact is not None and exact.value not in (None, "yes", "no"):
+            return exact
         if exact is None and asked:
             exact = self.reader.figures.read(asked) or (self._by_rules(asked) if asked[:2] != ("how", "far") else None)
         read = self.reader.read(asked) if exact is None or exact.open or self.reader.is_terse(asked) else None
@@ -231,6 +220,14 @@ class Oracle:
             and not FAR_FROM_SEA.intersection(words)
         ):
             return False
+        if (
+            meaning.value is not None
+            and "within" not in words
+            and ELSEWHERE.get(meaning.topic, _NONE).intersection(words)
+        ):
+            return False
+        if meaning.topic == "largest" and WIDER_THAN_COUNTRY.intersection(words):
+            return False
         return meaning.topic not in OF_CITY or not {"country", "nation"}.intersection(words)
 
     def answers(self) -> set[str]:
@@ -247,7 +244,7 @@ class Oracle:
             for key, city in self.atlas.cities.items():
                 asked = [Meaning(name, value=value) for value in city.truths.get(name, ())]
                 said.update(self._answer(meaning, key) for meaning in (*meanings, *asked))
-                said.update(self._answer(Meaning(name, loose=True), key) for name in LOOSE)
+                said.update(self._answer(Meaning(name, loose=True), key) for name in LOOSELY_TOLD)
                 said.update(self._answer(Meaning(f"told {name}"), key) for name in tellable())
             if topic.kind == "list":
                 said.add(topic.no)
@@ -302,6 +299,10 @@ class Oracle:
         if meaning.value is None or meaning.value in city.truths.get(meaning.topic, ()):
             return None
         status = self.reader.commonly(meaning.topic, meaning.value, city.key, key_of(city.facts["country"][0]))
+        if status == "no" and self.tables.says(meaning.topic, meaning.value, city):
+            status = "yes"
+        elif status == "no" and (meaning.topic == "sport" or OF_MANY.intersection(meaning.value.split())):
+            status = "maybe"
         if status == "yes" and meaning.value in self.atlas.values[meaning.topic]:
             return self.topics[meaning.topic].yes.format(self.atlas.values[meaning.topic][meaning.value])
         return LORE[status, False] if status == "yes" else INVALID if status == "maybe" else None

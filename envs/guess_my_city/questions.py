@@ -181,7 +181,9 @@ class Rules:
             return None
         if reading.values:  # "which bridges are there" asks no yes or no
             return None if words[0] in OPENERS else Meaning(topic.name, value=next(iter(reading.values)))
-        if reading.presets:
+        if reading.presets:  # nor does "which ancient people founded it"
+            if words[0] in OPENERS:
+                return None
             return preset_meaning(topic.name, next(iter(reading.presets)))
         return self.bare(topic, words) if reading.cued else None
 

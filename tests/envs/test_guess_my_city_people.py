@@ -50,6 +50,15 @@ def test_the_tables_name_nothing_that_the_world_does_not_have(name):
 @pytest.mark.parametrize(
     ("text", "city", "said"),
     [
+        ("You are in Marrakesh, among the palms!", "marrakesh", "yes"),
+        ("Is it Paris, Texas?", "paris", INVALID),
+        ("Is it near Japan?", "tokyo", INVALID),
+        ("Is it near Ghana, or is that far?", "paris", INVALID),
+        ("Is the country a party to NATO?", "paris", "yes"),
+        ("Was the city founded in the 20th century?", "brasilia", "yes"),
+        ("Do people play cricket there?", "paris", INVALID),
+        ("Is it the capital of Japan?", "osaka", "no"),
+        ("What animals live there?", "nairobi", "animals of the country are lions"),
         ("do u live in teh capitol city", "cairo", "yes"),
         ("Are there lions where you live, out in the wild?", "nairobi", "yes"),
         ("Is your country an island?", "copenhagen", INVALID),

@@ -112,8 +112,7 @@ def test_the_name_is_no_topic(text):
         "is it outside europe?",
         "is it in france or spain?",
         "is it in europe and on the coast?",
-        "is it a capital in europe?",
-        "is it the capital of france?",
+        "is it a capital on the coast?",
         "how many bridges are there?",
         "is it in europe? " * 30,
         "\u00f9\u00c6",  # noise that folds to "uae"
@@ -165,7 +164,7 @@ def test_questions_that_the_words_were_chosen_by_are_understood():
 
 
 def test_questions_that_nothing_was_chosen_by_are_understood_less_often():
-    """Never used for a rule, an example or a threshold: what to expect of a new player."""
+    """Written before the rules. One label was changed since: the capital of a country can be asked for by now."""
     assert right("guess_my_city_unseen.tsv", ORACLE) >= 0.79
     assert right("guess_my_city_unseen.tsv", oracle_for("world", True)) >= 0.85
 

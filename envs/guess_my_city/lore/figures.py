@@ -183,13 +183,13 @@ class Figures:
             r"\b(?:near|near to|close to|not far from|next to|beside|in vicinity of|nearby|near by) ", said
         ):
             found = self._reference(words, said[: near.end()].count(" "))
-            if found and found[1] >= len(words) and self.places[found[0]].figures.get("latitude") is not None:
+            if found and found[1] >= len(words) and self.places[found[0]].figures.keys() >= {"latitude", "longitude"}:
                 return Meaning("figure near", value=" ".join(found[0]), low=NEAR, high=FAR)
         if within := re.search(
             r"\bwithin (?:about |a )?(\d+(?:[.,]\d+)?) ?(km|kilometres|kilometers|miles|mile) (?:of|from) ", said
         ):
             found = self._reference(words, said[: within.end()].count(" "))
-            if found and self.places[found[0]].figures.get("latitude") is not None:
+            if found and self.places[found[0]].figures.keys() >= {"latitude", "longitude"}:
                 reach = float(within[1].replace(",", "")) * (1.61 if within[2].startswith("mile") else 1)
                 return Meaning("figure near", value=" ".join(found[0]), low=reach * 0.9, high=reach * 1.1)
         return None
@@ -244,6 +244,11 @@ class Figures:
         return _bound("people", figures.get("people"), sign)
 
     def _bounded(self, words: tuple[str, ...], said: str) -> Meaning | None:
+        if swapped := re.search(r"\b(hotter|warmer|colder|cooler)\b.* in (\w+) than in (\w+)", said):
+            winter, summer = {"january", "february", "december"}, {"june", "july", "august"}
+            if swapped[2] in winter and swapped[3] in summer or swapped[2] in summer and swapped[3] in winter:
+                south = (swapped[1] in ("hotter", "warmer")) == (swapped[2] in winter)
+                return _bound("latitude", -5.0 if south else 10.0, -1 if south else 1)
         if "olympic" in said and (year := re.search(r"\b(1[89]\d\d|20\d\d)\b", said)):
             since = re.search(r"\b(since|after)\b", said)
             return Meaning("figure olympics", low=float(year[1]), high=9999.0 if since else float(year[1]))
@@ -252,7 +257,7 @@ class Figures:
             said,
         ):
             return Meaning("figure equator", high=23.4) if "not" not in words else None
-        if century := re.search(r"(?:in the |in |during the )(\w+(?: first)?|\d+(?:st|nd|rd|th)?) century", said):
+        if century := re.search(r"(?:in the |in |during the )(\d+(?: ?(?:st|nd|rd|th))?|\w+(?: first)?) century", said):
             number = _ORDINALS.get(century[1]) or int(re.sub(r"\D", "", century[1]) or 0)
             if number and re.search(r"\b(founded|established|built|founding|settled|date)\b", said):
                 return Meaning("figure founded", low=(number - 1) * 100.0 - 41, high=number * 100.0 + 41)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 
-from envs.guess_my_city.lore.lists import listed, short
+from envs.guess_my_city.lore.lists import listed, same, short
 from envs.guess_my_city.wording import word_set
 
-SHORT = short()
+SHORT, SAME = short(), same()
+_SAME = re.compile(rf"\b(?:{'|'.join(sorted(SAME, key=len, reverse=True))})\b")
 _LEADS, _TAILS = listed("leads"), listed("tails")
 _LEAD = re.compile(rf"(?:{'|'.join(sorted(_LEADS, key=len, reverse=True))}) ")
 _COULD_YOU = re.compile(
@@ -31,19 +32,22 @@ NEGATIONS = word_set(
 
 
 FRAME_WORDS = (
-    frozenset(word for said in (*_LEADS, *_TAILS, *SHORT.values()) for word in said.split()) | WH | ASKS | AUXILIARY
+    frozenset(word for said in (*_LEADS, *_TAILS, *SHORT.values(), *SAME, *SAME.values()) for word in said.split())
+    | WH
+    | ASKS
+    | AUXILIARY
 )
 FRAME_WORDS |= NEGATIONS | SHORT.keys()
 
 
 def plain(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Short forms and slang written out."""
+    """Short forms and slang written out, some phrases in plainer words."""
     found: list[str] = []
     if words[:1] == ("its",):
         words = ("it", "is", *words[1:])
     for word in words:
         found += SHORT[word].split() if word in SHORT else (word,)
-    return tuple(found)
+    return tuple(_SAME.sub(lambda said: SAME[said[0]], " ".join(found)).split())
 
 
 def bare(words: tuple[str, ...]) -> tuple[str, ...]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 
 from envs.guess_my_city.atlas import Atlas
+from envs.guess_my_city.lore.doubts import OTHERWISE
+from envs.guess_my_city.lore.frames import bare, plain
 from envs.guess_my_city.lore.lists import listed
 from envs.guess_my_city.lore.spelling import Speller
 from envs.guess_my_city.names import NOWHERE
@@ -19,8 +21,8 @@ FEWEST = 5  # letters of a word of a name that may be misspelt
 _LEAD_WORDS, _TAIL_WORDS, _DOUBT = listed("guess_leads"), listed("guess_tails"), listed("guess_doubts")
 _BEFORE_IN, _NEVER_LAST = listed("guess_in"), listed("guess_last")
 _NO_GUESS = re.compile(
-    r"\b(?:been to|go to|going to go|come to|like to|want to go|close to|from here|is it like|"
-    r"people like|good for|known|know about|what is|what are|is there|are there|see if)\b|"
+    r"\b(?:been to|go to|going to go|come to|like to(?! guess| say| propose| put)|want to go|close to|from here|"
+    r"is it like|people like|good for|known|know about|what is|what are|is there|are there|see if)\b|"
     r"\b(?:is|are|was) it (?:in|from|of|like|for|about)$|^(?:in|from|like|of|is there)\b|\blocated in$|\bcapital of$"
 )
 _ASIDE = re.compile(
@@ -43,6 +45,7 @@ class Guesses:
         self.names, self.cities = atlas.names, atlas.cities
         words = {word for name in self.names.cities for word in name if len(word) >= FEWEST}
         self.speller = Speller(known | {word for name in self.names.cities for word in name}, meant=words)
+        self.places = {words for topic in ("country", "province", "continent") for words in atlas.words.get(topic, ())}
         self.nations: dict[str, set[str]] = {}
         for said, country in atlas.words["country"].items():
             self.nations.setdefault(country, set()).add(" ".join(said))
@@ -53,6 +56,20 @@ class Guesses:
         if found is None and (spelt := self.speller.words(words)) != words:
             found = self._found(spelt)
         return found
+
+    def before_aside(self, text: str) -> str | None:
+        """ "You are in Marrakesh, among the palms!": a whole guess, and after the comma nothing that could be one."""
+        said, _, aside = text.partition(",")
+        after, words = words_of(aside), plain(words_of(said))
+        if len(words) < 2 or not after or OTHERWISE.intersection(after) or self._place_in(after):
+            return None
+        city = self.names.guess(words)
+        return city if city is not None else self.read(bare(words))
+
+    def _place_in(self, words: tuple[str, ...]) -> bool:
+        """Whether another place may be meant: "Paris, Texas"."""
+        parts = (words[at : at + length] for at in range(len(words)) for length in (1, 2, 3))
+        return self.names.mentioned(words) or any(part in self.places for part in parts)
 
     def _found(self, words: tuple[str, ...]) -> str | None:
         hits = []

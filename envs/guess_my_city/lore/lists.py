@@ -26,3 +26,7 @@ def stems_of(name: str) -> frozenset[str]:
 
 def short() -> dict[str, str]:
     return dict(_read()["short"])
+
+
+def same() -> dict[str, str]:
+    return dict(_read()["same"])

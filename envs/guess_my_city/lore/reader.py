@@ -136,6 +136,8 @@ class Reader:
         said = {self.things.things[key].of(city, country, of_country) for key in value.split(EITHER if either else ALL)}
         if len(said) == 1:
             return said.pop()
+        if not either and "no" in said and value.startswith("flag "):
+            return "no"
         return "yes" if either and "yes" in said else "maybe"
 
     def commonly(self, topic: str, value: str, city: str, country: str) -> str:

@@ -93,6 +93,10 @@ class Things:
         spoken: dict[str, set[str]] = {}
         for words, key in self.named.items():
             spoken.setdefault(key, set()).add(" ".join(words))
+        for row in rows:
+            places = spoken.get(key_of(row["name"]), set()) | {" ".join(words_of(row["name"]))}
+            capital = row["capital"] if key_of(row["capital"]) in self.countries else "-*"
+            self._add([f"capital of {each}" for each in sorted(places)], capital, False)
         for name in {*borders, *(row["name"] for row in rows)}:
             said = spoken.get(key_of(name), {" ".join(words_of(name))})
             phrases = [f"{way} {each}" for each in sorted(said) for way in BORDERING]
