@@ -51,6 +51,11 @@ if TYPE_CHECKING:
     from cluster.run.playing import Playing
     from learners.group import LearnerGroup
 
+OF_RAY = {  # its settings, unless they are set
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_task_events_max_num_task_in_gcs": "10000",  # the GCS remembers 100,000 calls else, 3 kB each
+}
+
 
 def train(config: RunConfig, folder: RunFolder) -> dict:
     """A new run; returns what summary.json holds."""
@@ -318,7 +323,8 @@ def ray_cluster(show: Show, word: LastWord) -> Iterator[Machine]:
 
     # Engines and DeepSpeed find the compiler tools of the environment that runs this.
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    for name, value in OF_RAY.items():
+        os.environ.setdefault(name, value)
     started_here, options = not ray.is_initialized(), ray_options()
     if started_here:
         address = os.environ.get("RAY_ADDRESS")
