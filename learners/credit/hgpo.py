@@ -48,7 +48,7 @@ def history_groups(turns: Turns, history: int) -> list[np.ndarray]:
         if back:
             alone = np.arange(len(state)) + len(state) + group.max(initial=0) + 1
             earlier = np.roll(state, back)
-            _, group = np.unique(np.stack([group, earlier]), axis=1, return_inverse=True)
+            _, group = np.unique(group * (state.max(initial=0) + 1) + earlier, return_inverse=True)
             group = np.where(turns.index >= back, group, alone)
         found.append(group)
     return found
