@@ -108,12 +108,12 @@ def test_no_reported_seed_before_everything_is_chosen(tmp_path):
 
 def test_what_is_left_is_told_in_hours(tmp_path):
     store = Store(tmp_path / "made.jsonl")
-    assert f"| report | {15 * 4 * 16} | - |" in contest.forecast(store, 2), "nothing is known of a game's updates"
+    assert f"| report | {16 * 4 * 16} | - |" in contest.forecast(store, 2), "nothing is known of a game's updates"
     for game in contest.GAMES:
         trial = contest.TUNE.trial(game, contest.PER_TURN, contest.BEGIN[0], TUNING[0])
         store.put(trial, Record(asdict(trial), [0.1], [9], None, seconds={"play": 0.2, "learn": 0.1}))
-    hours = 15 * 4 * 16 * 120 * 0.3 / 2 / 3600
-    assert f"| report | {15 * 4 * 16} | {hours:.1f} |" in contest.forecast(store, 2)
+    hours = 16 * 4 * 16 * 120 * 0.3 / 2 / 3600
+    assert f"| report | {16 * 4 * 16} | {hours:.1f} |" in contest.forecast(store, 2)
 
 
 def test_a_contest_that_is_stopped_goes_on_where_it_was(tmp_path, monkeypatch):
