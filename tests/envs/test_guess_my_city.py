@@ -35,7 +35,8 @@ def test_a_whole_game_by_hand():
         "Do they drive on the right?": "Yes, cars drive on the right there.",
         "When did it host the Olympics?": "It hosted the Olympics in 1900, 1924 and 2024.",
         "What food is it known for?": (
-            "Typical food there is croissants, baguettes, cheese, wine, snails, onion soup, macarons."
+            "Typical food there is croissants and baguettes and cheese and wine and snails "
+            "and onion soup and macarons ."
         ),
         "Is it in Bulgaria?": "No, it is not in that country.",
         "How are you today?": INVALID,
@@ -174,7 +175,7 @@ def test_the_players_have_their_stated_strength():
 
 def test_the_language_holds_every_word_that_is_said_or_seen():
     words = {word for sentence in make_game("guess_my_city").language() for word in sentence.split()}
-    assert len(words) < 5200
+    assert len(words) < 4000
     for player in game_class("guess_my_city").players():
         for seed in range(40):
             game, said = play(player, seed)

@@ -83,6 +83,8 @@ class Reader:
         return self.figures.read(words) or self._closed(words) or self._terse(words)
 
     def _closed(self, words: tuple[str, ...]) -> Meaning | None:
+        if "what" in words:
+            return None
         tokens = stems(words)
         matches = self._matches(tokens)
         free = [at for at in range(len(tokens)) if not any(start <= at < end for start, end, _ in matches)]

@@ -130,11 +130,10 @@ class Told:
         extra = own.get(f"more_{topic}")
         if not extra:
             return None
-        listed = ", ".join((*city.facts[topic], extra))
+        listed = " and ".join((*city.facts[topic], extra))
         return {
             "landmark": f"You can see {listed} there.",
-            "food": f"Typical food there is {listed}.",
-            "fame": f"It is known for {listed}.",
+            "food": f"Typical food there is {listed} .",
         }.get(topic)
 
     def says(self, topic: str, value: str, city: City) -> bool:
