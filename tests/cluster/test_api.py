@@ -25,7 +25,7 @@ def recipe(tmp_path_factory, parrot_model) -> Path:
 
 
 @pytest.mark.timeout(400)
-def test_a_run_is_trained_resumed_read_and_evaluated(ray_cluster, recipe, tmp_path, capsys):
+def test_a_run_is_trained_resumed_read_and_evaluated(ray_cluster, recipe, tmp_path):
     layer = tmp_path / "layer.yaml"
     layer.write_text("samples: {episodes: 4}")
     run = parley.train([recipe, layer], evaluation={"episodes": 6}, **{"learner.learning_rate": 1e-5})
@@ -55,9 +55,15 @@ def test_a_run_is_trained_resumed_read_and_evaluated(ray_cluster, recipe, tmp_pa
     assert len(measured.episodes("held_out and failure is None")) == 5 == len(measured.episodes())
     assert measured.policy is None
 
-    capsys.readouterr()
+
+@pytest.mark.long
+@pytest.mark.timeout(400)
+def test_the_command_finds_the_same_and_trials_are_played(ray_cluster, recipe):
+    run = parley.train(recipe)
+    measured = parley.evaluate(run.folder, checkpoint=1, evaluation={"episodes": 5})
+    before = set(run.folder.parent.glob("*-evaluation-*"))
     assert main(["evaluate", str(run.folder), "--checkpoint", "1", "evaluation.episodes=5"]) == 0
-    (again,) = set(run.folder.parent.glob("*-evaluation-*")) - {measured.folder}
+    (again,) = set(run.folder.parent.glob("*-evaluation-*")) - before
     assert parley.load_run(again).summary == measured.summary, "the command finds the same"
 
     tried = parley.evaluate(run.folder, trials="alone", episodes=3)
