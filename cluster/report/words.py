@@ -14,6 +14,7 @@ from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
 from cluster.episodes.reader import Episodes
+from cluster.errors import RunFolderError
 from cluster.record.checkpoints import all_checkpoints
 
 ALIKE = 1e-4  # of the largest: advantages of an utterance that differ by less are one
@@ -23,7 +24,10 @@ Words = list[tuple[str, float]]
 def tokenizer_of(run: Path) -> Tokenizer | None:
     saved = (each / "policy" / "tokenizer.json" for each in reversed(all_checkpoints(run / "checkpoints")))
     found = next((path for path in (run / "policy" / "tokenizer.json", *saved) if path.is_file()), None)
-    return None if found is None else _read(str(found), found.stat().st_mtime_ns)
+    try:
+        return None if found is None else _read(str(found), found.stat().st_mtime_ns)
+    except Exception as error:  # the bare class is what tokenizers raises
+        raise RunFolderError(f"cannot read {found}: {str(error)[:80]}") from error
 
 
 @lru_cache(maxsize=4)
@@ -38,9 +42,9 @@ def pieces(tokenizer: Tokenizer, ids: Iterable[int]) -> list[str]:
 
 
 def words(turn: Mapping[str, Any], tokenizer: Tokenizer) -> Words | None:
-    """None where all tokens of the turn have one advantage, or none."""
+    """None where all tokens of the turn have one advantage, or none; and of a choice, which is one decision."""
     credit = turn["credit"]
-    if not credit or max(credit) - min(credit) <= ALIKE * max(map(abs, credit)):
+    if turn["chosen"] is not None or not credit or max(credit) - min(credit) <= ALIKE * max(map(abs, credit)):
         return None
     return list(zip(pieces(tokenizer, turn["utterance_ids"]), credit, strict=True))
 

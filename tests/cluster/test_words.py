@@ -11,8 +11,9 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from cluster.episodes.columns import table_of
 from cluster.episodes.store import EpisodeStore
+from cluster.errors import RunFolderError
 from cluster.report.games import LONGEST, games
-from cluster.report.words import pieces, tokenizer_of, words_of
+from cluster.report.words import pieces, tokenizer_of, words, words_of
 from cluster.watch.app import application
 from cluster.watch.followed import Followed
 from envs.episode import TurnTokens
@@ -85,3 +86,16 @@ def test_a_run_without_a_checkpoint_has_no_words_yet(tmp_path):
     folder = made_run(tmp_path)
     learned(folder, 1)
     assert tokenizer_of(folder) is None and words_of(folder, [(1, 4)]) == {}
+
+
+def test_a_choice_has_one_advantage_though_its_first_token_stands_for_all(tokenizer):
+    turn = {"credit": [0.5, 0.0, 0.0], "utterance_ids": [1, 2, 3], "chosen": None}
+    assert words(turn, tokenizer) is not None and words(turn | {"chosen": 1}, tokenizer) is None
+
+
+def test_a_damaged_tokenizer_is_one_clear_line(run):
+    (saved,) = run.glob("checkpoints/*/policy/tokenizer.json")
+    saved.write_text("{")
+    with pytest.raises(RunFolderError, match=r"cannot read .*tokenizer\.json: ") as refused:
+        tokenizer_of(run)
+    assert "\n" not in str(refused.value)

@@ -41,14 +41,14 @@ AGES = (
     (1800, "between two and five hundred years old"), (9999, "not older than about two hundred years"),
 )  # fmt: skip
 SHORE = 15  # metres
-WIDER = {  # what people say of the same thing
+WIDER = {  # what is as true: of the same thing in other words, or of what is spoken beside it in these cities
     "religion": {"Catholicism": "Christianity", "Protestantism": "Christianity", "folk religion": "Taoism"},
     "sea": {
         "the Adriatic Sea": "the Mediterranean", "the Tyrrhenian Sea": "the Mediterranean",
         "the Aegean Sea": "the Mediterranean",
         "the Arabian Sea": "the Indian Ocean", "the Java Sea": "the Pacific", "the South China Sea": "the Pacific",
         "the East China Sea": "the Pacific", "the Persian Gulf": "the Indian Ocean",
-        "the Gulf of Mexico": "the Caribbean",
+        "the Gulf of Mexico": "the Atlantic",
         "the Caribbean Sea": "the Atlantic", "the Tasman Sea": "the Pacific", "Bass Strait": "the Southern Ocean",
         "the Irish Sea": "the Atlantic", "the Sea of Marmara": "the Mediterranean",
     },
