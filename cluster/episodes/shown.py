@@ -46,7 +46,8 @@ def _remarks(turn: dict[str, Any]) -> str:
     if turn["reward"]:
         found.append(f"reward {turn['reward']:+g}")
     if turn["credit"]:
-        found.append(f"credit {sum(turn['credit']) / len(turn['credit']):+.3g}")
+        trained = turn["credit"] if turn["chosen"] is None else turn["credit"][:1]  # a choice is one decision
+        found.append(f"credit {sum(trained) / len(trained):+.3g}")
     if turn["label"] is not None:
         found.append(f"intention {turn['label']}")
     if turn["versions"]:

@@ -10,6 +10,8 @@ from starlette.testclient import TestClient
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from cluster.episodes.columns import table_of
+from cluster.episodes.reader import Episodes
+from cluster.episodes.shown import conversation
 from cluster.episodes.store import EpisodeStore
 from cluster.errors import RunFolderError
 from cluster.report.games import LONGEST, games
@@ -88,9 +90,13 @@ def test_a_run_without_a_checkpoint_has_no_words_yet(tmp_path):
     assert tokenizer_of(folder) is None and words_of(folder, [(1, 4)]) == {}
 
 
-def test_a_choice_has_one_advantage_though_its_first_token_stands_for_all(tokenizer):
-    turn = {"credit": [0.5, 0.0, 0.0], "utterance_ids": [1, 2, 3], "chosen": None}
-    assert words(turn, tokenizer) is not None and words(turn | {"chosen": 1}, tokenizer) is None
+def test_a_choice_has_one_advantage_though_its_first_token_stands_for_all(run, tokenizer):
+    (game,) = Episodes(run / "episodes", "number == 8").first(1)
+    (turn,) = game["dialogue"]
+    turn |= {"credit": [0.5, 0.0], "utterance_ids": [1, 2]}
+    assert words(turn, tokenizer) is not None and "credit +0.25;" in conversation(game)
+    turn["chosen"] = 1
+    assert words(turn, tokenizer) is None and "credit +0.5;" in conversation(game)
 
 
 def test_a_damaged_tokenizer_is_one_clear_line(run):

@@ -31,8 +31,9 @@ function span(versions) {
   return low === high ? `${low}` : `${low} to ${high}`;
 }
 
-// of a turn: the mean of what its tokens were trained with; before that what the shaper gave
+// of a turn: the mean of what its tokens were trained with, of a choice what stands at its first; before that what the shaper gave
 function creditOf(turn) {
+  if (turn.chosen !== null && turn.credit.length) return turn.credit[0];
   if (turn.credit.length) return turn.credit.reduce((sum, each) => sum + each, 0) / turn.credit.length;
   return turn.shaped ?? null;
 }
