@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 
-from reward_service.intentions.companion import LOWEST_PRIORITY, Companion, WorkLost, in_companion
+from reward_service.intentions.companion import NICENESS, Companion, WorkLost, in_companion
 from reward_service.shapers.aria import AriaShaper
 from tests.reward_service.test_aria import batch, embed, plain, settings
 
@@ -43,7 +43,7 @@ def test_what_is_raised_there_is_raised_here(companion):
 
 
 def test_everything_else_goes_first(companion):
-    assert companion.compute(os.getpriority, os.PRIO_PROCESS, 0) == LOWEST_PRIORITY
+    assert companion.compute(os.getpriority, os.PRIO_PROCESS, 0) == NICENESS
 
 
 def test_a_process_that_dies_is_told_and_replaced(companion):
