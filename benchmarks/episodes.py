@@ -4,7 +4,7 @@
 
     a run        the demo recipe; in one run, blocks of updates with the store and without take turns
     the stores   its games, over and over with other numbers and log-probs: bytes of a turn, seconds of an update
-    many         a million of them: seconds to open and to filter, on two cores
+    many         a million of them: seconds to open and to filter, on two cores; and on the live page, in Chromium
     kills        SIGKILL of a writer at 50 random moments: games that are lost or doubled
 
 SQLite has one row a game in WAL mode, and its turns, compressed, in a table beside it, so that a filter does not read
@@ -31,6 +31,7 @@ import pyarrow as pa
 from rich.table import Table
 
 from benchmarks.episodes_killed import kill_at_random
+from benchmarks.episodes_watched import watched
 from benchmarks.report import Say, run_alone
 from cluster.episodes.columns import PLAIN, SCHEMA
 from cluster.episodes.reader import Episodes
@@ -40,7 +41,7 @@ ROOT = Path(__file__).parents[1]
 BLOCK, SKIPPED = 10, 4  # updates of a block; its first ones still pay for the block before
 BATCH, AT_ONCE = 128, 2048  # games of an update; of the many, which are written faster
 TIME_LIMIT_SECONDS = 3000
-FILTER = "outcome < .5 and turns > 3 and not held_out"
+FILTER, WORDS = "outcome < .5 and turns > 3 and not held_out", "is it loud"
 
 
 def measure(quick: bool, say: Say) -> dict[str, Any]:
@@ -54,6 +55,8 @@ def measure(quick: bool, say: Say) -> dict[str, Any]:
         for name, kind in (("parquet", Parquet), ("sqlite", Sqlite)):
             say(f"{some:,} and {many:,} games into {name}")
             found[name] = filled(kind(folder / name), games, some) | asked(kind(folder / f"{name}-many"), games, many)
+        say("opening and filtering them in Chromium")
+        found["watched"] = watched(folder / "parquet-many", FILTER, WORDS)
         say("killing writers")
         found["kills"] = kill_at_random(folder / "killed", 10 if quick else 50)
     return found
@@ -253,11 +256,16 @@ def tables(found: dict[str, Any]) -> list[Table]:
             f"{each['filter_seconds']:.2f} ({each['filter_cpu_seconds']:.2f})",
             f"{each['found']:,}",
         )
-    killed = Table(title="writers killed at random")
-    for name, value in kills.items():
-        killed.add_column(name, justify="right", footer=str(value))
-    killed.add_row(*map(str, kills.values()))
-    return [cost, beside, killed]
+    page = one_row(f"{found['many']:,} games on the live page, in Chromium: seconds", found["watched"])
+    return [cost, beside, page, one_row("writers killed at random", kills)]
+
+
+def one_row(title: str, values: dict[str, Any]) -> Table:
+    made = Table(title=title)
+    for name in values:
+        made.add_column(name, justify="right")
+    made.add_row(*(f"{each:.2f}" if isinstance(each, float) else str(each) for each in values.values()))
+    return made
 
 
 if __name__ == "__main__":

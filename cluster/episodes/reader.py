@@ -36,6 +36,7 @@ class Place(NamedTuple):
     part: Part
     group: int
     rows: np.ndarray  # int64
+    order: pa.ChunkedArray | None  # their values in the column that is sorted by
     file: pq.ParquetFile | None = None  # while it is open
 
     def read(self, columns: Sequence[str]) -> pa.Table:
@@ -95,10 +96,10 @@ class Episodes:
     def _page(self, skip: int, count: int, by: str, columns: Sequence[str]) -> tuple[int, list[dict[str, Any]]]:
         column, descending = by.removeprefix("-"), by.startswith("-")
         places, values = [], []
-        for place in self._places():
+        for place in self._places(column):
             if len(place.rows):
-                values += place.read([column])[column].chunks
-                places.append(place._replace(file=None))  # no process may hold as many as there are
+                values += place.order.chunks
+                places.append(place._replace(order=None, file=None))  # no process may hold as many files as there are
         if not places:
             return 0, []
         whole = pa.chunked_array(values)
@@ -106,15 +107,24 @@ class Episodes:
         chosen = pc.sort_indices(pa.table({column: whole}), order)[skip : skip + count]
         return len(whole), _at(places, chosen.to_numpy().astype(np.int64), columns)
 
-    def _places(self) -> Iterator[Place]:
+    def _places(self, order: str | None = None) -> Iterator[Place]:
+        """The single values of a part are read at once, its turns by row groups."""
+        plain = [condition for condition in self.conditions if not condition.in_turns]
         for listed in parts_of(self.folder):
             part, file = self._opened(listed)
+            columns = {column for condition in plain for column in condition.columns}
+            games = _read(part, file, None, sorted(columns | {"update"} | {order or "update"}))
+            kept = [condition.holds(games) for condition in plain]
+            if part != listed:
+                updates = games["update"].to_numpy()
+                kept.append((listed.first <= updates) & (updates <= listed.last))
+            chosen, first = np.flatnonzero(np.all([np.ones(len(games), bool), *kept], axis=0)), 0
             for group in range(file.num_row_groups):
-                rows = self._rows(part, file, group)
-                if part != listed:
-                    updates = _read(part, file, group, ["update"])["update"].to_numpy()[rows]
-                    rows = rows[(listed.first <= updates) & (updates <= listed.last)]
-                yield Place(part, group, rows, file)
+                end = first + file.metadata.row_group(group).num_rows
+                rows = chosen[np.searchsorted(chosen, first) : np.searchsorted(chosen, end)] - first
+                rows = self._by_turns(part, file, group, rows)
+                yield Place(part, group, rows, order and games[order].slice(first).take(rows), file)
+                first = end
 
     def _opened(self, part: Part) -> tuple[Part, pq.ParquetFile]:
         """A part that was merged since it was listed is those updates of another."""
@@ -129,20 +139,20 @@ class Episodes:
             )
         return merged, opened(merged)
 
-    def _rows(self, part: Part, file: pq.ParquetFile, group: int) -> np.ndarray:
-        """Those of a row group for which all conditions hold. The turns are not read where single values decide."""
-        rows = np.arange(file.metadata.row_group(group).num_rows)
-        for in_turns in (False, True):
-            asked = [condition for condition in self.conditions if condition.in_turns is in_turns]
-            columns = {column for condition in asked for column in condition.columns} or {"update"}
-            if asked and len(rows):
-                games = _read(part, file, group, sorted(columns))
-                rows = rows[np.all([condition.holds(games)[rows] for condition in asked], axis=0)]
+    def _by_turns(self, part: Part, file: pq.ParquetFile, group: int, rows: np.ndarray) -> np.ndarray:
+        """Those of these rows of a row group for which the conditions hold that look into the turns."""
+        asked = [condition for condition in self.conditions if condition.in_turns]
+        if asked and len(rows):
+            games = _read(part, file, group, sorted({column for condition in asked for column in condition.columns}))
+            rows = rows[np.all([condition.holds(games)[rows] for condition in asked], axis=0)]
         return rows
 
 
-def _read(part: Part, file: pq.ParquetFile, group: int, columns: Sequence[str]) -> pa.Table:
+def _read(part: Part, file: pq.ParquetFile, group: int | None, columns: Sequence[str]) -> pa.Table:
+    """A row group, or all."""
     try:
+        if group is None:
+            return file.read(columns=list(columns), use_threads=False)
         return file.read_row_group(group, columns=list(columns), use_threads=False)
     except (OSError, pa.ArrowException) as error:
         raise damaged(part, error) from error

@@ -229,11 +229,11 @@ def _in_turns(dialogues: pa.ChunkedArray, fields: tuple[str, ...], wanted: str |
     hit = np.zeros(len(turns), bool)
     for name in fields:
         values = turns.field(name)
-        same = (
-            pc.match_substring(values, wanted, ignore_case=True)
-            if isinstance(wanted, str)
-            else pc.equal(values, pa.scalar(wanted))
-        )
+        if isinstance(wanted, str):  # many texts come often, and each is looked through once
+            texts = values.dictionary_encode()
+            same = pc.match_substring(texts.dictionary, wanted, ignore_case=True).take(texts.indices)
+        else:
+            same = pc.equal(values, pa.scalar(wanted))
         hit |= pc.fill_null(same, False).to_numpy(zero_copy_only=False)
     found = np.zeros(len(dialogue), bool)
     found[rows[hit]] = True

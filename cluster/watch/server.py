@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import socket
 from collections.abc import Sequence
@@ -31,7 +32,14 @@ def serve(runs: Sequence[Followed], host: str, port: int, local: bool, say=print
             timeout_graceful_shutdown=END_SECONDS,
             lifespan="off",
         )
-        uvicorn.Server(config).run(sockets=[listening])
+
+        class Server(uvicorn.Server):
+            def handle_exit(self, *told) -> None:
+                # what was being worked out for a page is given up; uvicorn would show that as an error
+                logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+                super().handle_exit(*told)
+
+        Server(config).run(sockets=[listening])
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -41,6 +49,7 @@ def bound(host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
+        listening.listen()  # so that whoever reads the address can use it
     except OSError as error:
         listening.close()
         raise ConfigError(

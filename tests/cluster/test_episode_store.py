@@ -164,8 +164,8 @@ def test_a_part_that_is_merged_while_it_is_read_is_found_in_the_merged_one(tmp_p
     stored(tmp_path, *([game(update, update)] for update in range(5, 8)))
     look, merges = Episodes._places, []
 
-    def looking(games):
-        yield from look(games)
+    def looking(games, order=None):
+        yield from look(games, order)
         merges.append(EpisodeStore(tmp_path, GIB).merge())
 
     monkeypatch.setattr(Episodes, "_places", looking)

@@ -7,8 +7,13 @@ import csv
 import json
 import os
 import re
+import signal
+import socket
+import subprocess
+import sys
 from dataclasses import replace
 from importlib.resources import files
+from urllib.parse import urlsplit
 
 import pytest
 from starlette.testclient import TestClient
@@ -260,6 +265,30 @@ def test_the_demo_is_a_finished_run_that_learned_and_goes_when_nobody_looks(run,
     assert not folder.exists() and (files("cluster.watch") / "demo.tar.xz").stat().st_size < 150_000
     for words in (["watch"], ["watch", "--demo", str(run)]):
         assert main(words) == 2 and "or --demo alone" in capsys.readouterr().err
+
+
+SLOW = """
+import contextlib, sys, time
+from pathlib import Path
+from cluster.watch.followed import Followed
+from cluster.watch.server import serve
+Followed.figures = lambda run: print("asked", flush=True) or time.sleep(5)
+with contextlib.suppress(KeyboardInterrupt):
+    serve([Followed.of(Path(sys.argv[1]))], "127.0.0.1", 0, True, say=lambda text: print(text, flush=True))
+"""
+
+
+def test_ctrl_c_while_something_is_worked_out_is_no_error(run):
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW, str(run)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    where = urlsplit(process.stdout.readline().split(": ", 1)[1].split(" ")[0])
+    with socket.create_connection((where.hostname, where.port), 30) as asking:
+        asking.sendall(f"GET /runs/0 HTTP/1.1\r\nHost: {where.netloc}\r\n\r\n".encode())
+        assert process.stdout.readline() == "asked\n"
+        process.send_signal(signal.SIGINT)
+        _, complaints = process.communicate(timeout=30)
+    assert complaints == ""
 
 
 def test_a_port_that_is_taken_is_one_line(run, capsys):
