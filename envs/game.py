@@ -294,8 +294,8 @@ class Game(ABC):
     """Whether `step` is given what a model thought before it spoke, too. No other seat may be shown it."""
 
     open_vocabulary: bool = False
-    """Whether what is seen may hold words that `language` does not list; the embedded policy reads them as one unknown
-    word. What is said may not."""
+    """Whether what is seen may hold words that `language` does not list. The embedded policy reads them as one unknown
+    word, and is not taught what a scripted player says with one of them."""
 
     observations: str = "text"
     """What intentions are made of what a seat hears: "text", "labels" (yes, no or neither), or "none"."""

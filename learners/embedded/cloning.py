@@ -53,12 +53,11 @@ class ScriptedGames:
         self.open = hook(self.game, "open_vocabulary")
         self._words: dict[str, list[int]] = {}
 
-    def words(self, text: str, seen: bool = False) -> list[int]:
-        """`seen`: not said."""
+    def words(self, text: str) -> list[int]:
         if text not in self._words:
             self._words[text] = self.tokenizer.encode(text, add_special_tokens=False)
         ids = self._words[text]
-        if not ids or (self.tokenizer.unk_token_id in ids and not (seen and self.open)):
+        if not ids or (self.tokenizer.unk_token_id in ids and not self.open):
             raise ValueError(
                 f"game {self.game.name!r}: {text!r} holds no word, or one that the game's language() does not list"
             )
@@ -74,7 +73,7 @@ class ScriptedGames:
         seen_ends: dict[str, list[int]] = {seat: [] for seat in game.seats}
         while (seat := game.seat) is not None:
             observation = game.observe()
-            self.words(observation, seen=True)
+            self.words(observation)
             if seat not in seats:
                 seats[seat] = ClonedGame([], [], [])
                 seen = self.dialogue.opening(game.briefing(seat), observation)
@@ -85,7 +84,9 @@ class ScriptedGames:
             laid = seats[seat]
             laid.ids += [*seen, *spoken]
             # the last token seen predicts the first one spoken, and so on; the end predicts nothing
-            laid.said += [IGNORED] * (len(seen) - 1) + spoken + [IGNORED]
+            known = self.tokenizer.unk_token_id not in spoken  # else a player repeats what only the world has said
+            taught = spoken if known else [IGNORED] * len(spoken)
+            laid.said += [IGNORED] * (len(seen) - 1) + taught + [IGNORED]
             if len(seen) >= 2:  # the last token seen already predicts what is said; the one before it is free
                 seen_ends[seat].append(len(laid.ids) - len(spoken) - 2)
             game.step(said)

@@ -164,13 +164,21 @@ def test_a_word_outside_the_language_is_an_error(games):
         make_tokenizer([], 64)
 
 
-def test_a_game_with_an_open_vocabulary_may_show_any_word_and_says_only_its_own(games, monkeypatch):
-    with pytest.raises(ValueError, match="does not list"):
-        games.words("is it purple?", seen=True)
-    monkeypatch.setattr(games, "open", True)
-    assert games.tokenizer.unk_token_id in games.words("is it purple?", seen=True)
+def test_of_an_open_vocabulary_an_utterance_with_an_unknown_word_is_read_and_not_taught(games, monkeypatch):
     with pytest.raises(ValueError, match="does not list"):
         games.words("is it purple?")
+    monkeypatch.setattr(games, "open", True)
+    unknown, player = games.tokenizer.unk_token_id, games.players["guesser"]
+    said, reply = [], player.reply
+    monkeypatch.setattr(
+        player, "reply", lambda *seen: said.append("is it purple?" if len(said) == 1 else reply(*seen)) or said[-1]
+    )
+    (laid,) = games.play(-1)
+    taught = [target for target in laid.said if target != IGNORED]
+    end = games.tokenizer.eos_token_id
+    others = [[*games.words(each), end] for number, each in enumerate(said) if number != 1]
+    assert laid.ids.count(unknown) == 1 and len(said) > 2
+    assert taught == [token for each in others for token in each]
 
 
 def test_cloning_teaches_the_players_phrases(cloned, games):

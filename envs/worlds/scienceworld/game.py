@@ -44,6 +44,7 @@ from envs.worlds.scienceworld.settings import (
 
 UNKNOWN = "No known action matches that input."
 NOT_UNDERSTOOD = (UNKNOWN, "Unknown action.", "Ambiguous request")
+WAIT_ONE = "wait1"  # of the package's solutions
 COMMAND = re.compile(r"[a-z0-9][a-z0-9 ,.'()/:-]{0,149}")
 RESET = re.compile(r"reset\b")
 
@@ -146,11 +147,12 @@ class ScienceWorldGame(Adventure):
         return {"task": f"{self.task}, variation {self._variation} of {self.split}", "score": f"{self._score:g}"}
 
     def _texts(self) -> Iterator[str]:
-        """The package's own table of things, too: what is said may be about any of them."""
+        """The package's own table of things, too: what is said may be about any of them. It writes StopWatch for a
+        stopwatch and GlassCup for a glass cup."""
         table = Path(package("scienceworld.constants", self.name).BASEPATH) / "object_type_ids.tsv"
         for kind in re.findall(r"(\w+)\t", table.read_text(encoding="utf-8")):
-            yield " ".join(re.findall(r"[A-Z]?[a-z]+", kind))
-        yield UNKNOWN
+            yield f"{' '.join(re.findall(r'[A-Z]?[a-z]+', kind))} {kind}"
+        yield f"{UNKNOWN} {WAIT_ONE}"
         yield from super()._texts()
 
     def _options(self) -> dict[str, Any]:
