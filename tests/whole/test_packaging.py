@@ -137,7 +137,13 @@ def test_this_environment_is_the_lock():
 def test_nothing_that_is_needed_is_missing_from_this_environment():
     check = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True, timeout=120)
     allowed = {f"requires {name}, which is not installed." for name in UNWANTED}
-    complaints = [line for line in check.stdout.splitlines() if not any(line.endswith(end) for end in allowed)]
+    worlds = tuple(  # which are installed without what they ask for, and work
+        f"{pin.partition('==')[0]} "
+        for pin in (ROOT / "requirements/worlds.lock").read_text().splitlines()
+        if "==" in pin
+    )
+    told = [line for line in check.stdout.splitlines() if not line.startswith(worlds)]
+    complaints = [line for line in told if not any(line.endswith(end) for end in allowed)]
     assert complaints in ([], ["No broken requirements found."])
 
 
