@@ -279,16 +279,18 @@ with contextlib.suppress(KeyboardInterrupt):
 
 
 def test_ctrl_c_while_something_is_worked_out_is_no_error(run):
-    process = subprocess.Popen(
-        [sys.executable, "-c", SLOW, str(run)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    where = urlsplit(process.stdout.readline().split(": ", 1)[1].split(" ")[0])
-    with socket.create_connection((where.hostname, where.port), 30) as asking:
-        asking.sendall(f"GET /runs/0 HTTP/1.1\r\nHost: {where.netloc}\r\n\r\n".encode())
-        assert process.stdout.readline() == "asked\n"
-        process.send_signal(signal.SIGINT)
-        _, complaints = process.communicate(timeout=30)
-    assert complaints == ""
+    command = [sys.executable, "-c", SLOW, str(run)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            where = urlsplit(process.stdout.readline().split(": ", 1)[1].split(" ")[0])
+            with socket.create_connection((where.hostname, where.port), 30) as asking:
+                asking.sendall(f"GET /runs/0 HTTP/1.1\r\nHost: {where.netloc}\r\n\r\n".encode())
+                assert process.stdout.readline() == "asked\n"
+                process.send_signal(signal.SIGINT)
+                _, complaints = process.communicate(timeout=30)
+            assert complaints == ""
+        finally:
+            process.kill()
 
 
 def test_a_port_that_is_taken_is_one_line(run, capsys):
