@@ -13,7 +13,8 @@ from pathlib import Path
 from cluster.watch.demo import unpacked
 from tests.support import chromium
 
-WAIT_SECONDS = 300.0
+WAIT_SECONDS, EVERY_SECONDS = 300.0, 0.01
+ROWS = "document.querySelectorAll('tbody tr[data-key]').length"
 TOLD = "(document.getElementById('found')?.textContent ?? '')"
 
 
@@ -31,7 +32,7 @@ def watched(games: Path, asked: str, words: str) -> dict[str, float | str]:
             with chromium.Browser() as browser:
                 began = time.perf_counter()
                 page = browser.open(address)
-                until(page, f"{TOLD}.endsWith('games') && document.querySelectorAll('tbody tr[data-key]').length")
+                page.until(f"{TOLD}.endsWith('games') && {ROWS}", WAIT_SECONDS, EVERY_SECONDS)
                 found = {"open": time.perf_counter() - began}
                 for name, selector, event, value in (
                     ("filter", "#where", "change", asked),
@@ -39,26 +40,11 @@ def watched(games: Path, asked: str, words: str) -> dict[str, float | str]:
                     ("words", "#search", "input", words),
                 ):
                     before, began = page.evaluate(TOLD), time.perf_counter()
-                    fill(page, selector, event, value)
-                    until(page, f"{TOLD} !== {json.dumps(before)}")
+                    page.fill(selector, value, event)
+                    page.until(f"{TOLD} !== {json.dumps(before)}", WAIT_SECONDS, EVERY_SECONDS)
                     found[name] = time.perf_counter() - began
                     found[f"{name}_found"] = page.evaluate(TOLD)
                 return found
         finally:
             server.send_signal(signal.SIGINT)
             server.wait(WAIT_SECONDS)
-
-
-def fill(page: chromium.Page, selector: str, event: str, value: str) -> None:
-    page.evaluate(
-        f"{{ const it = document.querySelector({selector!r}); it.value = {json.dumps(value)};"
-        f" it.dispatchEvent(new Event({event!r})); }}"
-    )
-
-
-def until(page: chromium.Page, expression: str) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not page.evaluate(expression):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{expression} did not come true in {WAIT_SECONDS:.0f} s")
-        time.sleep(0.01)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -47,23 +45,11 @@ def page(server):
 
 
 def until(page, expression: str, seconds: float = WAIT_SECONDS):
-    """What the expression gives once that is true."""
-    deadline = time.monotonic() + seconds
-    while not (found := page.evaluate(expression)):
-        assert time.monotonic() < deadline, f"{expression} stayed {found!r} for {seconds} s"
-        time.sleep(0.05)
-    return found
+    return page.until(expression, seconds)
 
 
 def rows(page) -> int:
     return page.evaluate("document.querySelectorAll('tbody tr[data-key]').length")
-
-
-def fill(page, selector: str, value: str, event: str) -> None:
-    page.evaluate(
-        f"{{ const it = document.querySelector({selector!r}); it.value = {json.dumps(value)};"
-        f" it.dispatchEvent(new Event({event!r})); }}"
-    )
 
 
 def two_games_by_tokens(page) -> None:
@@ -85,17 +71,17 @@ def test_a_new_update_appears_within_three_seconds(page, run):
 
 
 def test_games_are_filtered_and_a_wrong_condition_is_told(page):
-    fill(page, "#search", "thing like 5", "input")
+    page.fill("#search", "thing like 5", "input")
     until(page, "document.getElementById('found').textContent.includes('of 1 games')")
-    fill(page, "#search", "", "input")
-    fill(page, "#where", "turn > 1", "change")
+    page.fill("#search", "", "input")
+    page.fill("#where", "turn > 1", "change")
     assert "did you mean turns?" in until(
         page, "document.querySelector('#all-games [role=alert]:not([hidden])')?.textContent"
     )
-    fill(page, "#where", "turns > 1", "change")
+    page.fill("#where", "turns > 1", "change")
     until(page, "document.querySelector('#all-games [role=alert]').hidden")
     assert rows(page) == page.evaluate("[...document.querySelectorAll('tbody tr[data-key]')].length") > 0
-    fill(page, "#where", "", "change")
+    page.fill("#where", "", "change")
     until(page, "document.querySelectorAll('tbody tr[data-key]').length === 8")
 
 
@@ -115,12 +101,12 @@ def test_a_game_is_opened_by_keyboard_shown_by_tokens_and_beside_another(page):
         page,
         "document.getElementById('found').textContent.includes('of 4') && document.getElementById('found').textContent",
     )
-    fill(page, "#where", "", "change")
+    page.fill("#where", "", "change")
     until(page, "document.querySelectorAll('tbody tr[data-key]').length === 8")
 
 
 def test_what_a_policy_said_is_text(page):
-    fill(page, "#search", "onerror", "input")
+    page.fill("#search", "onerror", "input")
     until(page, "document.querySelectorAll('tbody tr[data-key]').length === 2")
     page.evaluate("document.querySelector('tbody button').click()")
     said = until(
@@ -130,7 +116,7 @@ def test_what_a_policy_said_is_text(page):
     )
     assert "<script>" in said and page.evaluate("document.title").startswith("live")
     assert page.evaluate("document.querySelectorAll('main img, main script').length") == 0
-    fill(page, "#search", "", "input")
+    page.fill("#search", "", "input")
 
 
 @pytest.mark.parametrize("dark", [False, True])

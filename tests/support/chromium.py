@@ -140,6 +140,20 @@ class Page:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
+    def until(self, expression: str, seconds: float = SECONDS, every: float = 0.05) -> Any:
+        """What the expression gives once that is true."""
+        deadline = time.monotonic() + seconds
+        while not (found := self.evaluate(expression)):
+            assert time.monotonic() < deadline, f"{expression} stayed {found!r} for {seconds} s"
+            time.sleep(every)
+        return found
+
+    def fill(self, selector: str, value: str, event: str) -> None:
+        self.evaluate(
+            f"{{ const it = document.querySelector({selector!r}); it.value = {json.dumps(value)};"
+            f" it.dispatchEvent(new Event({event!r})); }}"
+        )
+
     def move(self, x: float, y: float) -> None:
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
         self.settle()
