@@ -125,6 +125,8 @@ def clone(
         first = -1 - step * settings.games_per_step
         batch = [laid for number in range(settings.games_per_step) for laid in games.play(first - number)]
         padded = _padded(batch, tokenizer.pad_token_id)
+        if (padded.said == IGNORED).all():
+            raise ValueError(f"game {game.name!r}: its language() lists no utterance of {settings.player!r}")
         logits = model(input_ids=padded.ids).logits  # padded at the right: causal attention never sees it
         loss = _mean_loss(logits, padded.said)
         if settings.belief_weight:

@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from envs.registry import make_game
 from envs.settings import GameSettings
 from learners.embedded.build import build_policy, policy_key
-from learners.embedded.cloning import IGNORED, ScriptedGames
+from learners.embedded.cloning import IGNORED, ClonedGame, ScriptedGames, clone
 from learners.embedded.tokenizer import make_tokenizer
 from learners.settings import EmbeddedSettings
 
@@ -179,6 +179,14 @@ def test_of_an_open_vocabulary_an_utterance_with_an_unknown_word_is_read_and_not
     others = [[*games.words(each), end] for number, each in enumerate(said) if number != 1]
     assert laid.ids.count(unknown) == 1 and len(said) > 2
     assert taught == [token for each in others for token in each]
+
+
+def test_a_player_of_whom_nothing_can_be_taught_is_an_error(cloned, games, monkeypatch):
+    model = AutoModelForCausalLM.from_pretrained(cloned[0])
+    nothing = ClonedGame([1, 2, 3], [IGNORED] * 3, [IGNORED] * 3)
+    monkeypatch.setattr(ScriptedGames, "play", lambda *_: [nothing])
+    with pytest.raises(ValueError, match="lists no utterance of 'mediocre'"):
+        clone(model, games.tokenizer, GAME, SHORT)
 
 
 def test_cloning_teaches_the_players_phrases(cloned, games):
