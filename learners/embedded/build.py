@@ -27,6 +27,7 @@ from learners.settings import EmbeddedSettings
 
 BUILDING, DAY_SECONDS = ".building-", 86_400.0
 LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors")
+CLONED_WITH = ("attention.py", "by_hand.py", "logits.py")
 
 
 def cache_folder() -> Path:
@@ -85,8 +86,8 @@ def policy_key(game: GameSettings, embedded: EmbeddedSettings) -> str:
 
 
 def _sources(game: GameSettings) -> list[Path]:
-    """Code and data that the policy depends on: this package, the layout of tokens, the
-    game's own package, what its classes inherit from, and files named in its options."""
+    """Code and data that the policy depends on: this package and what it works with, the layout of tokens,
+    the game's own package, what its classes inherit from, and files named in its options."""
     here, layout = Path(__file__).parent, Path(inspect.getfile(make_game)).parent / "text" / "dialogue.py"
     made_by = game_class(game.name)
     code = Path(inspect.getfile(made_by))
@@ -97,7 +98,14 @@ def _sources(game: GameSettings) -> list[Path]:
     inherited = [Path(inspect.getfile(base)) for base in bases if base.__module__.partition(".")[0] in packages]
     values = [each for value in game.options.values() for each in (value if isinstance(value, list) else [value])]
     named = [Path(value).expanduser() for value in values if isinstance(value, str)]
-    files = [*here.glob("*.py"), layout, *beside, *inherited, *named]
+    files = [
+        *here.glob("*.py"),
+        *(here.parent / "model" / each for each in CLONED_WITH),
+        layout,
+        *beside,
+        *inherited,
+        *named,
+    ]
     return [path for path in sorted(set(files)) if path.is_file() and path.suffix != ".pyc"]
 
 

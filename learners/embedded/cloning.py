@@ -16,16 +16,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
+import numpy as np
 import torch
-from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from envs.game import hook
 from envs.registry import make_game, make_player
 from envs.settings import GameSettings
 from envs.text.dialogue import Dialogue
+from learners.embedded.muon import Muon
+from learners.model import attention, by_hand
+from learners.model.logits import target_logprobs
 from learners.settings import EmbeddedSettings
 
 IGNORED = -100
@@ -50,22 +52,23 @@ class ScriptedGames:
         self.players = {seat: make_player(game.name, player, game.options) for seat in self.game.seats}
         self.dialogue = Dialogue(tokenizer)
         self.tokenizer = tokenizer
+        self.end, self.unknown = tokenizer.eos_token_id, tokenizer.unk_token_id
         self.open = hook(self.game, "open_vocabulary")
         self._words: dict[str, list[int]] = {}
 
     def words(self, text: str) -> list[int]:
         if text not in self._words:
-            self._words[text] = self.tokenizer.encode(text, add_special_tokens=False)
-        ids = self._words[text]
-        if not ids or (self.tokenizer.unk_token_id in ids and not self.open):
-            raise ValueError(
-                f"game {self.game.name!r}: {text!r} holds no word, or one that the game's language() does not list"
-            )
-        return ids
+            ids = self.tokenizer.encode(text, add_special_tokens=False)
+            if not ids or (self.unknown in ids and not self.open):
+                raise ValueError(
+                    f"game {self.game.name!r}: {text!r} holds no word, or one that the game's language() does not list"
+                )
+            self._words[text] = ids
+        return self._words[text]
 
     def play(self, seed: int) -> list[ClonedGame]:
         """One laid-out game for each seat that spoke."""
-        game, end = self.game, self.tokenizer.eos_token_id
+        game, end = self.game, self.end
         game.reset(seed)
         for number, player in enumerate(self.players.values()):
             player.reset(seed * len(self.players) + number)
@@ -84,7 +87,7 @@ class ScriptedGames:
             laid = seats[seat]
             laid.ids += [*seen, *spoken]
             # the last token seen predicts the first one spoken, and so on; the end predicts nothing
-            known = self.tokenizer.unk_token_id not in spoken  # else a player repeats what only the world has said
+            known = self.unknown not in spoken  # else a player repeats what only the world has said
             taught = spoken if known else [IGNORED] * len(spoken)
             laid.said += [IGNORED] * (len(seen) - 1) + taught + [IGNORED]
             if len(seen) >= 2:  # the last token seen already predicts what is said; the one before it is free
@@ -119,18 +122,20 @@ def clone(
         )
         for optimizer in optimizers
     ]
+    attends = model.config._attn_implementation
+    model.set_attn_implementation(attention.NAME)
+    by_hand.take_over(model)
     model.train()
     loss = torch.zeros(())
     for step in range(settings.steps):
         first = -1 - step * settings.games_per_step
         batch = [laid for number in range(settings.games_per_step) for laid in games.play(first - number)]
-        padded = _padded(batch, tokenizer.pad_token_id)
-        if (padded.said == IGNORED).all():
+        said, belief = _predicted(model, batch)
+        if not len(said):
             raise ValueError(f"game {game.name!r}: its language() lists no utterance of {settings.player!r}")
-        logits = model(input_ids=padded.ids).logits  # padded at the right: causal attention never sees it
-        loss = _mean_loss(logits, padded.said)
-        if settings.belief_weight:
-            loss = loss + settings.belief_weight * _mean_loss(logits, padded.belief)
+        loss = -said.mean()
+        if settings.belief_weight and len(belief):
+            loss = loss - settings.belief_weight * belief.mean()
         model.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -139,6 +144,7 @@ def clone(
         if progress is not None and ((step + 1) % 50 == 0 or step + 1 == settings.steps):
             progress(step + 1, settings.steps, loss.item())
     model.eval()
+    model.set_attn_implementation(attends)
     return loss.item()
 
 
@@ -149,32 +155,26 @@ def _optimizers(model: PreTrainedModel, settings: EmbeddedSettings) -> list[torc
     chosen = set(map(id, inside))
     others = [weight for weight in model.parameters() if id(weight) not in chosen]
     return [
-        torch.optim.Muon(inside, lr=settings.matrix_learning_rate, momentum=0.95, weight_decay=0.0),
+        Muon(inside, lr=settings.matrix_learning_rate, momentum=0.95),
         torch.optim.AdamW(others, lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=0.0),
     ]
 
 
-class Padded(NamedTuple):
-    """int64 [games, tokens of the longest]"""
-
-    ids: torch.Tensor
-    said: torch.Tensor
-    belief: torch.Tensor
-
-
-def _padded(batch: list[ClonedGame], pad: int) -> Padded:
-    longest = max(len(laid.ids) for laid in batch)
-
-    def rows(name: str, fill: int) -> torch.Tensor:
-        filled = [getattr(laid, name) + [fill] * (longest - len(laid.ids)) for laid in batch]
-        return torch.tensor(filled)
-
-    return Padded(rows("ids", pad), rows("said", IGNORED), rows("belief", IGNORED))
-
-
-def _mean_loss(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Mean cross entropy over the places that have a target; 0 if there is none."""
-    kept = targets != IGNORED
-    if not kept.any():
-        return logits.sum() * 0.0
-    return cross_entropy(logits[kept], targets[kept])
+def _predicted(model: PreTrainedModel, batch: list[ClonedGame]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Log-probs of what is said and of what is believed, of games end to end in one forward pass."""
+    lengths = np.array([len(laid.ids) for laid in batch])
+    positions = np.concatenate([np.arange(length) for length in lengths])
+    ids = np.concatenate([laid.ids for laid in batch])
+    targets = [np.concatenate([getattr(laid, name) for laid in batch]) for name in ("said", "belief")]
+    places = [np.flatnonzero(each != IGNORED) for each in targets]
+    keep = np.concatenate(places)
+    logits = model(
+        input_ids=torch.from_numpy(ids)[None],
+        position_ids=torch.from_numpy(positions)[None],
+        use_cache=False,
+        logits_to_keep=torch.from_numpy(keep),
+        packed=attention.layout(lengths, torch.device("cpu")),
+    ).logits[0]
+    wanted = np.concatenate([each[where] for each, where in zip(targets, places, strict=True)])
+    logprobs = target_logprobs(logits, torch.from_numpy(wanted), 1.0)
+    return logprobs[: len(places[0])], logprobs[len(places[0]) :]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import os
 import socket
 import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from envs.registry import make_game
 from envs.settings import GameSettings
+from learners.embedded import build, cloning
 from learners.embedded.build import build_policy, policy_key
 from learners.embedded.cloning import IGNORED, ClonedGame, ScriptedGames, clone
 from learners.embedded.tokenizer import make_tokenizer
@@ -105,6 +108,22 @@ def test_the_key_follows_everything_the_policy_is_made_from(tmp_path):
     assert policy_key(GAME, SHORT) == keys[0]
 
 
+def test_the_key_follows_the_code_that_clones():
+    """All of learners/ that takes part, but the settings, whose values are in the key."""
+    learners = Path(cloning.__file__).parents[1]
+    settings = learners / "settings.py"
+    waiting, used = [cloning], {settings}
+    while waiting:
+        module = waiting.pop()
+        used.add(Path(module.__file__))
+        for value in vars(module).values():
+            name = getattr(value, "__name__" if inspect.ismodule(value) else "__module__", None) or ""
+            if name.startswith("learners.") and Path(sys.modules[name].__file__) not in used:
+                waiting.append(sys.modules[name])
+    assert {learners / "model" / "attention.py", learners / "embedded" / "muon.py"} < used
+    assert used - set(build._sources(GAME)) == {settings}
+
+
 def test_a_failed_build_leaves_nothing_behind(tmp_path):
     with pytest.raises(ValueError, match="no scripted player 'genius'"):
         build_policy(GAME, SHORT.model_copy(update={"player": "genius"}), tmp_path)
@@ -155,6 +174,30 @@ def test_cloned_games_are_laid_out_as_rollouts_are(games):
         beliefs = {place: target for place, target in enumerate(laid.belief) if target != IGNORED}
         assert beliefs == dict.fromkeys(answers, secret)
         assert all(laid.said[place] == IGNORED for place in answers)
+
+
+def test_games_end_to_end_are_predicted_as_each_alone(tiny_model, games):
+    """What is said and what is believed, in a batch of games of several lengths, against the model as transformers
+    runs it; and clone() gives it back as it was."""
+    batch = [laid for seed in range(-9, 0) for laid in games.play(seed)]
+    assert len({len(laid.ids) for laid in batch}) > 2
+    alone, packed = (AutoModelForCausalLM.from_pretrained(tiny_model) for _ in range(2))
+    expected = {"said": [], "belief": []}
+    for laid in batch:
+        logprobs = alone(torch.tensor([laid.ids])).logits[0].log_softmax(-1)
+        for name, found in expected.items():
+            found += [logprobs[place, to] for place, to in enumerate(getattr(laid, name)) if to != IGNORED]
+    attends = packed.config._attn_implementation
+    clone(
+        packed,
+        games.tokenizer,
+        GAME,
+        SHORT.model_copy(update={"steps": 1, "learning_rate": 1e-12, "matrix_learning_rate": 1e-12}),
+    )
+    assert packed.config._attn_implementation == attends
+    packed.set_attn_implementation(cloning.attention.NAME)
+    for found, known in zip(cloning._predicted(packed, batch), expected.values(), strict=True):
+        torch.testing.assert_close(found, torch.stack(known), rtol=1e-4, atol=1e-5)
 
 
 def test_a_word_outside_the_language_is_an_error(games):
