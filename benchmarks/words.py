@@ -1,0 +1,152 @@
+"""Is credit to single words worth more than credit to turns? docs/results/word_plan.md says all before it is run.
+
+    python -m benchmarks.words                   everything; goes on where it was stopped
+    python -m benchmarks.words --part locks      one part: locks, main, code, discount, length, choice, transfer
+    python -m benchmarks.words --tables          only what has been recorded
+
+locks     a family of games in which it is known what credit to words is worth (benchmarks/locks.py)
+main      decision games that others made, with listed actions
+code      programs of some 125 words, discounted (benchmarks/long_code.py)
+discount  NTPO with its discount between tokens from .8 to 1; .95, that of the game, is its own
+length    the same decisions in more words
+choice    TWOSOME with the published division by the number of words, and without
+transfer  food preparation alone trained, after its variants have been cloned with it; what becomes of them
+
+Records are kept in benchmarks/records/words.json.xz.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.contest import RATES
+from benchmarks.credit import (
+    AS_SAID,
+    CASE,
+    CRITIC,
+    HOMES,
+    KITCHENS,
+    KNOWN,
+    LONG,
+    NTPO,
+    POAD,
+    TURNS,
+    TWOSOME,
+    discounted,
+    of,
+)
+from benchmarks.lab.command import contest_parser
+from benchmarks.lab.contest import Contest, second_half
+from benchmarks.lab.pages import costs, outcomes, speeds, step_sizes, table, transfers, undone
+from benchmarks.lab.store import Store
+from benchmarks.lab.trial import Game, Method, Sizes
+from benchmarks.lab.verdict import CRITERIA, verdict
+from benchmarks.locks import noise
+from benchmarks.report import quiet
+
+RECORDS = Path(__file__).parent / "records" / "words.jsonl"
+FIRST_SEED, WARM_STARTS = 100, 4
+DIALS = 16
+
+POAD_95 = Method("poad, lambda_w .95", of("poad", *CRITIC, "learner.credit.lambda_w=0.95"))
+POAD_0 = Method("poad, lambda_w 0", of("poad", *CRITIC, "learner.credit.lambda_w=0"))
+
+
+def lock(dials: int, where: str) -> Game:
+    return Game(
+        "1 dial" if dials == 1 else f"{dials} dials, {where}",
+        "parrot",
+        (
+            "game.name=benchmarks.locks:Locks",
+            f"game.options={{dials: {dials}, where: {where}}}",
+            "model.embedded.player=mediocre",
+            f"rollout.max_utterance_tokens={dials + 4}",
+        ),
+        Sizes(updates=100, batch=16, held_out=400, cloning_steps=100),
+    )
+
+
+LOCKS = (lock(1, "all"), lock(DIALS, "first"), lock(DIALS, "last"), lock(DIALS, "all"))
+CODE = Game(
+    "long code",
+    "data_science",
+    ("game.name=benchmarks.long_code:LongCode", "gamma=0.95"),
+    Sizes(updates=20, batch=16, held_out=48),
+)
+
+
+def contest(games: tuple[Game, ...], methods: tuple[Method, ...]) -> Contest:
+    return Contest(
+        games,
+        methods,
+        begin=(RATES[2], RATES[3]),
+        warm_starts=WARM_STARTS,
+        sizes=CASE.sizes,
+        tuning_seeds=WARM_STARTS,
+        worth=second_half,
+        rates=RATES,
+        tuned_on={KNOWN.name: HOMES[0]},
+        first_seed=FIRST_SEED,
+    )
+
+
+PARTS = {
+    "locks": contest(LOCKS, (TURNS, POAD, POAD_95, POAD_0)),
+    "main": contest((CASE, *KITCHENS, *HOMES), (TURNS, AS_SAID, NTPO, POAD, POAD_95)),
+    "code": contest((CODE,), (TURNS, NTPO, POAD, POAD_95)),
+    "discount": contest((CASE,), (*map(discounted, (0.8, 0.9)), NTPO, *map(discounted, (0.99, 1.0)), POAD)),
+    "length": contest((CASE, LONG), (NTPO, POAD, TURNS, AS_SAID)),
+    "choice": contest((HOMES[0],), (TWOSOME, AS_SAID)),
+    "transfer": contest((KNOWN,), (NTPO, POAD, AS_SAID)),
+}
+AGAINST = {"locks": (TURNS,), "main": (TURNS, NTPO, AS_SAID), "code": (TURNS, NTPO), "length": (NTPO, AS_SAID)}
+
+
+def predicted() -> str:
+    """How many times the games turn-level PPO would need, if values were known."""
+    known = {POAD.name: 1.0, POAD_95.name: 0.95, POAD_0.name: 0.0}
+    kinds = (1, "all"), (DIALS, "first"), (DIALS, "last"), (DIALS, "all")
+    ratios = {name: [noise(*kind, None) / noise(*kind, lambda_w) for kind in kinds] for name, lambda_w in known.items()}
+    rows = [[name, *(f"{ratio:.1f}" for ratio in found)] for name, found in ratios.items()]
+    return "**Noise of turn-level PPO over a method's**, with known values\n\n" + table(
+        ["method", *(game.name for game in LOCKS)], rows
+    )
+
+
+def tables(name: str, store: Store, seeds: int) -> Iterator[str]:
+    part = PARTS[name]
+    if name == "locks":
+        yield predicted()
+    yield from outcomes(part, store, seeds)
+    if baselines := AGAINST.get(name):
+        for criterion in CRITERIA:
+            yield verdict(part, store, seeds, baselines, criterion)
+            if len(part.games) > 1:
+                for game in part.games:
+                    yield f"{game.name}: " + verdict(replace(part, games=(game,)), store, seeds, baselines, criterion)
+    yield undone(part, store, seeds)
+    yield speeds(part, store, seeds)
+    if moved := transfers(part, store, seeds):
+        yield moved
+    yield costs(part, store, seeds)
+    yield step_sizes(part, store)
+
+
+def main() -> None:
+    parser = contest_parser("words", __doc__)
+    parser.add_argument("--part", choices=PARTS, action="append", help="only this one; may be given again")
+    asked = parser.parse_args()
+    quiet()
+    store = Store(RECORDS)
+    for name in asked.part or PARTS:
+        if not asked.tables:
+            PARTS[name].run(store, asked.seeds, asked.processes, print)
+        print(f"## {name}\n")
+        for each in tables(name, store, asked.seeds):
+            print(each, end="\n\n")
+
+
+if __name__ == "__main__":
+    main()
