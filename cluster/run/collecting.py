@@ -21,6 +21,7 @@ from cluster.record.progress import Progress
 from cluster.run.ledger import Ledger
 from cluster.run.playing import Playing
 from cluster.run.securing import LOST, secure
+from envs.episode import Ticket
 
 EQUAL = 1e-6  # what games paid that differs by no more is the same
 
@@ -51,7 +52,7 @@ class Collector:
             for result in lost:
                 self.playing.lose(result)
                 ledger.lose(result.ticket, LOST)
-                self.to_judge.add(result.ticket.number // ledger.group)
+                self._came_of(result.ticket)
         for result in kept:
             ledger.keep(result.ticket, result)
         results = ledger.next_results()
@@ -86,9 +87,13 @@ class Collector:
                 self.ledger.finish(finished.ticket, finished)
             else:
                 self.ledger.fail(finished.ticket, finished.reason)
-            self.to_judge.add(finished.ticket.number // self.ledger.group)
+            self._came_of(finished.ticket)
         if arrived := [finished.ref for finished in results if finished.reason is None]:
             self.deliver(arrived)
+
+    def _came_of(self, ticket: Ticket) -> None:
+        if self.group_redraws:
+            self.to_judge.add(ticket.number // self.ledger.group)
 
     def _progress(self) -> Progress:
         ledger = self.ledger

@@ -69,6 +69,7 @@ def test_whoever_asks_is_given_its_own_games(ray_cluster, playing):
     assert [result.ticket.number for result in second] == list(range(8, 16))
     assert {*delivered} == {result.ref for result in first + second} and len(delivered) == 16
     assert not playing.takers and not playing.failures and counts.counts.issued == 16
+    assert not collector.to_judge, "nothing is kept of a game that is done with"
 
 
 def finished(number: int, *fared: tuple[float, float]) -> Finished:
