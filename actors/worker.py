@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from actors.engines.contract import Engine
+from actors.memory import Spare
 from actors.play.live import Failure, Returned
 from actors.play.play import Play
 from actors.play.players import Cast, Endpoint, Policy
@@ -103,13 +104,10 @@ class WorkerFailed(RuntimeError):
 def summarise(episode: Episode) -> Summary:
     versions = [turn.tokens.versions for turn in episode.turns if turn.tokens is not None]
     made = np.concatenate(versions) if versions else np.zeros(0, np.int32)
-    seats = episode.policy_seats() or list(episode.outcome)
+    policy = episode.policy_seats()
     return Summary(
-        outcome=float(np.mean([episode.outcome[seat] for seat in seats])),
-        fared=tuple(
-            (episode.outcome[seat], sum(turn.reward for turn in episode.turns_of(seat)))
-            for seat in episode.policy_seats()
-        ),
+        outcome=float(np.mean([episode.outcome[seat] for seat in policy or episode.outcome])),
+        fared=tuple((episode.outcome[seat], sum(t.reward for t in episode.turns_of(seat))) for seat in policy),
         turns=len(episode.turns),
         tokens=len(made),
         oldest_version=int(made.min()) if len(made) else -1,
@@ -186,6 +184,7 @@ class RolloutWorker:
         self.asleep_since: float | None = None
         self.beat = time.monotonic()
         self.busy_seconds = 0.0
+        self.spare = Spare()
         self.up = threading.Event()
         self.engine: Engine | None = None
         self.play_state: Play | None = None
@@ -225,6 +224,7 @@ class RolloutWorker:
             self.busy_seconds += time.monotonic() - started
             self._tell(finished, self.play_state.new_snapshots())
         self.beat = time.monotonic()
+        self.spare.look(self.beat)
 
     def _tell(self, finished: list[Returned], snapshots: dict[Ticket, Snapshot]) -> None:
         if not finished and not snapshots:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 OF_RAY = {  # its settings, unless they are set
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_task_events_max_num_task_in_gcs": "10000",  # the GCS remembers 100,000 calls else
+    "RAY_task_events_max_num_task_in_gcs": "2000",  # the GCS remembers 100,000 calls else
 }
 
 
