@@ -65,7 +65,7 @@ def test_it_plays_as_its_own_tests_demand(environment):
 def test_it_holds_the_contract_that_all_games_hold(environment):
     code = (
         "import sys, pytest, envs.registry as registry\n"
-        "registry.GAMES.clear(); registry.GAMES['hot_cold'] = 'hot_cold:HotCold'\n"
+        "registry.WORLDS.clear(); registry.GAMES.clear(); registry.GAMES['hot_cold'] = 'hot_cold:HotCold'\n"
         f"sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', {str(ROOT / 'tests' / 'envs' / 'test_games.py')!r}]))"
     )
     assert "passed" in run({**environment, "PARLEY_FUZZ": "3000"}, "-c", code)
