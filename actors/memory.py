@@ -1,7 +1,7 @@
 """Memory that was freed, given back to the system.
 
 glibc keeps what an engine's passes free in pieces, between what is still in use, and takes new memory where none of
-them fits. A worker that only ever used the same amount grew by 80 MB an hour.
+them fits. So a worker grew for an hour (benchmarks/soak.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Muon, as torch.optim.Muon defines it, in float32 and for all matrices of one shape at once.
 
-torch's own rounds to bfloat16, which saves time on a GPU. A CPU without bfloat16 units takes eight times as
-long for it, and for small matrices most of a step is the calls.
+torch's own rounds to bfloat16, which saves time on a GPU. A CPU without bfloat16 units takes much
+longer for it, and for small matrices most of a step is the calls.
 """
 
 from __future__ import annotations
