@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pydantic import TypeAdapter
 
 from benchmarks.locks import COLOURS, WORDS, Locks, deciding, noise, right
 from benchmarks.long_code import LongCode, Wordy, lengthened
-from benchmarks.words import CODE, FIRST_SEED, LOCKS, PARTS, WARM_STARTS, predicted
+from benchmarks.words import CODE, FIRST_SEED, LOCKS, PARTS, TAUGHT, WARM_STARTS, predicted
 from envs.data_science.players import FIT, program, unimported
 from learners.credit.gae import Gae
+from learners.credit.method import AnyCredit
 from learners.credit.poad import Poad
 from learners.credit.turns import Turns
 
@@ -42,6 +44,28 @@ def test_the_noise_that_is_predicted_is_that_of_the_advantages(dials, where):
         # a policy that says any word: the squared gradient of a log-prob by its logits is the same for all
         measured = (1 - 1 / len(WORDS)) * (advantages**2).mean(0).sum()
         assert measured == pytest.approx(noise(dials, where, lambda_w), rel=0.05), lambda_w
+
+
+def test_the_control_pushes_as_turns_do_and_teaches_its_critic_as_words_do():
+    """Of turns of any lengths, some without a word of the policy, in games that end or are cut off."""
+    rng = np.random.default_rng(3)
+    counts = rng.integers(1, 5, 40)
+    tokens = rng.integers(0, 4, counts.sum())
+    turns = Turns(
+        offsets=np.concatenate([[0], np.cumsum(counts)]),
+        rewards=rng.normal(size=counts.sum()),
+        tokens=tokens,
+        episode=np.arange(40),
+        terminated=rng.random(40) < 0.5,
+        values=rng.normal(size=tokens.sum()),
+        bootstrap=rng.normal(size=40),
+    )
+    control = TAUGHT.settings[0].split("=")[1]
+    made = TypeAdapter(AnyCredit).validate_python({"method": control, "gamma": 0.9, "lambda_a": 0.8}).credit(turns, {})
+    of_turns, of_words = (kind(gamma=0.9, lambda_a=0.8).credit(turns, {}) for kind in (Gae, Poad))
+    np.testing.assert_allclose(made.advantages, of_turns.advantages, atol=1e-5)
+    np.testing.assert_array_equal(made.targets, of_words.targets)
+    assert made.valued is None and not np.allclose(made.advantages, of_words.advantages)
 
 
 def test_what_is_predicted_for_sixteen_dials():
