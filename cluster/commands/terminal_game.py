@@ -156,7 +156,7 @@ class Terminal:
             known = said.strip().lower() in {each.lower() for each in self.listed_before}
             remarks.append("nothing happened: not possible now" if known else "not understood")
         elif listed and again and reward <= 0 and following == seen and tuple(game.actions()) == listed:
-            remarks.append("nothing happened")
+            remarks.append("you see the same as before")
         if reward:
             remarks.append(f"reward {reward:+g}")
         if remarks:
