@@ -34,6 +34,7 @@ OWN = {
 CHOSEN = ("landmark", "food", "fame", "nickname")  # the author's choice: these may not give the name away
 REQUIRED = ("climate", "landmark", "food", "fame")
 CITY_FLAGS = ("capital", "largest", "island", "metro", "mountains", "snow", "hot")
+DOUBTFUL = ("river", *CITY_FLAGS)
 COUNTRY_FLAGS = ("eu", "landlocked", "left", "monarchy")
 NUMBERS = {
     "latitude": (-90, 90), "longitude": (-180, 180), "altitude": (-500, 6000), "people": (0.001, 100),
@@ -56,6 +57,7 @@ class City:
     facts: dict[str, tuple[str, ...]]  # list topic -> its values, as they are written
     truths: dict[str, frozenset[str]]  # list topic -> keys of its values, the wider ones too
     flags: frozenset[str]
+    doubtful: frozenset[str]  # flags, and "river": whether it has them is a question that people would not agree on
     numbers: dict[str, float]  # population in people, altitude in metres, founded as a year
     olympics: tuple[int, ...]
     gives_away: Giveaway = field(repr=False, compare=False)
@@ -176,8 +178,8 @@ class _Reader:
             raise self.error(f"[{section}] must have a text for each entry")
         return entries
 
-    def _flags(self, entry: dict, allowed: tuple[str, ...], where: str) -> frozenset[str]:
-        flags = self._strings(entry.get("flags", []), f"flags of {where}")
+    def _flags(self, entry: dict, allowed: tuple[str, ...], where: str, key: str = "flags") -> frozenset[str]:
+        flags = self._strings(entry.get(key, []), f"{key} of {where}")
         unknown = sorted(set(flags) - set(allowed))
         if unknown:
             raise self.error(f"{where} has unknown flag {unknown[0]!r}; there are: {', '.join(allowed)}")
@@ -197,7 +199,7 @@ class _Reader:
         lists = {**SHARED, **OWN}
         self._known(
             entry,
-            {"also", "country", "flags", "giveaways", "nickname", *lists.values(), *NUMBERS, *GAMES},
+            {"also", "country", "flags", "doubtful", "giveaways", "nickname", *lists.values(), *NUMBERS, *GAMES},
             where,
         )
         if entry.get("country") not in self.countries:
@@ -231,6 +233,9 @@ class _Reader:
             raise self.error(f"olympics of {where} must be lists of years")
         facts["olympics"] = tuple(season for season, years in held.items() if years)
         flags = self._flags(entry, CITY_FLAGS + COUNTRY_FLAGS, where) | country["flags"]
+        doubtful = self._flags(entry, DOUBTFUL, where, "doubtful")
+        if sure := sorted(doubtful & flags):
+            raise self.error(f"{where} has {sure[0]!r} among its flags and among what is doubtful")
         if abs(numbers["latitude"]) < TROPIC:
             flags |= {"tropics"}
         gives_away = Giveaway(names, self._strings(entry.get("giveaways", []), f"giveaways of {where}"))
@@ -246,6 +251,7 @@ class _Reader:
             facts=facts,
             truths={topic: self._widened(values) for topic, values in facts.items()},
             flags=flags,
+            doubtful=doubtful,
             numbers={
                 "population": numbers["people"] * 1e6,
                 "altitude": numbers["altitude"],

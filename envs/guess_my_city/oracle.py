@@ -316,6 +316,8 @@ class Oracle:
 
     def _flag(self, topic: Topic, meaning: Meaning, city: City) -> str:
         true = topic.name in city.flags
+        if topic.name in city.doubtful:
+            return INVALID
         if meaning.open:
             return _statement(topic.yes if true else topic.no)
         return _agree(topic.yes if true else topic.no, true == (meaning.value == "yes"))
@@ -348,6 +350,8 @@ class Oracle:
     def _closed(self, topic: Topic, value: str, city: City) -> str:
         if value in ("yes", "no") and topic.some:
             has = bool(city.facts[topic.name])
+            if not has and topic.name in city.doubtful:
+                return INVALID
             return _agree(topic.some if has else topic.without, has == (value == "yes"))
         if value in city.truths[topic.name]:
             return topic.yes.format(self.atlas.values[topic.name][value])

@@ -71,6 +71,8 @@ def test_another_table_is_another_world(tmp_path):
         ('foods = ["soup"]', "foods = []", "city 'Strelsau' has no foods"),
         ('foods = ["soup"]', 'foods = "soup"', "foods of city 'Strelsau' must be a list of words"),
         ("altitude = 30", 'flags = ["capitol"]\naltitude = 30', "unknown flag 'capitol'"),
+        ("altitude = 30", 'doubtful = ["fame"]\naltitude = 30', "unknown flag 'fame'"),
+        ("altitude = 30", 'flags = ["hot"]\ndoubtful = ["hot"]\naltitude = 30', "has 'hot' among its flags and among"),
         ("altitude = 30", 'river = "x"\naltitude = 30', "city 'Strelsau' has unknown key 'river'"),
         ('sports = ["chess"]', "", "country 'Ruritania' has no sports"),
         ("[cities.", "[towns.", "the table has unknown key 'towns'"),
@@ -81,6 +83,18 @@ def test_a_table_that_cannot_be_played_is_refused_by_name(tmp_path, old, new, me
     assert old in WORLD
     with pytest.raises(TableError, match=message):
         make_game("guess_my_city", world(tmp_path, WORLD.replace(old, new, 1)))
+
+
+def test_what_is_doubtful_is_not_answered(tmp_path):
+    text = WORLD.replace("altitude = 30", 'doubtful = ["river", "mountains"]\naltitude = 30', 1)
+    game = make_game("guess_my_city", world(tmp_path, text))
+    asked = ["is there a river?", "are there mountains?", "is it the capital?"]
+    told = {}
+    for city in ("strelsau", "edelweiss"):
+        game.restore({"secret": city, "asked": 0, "won": False, "seen": ""})
+        told[city] = heard(game, asked)
+    assert told["strelsau"][:2] == [INVALID] * 2 and INVALID not in told["edelweiss"]
+    assert told["strelsau"][2] == told["edelweiss"][2]
 
 
 def test_cities_that_nothing_tells_apart_are_refused(tmp_path):
