@@ -2,13 +2,16 @@
 
     python -m benchmarks.questions            the held-out questions
     python -m benchmarks.questions --tuning   those that the oracles were developed with
+    python -m benchmarks.questions --second   more held-out questions, by another author
+    python -m benchmarks.questions --nearest  also ask the oracle that takes the nearest of known questions
     python -m benchmarks.questions --list wrong   also print the pairs of one verdict
 
 The questions were written as by twelve persons (a child, a lawyer, a fast typist with spelling mistakes, a chatty
 language model, ...) by an author who had seen the names of the objects and cities, but no rule of the oracles. Each
 has a right answer for two or three objects. "Either" as the right answer means that people would disagree: then no
 answer is wrong. HELD OUT: nothing is chosen on these, and whoever works on an oracle does not read them; the files are
-packed so that nobody reads them by accident. GOAL: at least 88 % right, less than .7 % wrong.
+packed so that nobody reads them by accident. The second ones are closed questions and guesses alone, and were written when
+the oracles had been measured with the first. GOAL: at least 88 % right, less than .7 % wrong.
 
 A question that can be answered is right, refused or wrong. One that should be refused (nonsense, "is it big or
 small?", a question about the name) is right if it is refused and wrong if it is answered.
@@ -29,7 +32,9 @@ from envs.registry import make_game
 
 FOLDER = Path(__file__).parent
 REFUSALS = ("invalid", "i cannot answer that.", "i say nothing about the name.")
-GAMES = {"twenty_questions": {"table": "full", "turns": 20}, "guess_my_city": {}}
+FULL = {"table": "full", "turns": 20}
+GAMES = {"twenty_questions": FULL, "guess_my_city": {}}
+NEAREST = {"twenty_questions": FULL | {"oracle": "nearest"}}
 VERDICTS = ("right", "refused", "wrong")
 
 
@@ -64,9 +69,9 @@ def pairs_of(game: str, which: str) -> list[Pair]:
     ]
 
 
-def judged(game: str, which: str) -> Iterator[tuple[Pair, str, str]]:
+def judged(game: str, options: dict, which: str) -> Iterator[tuple[Pair, str, str]]:
     """Each pair with the oracle's answer and the verdict."""
-    oracle = make_game(game, GAMES[game]).oracle
+    oracle = make_game(game, options).oracle
     for pair in pairs_of(game, which):
         answer = oracle.answer(oracle.understand(pair.question), secret_of(oracle, pair.secret))
         yield pair, answer, pair.verdict(answer)
@@ -82,10 +87,10 @@ def row(name: str, verdicts: list[str]) -> list[object]:
     return [name, len(verdicts), *(f"{100 * found[each] / len(verdicts):.1f}" for each in VERDICTS)]
 
 
-def page(which: str, listed: str | None) -> str:
+def page(which: str, nearest: bool, listed: str | None) -> str:
     parts = []
-    for game in GAMES:
-        found = list(judged(game, which))
+    for game, options in [*GAMES.items(), *(NEAREST.items() if nearest else ())]:
+        found = list(judged(game, options, which))
         rows = []
         for key in ("kind", "persona"):
             groups = defaultdict(list)
@@ -94,7 +99,7 @@ def page(which: str, listed: str | None) -> str:
             rows += [row(name, verdicts) for name, verdicts in groups.items()]
         rows.append(row("all", [verdict for _, _, verdict in found]))
         parts += [
-            f"{game}, {which.replace('_', ' ')}",
+            f"{game}{', nearest' if options in NEAREST.values() else ''}, {which.replace('_', ' ')}",
             table(["", "pairs", *(f"{each}, %" for each in VERDICTS)], rows),
         ]
         parts += [
@@ -107,10 +112,14 @@ def page(which: str, listed: str | None) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.questions", description=__doc__.splitlines()[0])
-    parser.add_argument("--tuning", action="store_true", help="the questions that the oracles were developed with")
+    sets = parser.add_mutually_exclusive_group()
+    sets.add_argument("--tuning", action="store_true", help="the questions that the oracles were developed with")
+    sets.add_argument("--second", action="store_true", help="held-out questions of another author")
+    parser.add_argument("--nearest", action="store_true", help="also with oracle=nearest, in the game that has it")
     parser.add_argument("--list", choices=VERDICTS, help="also print the pairs of this verdict")
     asked = parser.parse_args()
-    print(page("tuning" if asked.tuning else "held_out", asked.list))
+    which = "tuning" if asked.tuning else "second" if asked.second else "held_out"
+    print(page(which, asked.nearest, asked.list))
 
 
 if __name__ == "__main__":

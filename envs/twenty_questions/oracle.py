@@ -9,6 +9,7 @@ through what was understood; "invalid" depends on it only where people would arg
 
     plain      the rules above
     free       these and everyday phrasings, comparisons of size, all facts of the table (`reading.free`)
+    nearest    these, and what they do not read by the nearest of many known questions (`reading.nearest`)
     endpoint   guesses by the rules, questions by an OpenAI-compatible server (`endpoint`)
 """
 

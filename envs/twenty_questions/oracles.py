@@ -1,4 +1,4 @@
-"""The oracle of a table: plain or free, as the table says or as told."""
+"""The oracle of a table, as the table says or as told."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from pathlib import Path
 
 from envs.twenty_questions.oracle import Oracle
 from envs.twenty_questions.reading.free import FreeOracle
+from envs.twenty_questions.reading.nearest import NearestOracle
 from envs.twenty_questions.table import Table, read_table, table_path
+
+READINGS: dict[str, type[Oracle]] = {"plain": Oracle, "free": FreeOracle, "nearest": NearestOracle}
 
 
 def oracle_for(table: str, reading: str | None = None) -> Oracle:
@@ -20,7 +23,7 @@ def oracle_for(table: str, reading: str | None = None) -> Oracle:
 @lru_cache(maxsize=16)
 def _oracle(path: Path, modified: int, reading: str | None) -> Oracle:
     table = _table(path, modified)
-    return Oracle(table) if (reading or table.reading) == "plain" else FreeOracle(table)
+    return READINGS[reading or table.reading](table)
 
 
 @lru_cache(maxsize=8)

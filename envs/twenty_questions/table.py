@@ -37,6 +37,7 @@ class Attribute:
 @dataclass(frozen=True, slots=True)
 class Table:
     source: str
+    folder: Path  # of what else is known of its objects
     opening: str
     reading: str  # how the oracle reads unless the game's options say otherwise: one of READINGS
     attributes: tuple[Attribute, ...]
@@ -134,6 +135,7 @@ def read_table(path: Path) -> Table:
     ]
     return Table(
         source,
+        facts_of.with_suffix(""),
         opening,
         reading,
         attributes,

@@ -187,7 +187,7 @@ def test_trials_are_each_table():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"oracle": "delphi"}, "oracle='delphi' must be one of: plain, free, endpoint"),
+        ({"oracle": "delphi"}, "oracle='delphi' must be one of: plain, free, nearest, endpoint"),
         ({"oracle": "endpoint"}, "endpoint=None must hold url and model"),
         ({"oracle": "endpoint", "endpoint": {"url": "http://x/v1"}}, "endpoint.model: Field required"),
         ({"oracle": "endpoint", "endpoint": {"url": "http://x/v1", "model": "m", "tries": 1}}, "endpoint.tries: Extra"),

@@ -135,7 +135,9 @@ class FreeOracle(Oracle):
 
     def _guess_in(self, sentence: str) -> str | None:
         sentence = self._without_asides(sentence)
-        return self._guess_without_asides(sentence) or self._guess_before_aside(sentence)
+        return (
+            self._guess_without_asides(sentence) or self._guess_before_aside(sentence) or self._guess_at_end(sentence)
+        )
 
     def _guess_before_aside(self, sentence: str) -> str | None:
         """ "Is it a tent, for camping?": a whole guess, and after the comma nothing that could be another."""
@@ -161,6 +163,16 @@ class FreeOracle(Oracle):
                 return None
         named = {self.called.get((word,), name) for word in self.spelling.mended(words)}
         return name if named <= {name} else None
+
+    def _guess_at_end(self, sentence: str) -> str | None:
+        """ "Eight legs, so is it a spider?": the last clause is a whole guess, and nothing before it could be another."""
+        before, _, last = re.sub("[:-]", ",", sentence).rpartition(",")
+        core, said = _core(" ".join(_words(last))), self.spelling.mended(_words(before))
+        if not said or not phrases.GUESS_FRAME.match(core) or not phrases.UNSURE.isdisjoint(said):
+            return None
+        if any((word,) in self.called or word in self.elsewhere for word in said):
+            return None
+        return self._framed(core)
 
     def _guess_without_asides(self, sentence: str) -> str | None:
         core = _core(" ".join(_words(sentence)))

@@ -120,6 +120,7 @@ DENIALS = _words(
     "not no never cannot cant isnt doesnt dont arent wont hasnt havent wasnt werent didnt wouldnt couldnt shouldnt "
     "nor neither non hardly rarely seldom unable without lacks lack lacking incapable except nothing none aint"
 )
+UNSURE = DENIALS | _words("if unless whether when or either")  # what is said after them is no plain guess
 DENYING = re.compile(r"\b(?:free of|devoid of|other than|instead of|anything but|fail to|fails to|false that)\b")
 DENIED_THING = re.compile(
     r"(?P<thing>\b(?:something|object|thing|item|one|anything)(?: that| which)?"
