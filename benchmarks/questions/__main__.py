@@ -10,8 +10,8 @@ The questions were written as by twelve persons (a child, a lawyer, a fast typis
 language model, ...) by an author who had seen the names of the objects and cities, but no rule of the oracles. Each
 has a right answer for two or three objects. "Either" as the right answer means that people would disagree: then no
 answer is wrong. HELD OUT: nothing is chosen on these, and whoever works on an oracle does not read them; the files are
-packed so that nobody reads them by accident. The second ones are closed questions and guesses alone, and were written when
-the oracles had been measured with the first. GOAL: at least 88 % right, less than .7 % wrong.
+packed so that nobody reads them by accident. The second ones are closed questions and guesses alone, written when the
+oracles had been measured with the first. GOAL: at least 88 % right, less than .7 % wrong.
 
 A question that can be answered is right, refused or wrong. One that should be refused (nonsense, "is it big or
 small?", a question about the name) is right if it is refused and wrong if it is answered.

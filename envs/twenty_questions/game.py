@@ -8,9 +8,9 @@ the game itself ends, and known to the player from the start: terminated with ou
 
 Everything about the world is in the table: `table="small"` (30 objects, questions in a small
 language), `table="full"` (217 objects, questions as anybody puts them) and `table="lmrl"` (the 158
-of LMRL-Gym) ship with the game, and a path to a TOML file of the same form replaces them. `oracle` says who reads the
-questions: the rules alone ("plain"), these and everyday phrasings ("free"), these and for all else the nearest of many known
-questions ("nearest"), or a server ("endpoint"); left empty, the table decides.
+of LMRL-Gym) ship with the game, and a path to a TOML file of the same form replaces them. `oracle` says who reads
+the questions: the rules alone ("plain"), these and everyday phrasings ("free"), these and for all else the nearest of
+many known questions ("nearest"), or a server ("endpoint"); left empty, the table decides.
 
 With `rules: published` the guesser is told what ARIA's version tells (envs/text/published.py), in words of our
 own; `prompts` names a folder with ARIA's own file.

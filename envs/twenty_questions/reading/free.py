@@ -165,7 +165,7 @@ class FreeOracle(Oracle):
         return name if named <= {name} else None
 
     def _guess_at_end(self, sentence: str) -> str | None:
-        """ "Eight legs, so is it a spider?": the last clause is a whole guess, and nothing before it could be another."""
+        """ "Eight legs, so is it a spider?": the last clause is a whole guess, and what is before it none."""
         before, _, last = re.sub("[:-]", ",", sentence).rpartition(",")
         core, said = _core(" ".join(_words(last))), self.spelling.mended(_words(before))
         if not said or not phrases.GUESS_FRAME.match(core) or not phrases.UNSURE.isdisjoint(said):

@@ -4,9 +4,9 @@
     the table itself                        the questions of its attributes, "is it ..." with the phrases of its facts
 
 Each question is a point (`envs.text.embedding`). What is asked is as near to a fact as to the two nearest of its
-questions. The nearest fact is taken if it is near enough. Others that are nearly as near are taken too: then the answer is
-what all of them say, or none. Embeddings do not hear a denial or a number, and "what is it made of" is near to "is it
-made of metal": such sentences never come here.
+questions. The nearest fact is taken if it is near enough. Others that are nearly as near are taken too: then the
+answer is what all of them say, or none. Embeddings do not hear a denial or a number, and "what is it made of" is near
+to "is it made of metal": such sentences never come here.
 
 The points are made once and kept in $PARLEY_CACHE/twenty_questions, or else in ~/.cache/parley/twenty_questions.
 """
@@ -34,11 +34,12 @@ CLEAR = 0.05  # facts that are less than this behind the nearest one are taken t
 FIRST, SECOND = 0.6, 0.4  # weights of a fact's two nearest questions
 MOST_WORDS = 40
 LEAD = 3  # words, none of which may ask for more than yes or no
-DEAF = phrases.DENIALS | frozenset(
-    "outside unlike instead prohibited forbidden banned illegal impossible avoid fail fails than".split()
-)
+_DEAF = "outside unlike instead prohibited forbidden banned illegal impossible avoid fail fails than"
+DEAF = phrases.DENIALS | frozenset(_DEAF.split())
 CHOICE = re.compile(r"\bor (?:in|im|un|ir|non|dis)\w")  # "organic or inorganic?"
-NAMING = re.compile(r"^(?:.* )?(?:is|its|be|of|pick|picked|chosen|choose|chose)(?: it)?(?: (?:a|an|the|some))? (?P<name>.+)$")
+NAMING = re.compile(
+    r"^(?:.* )?(?:is|its|be|of|pick|picked|chosen|choose|chose)(?: it)?(?: (?:a|an|the|some))? (?P<name>.+)$"
+)
 FORMAT = 1
 
 
@@ -115,5 +116,7 @@ def _kept(questions: list[str]) -> np.ndarray:
                 np.save(file, points)
             os.replace(file.name, path)  # a file that is there is whole
         except OSError as error:
-            raise ValueError(f"known questions cannot be kept in {room} ({error}): name another PARLEY_CACHE") from error
+            raise ValueError(
+                f"known questions cannot be kept in {room} ({error}): name another PARLEY_CACHE"
+            ) from error
     return np.load(path).astype(np.float32)
