@@ -34,7 +34,7 @@ FOLDER = Path(__file__).parent
 REFUSALS = ("invalid", "i cannot answer that.", "i say nothing about the name.")
 FULL = {"table": "full", "turns": 20}
 GAMES = {"twenty_questions": FULL, "guess_my_city": {}}
-NEAREST = {"twenty_questions": FULL | {"oracle": "nearest"}}
+NEAREST = {"twenty_questions": FULL | {"oracle": "nearest"}, "guess_my_city": {"nearest": True}}
 VERDICTS = ("right", "refused", "wrong")
 
 
@@ -115,7 +115,9 @@ def main() -> None:
     sets = parser.add_mutually_exclusive_group()
     sets.add_argument("--tuning", action="store_true", help="the questions that the oracles were developed with")
     sets.add_argument("--second", action="store_true", help="held-out questions of another author")
-    parser.add_argument("--nearest", action="store_true", help="also with oracle=nearest, in the game that has it")
+    parser.add_argument(
+        "--nearest", action="store_true", help="also the oracles that take the nearest of known questions"
+    )
     parser.add_argument("--list", choices=VERDICTS, help="also print the pairs of this verdict")
     asked = parser.parse_args()
     which = "tuning" if asked.tuning else "second" if asked.second else "held_out"

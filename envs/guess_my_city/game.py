@@ -9,8 +9,9 @@ known to the player from the start: terminated with outcome 0, not truncated.
 Options: `table="world"` (140 cities), `table="lmrl"` (the 100 of LMRL-Gym) and `table="small"` (24)
 ship with the game, and a path to a TOML file of the same form replaces them; `turns` says how many
 turns there are; `paraphrases=False` does without sentence embeddings and takes questions in the words
-of the rules only. With `rules: published` the guesser is told what ARIA's version tells
-(envs/text/published.py), in words of our own; `prompts` names a folder with ARIA's own file.
+of the rules only; `nearest=True` reads what is left by the nearest of many known questions. With `rules: published`
+the guesser is told what ARIA's version tells (envs/text/published.py), in words of our own; `prompts` names a folder
+with ARIA's own file.
 `most_answers=10` leaves open questions unanswered that part the cities into more than ten groups ("what
 is it known for?"), so that no city can be looked up by two of them.
 """
@@ -22,7 +23,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from envs.game import OVER, Game, Player, Step, Trial
-from envs.guess_my_city.oracle import INVALID, NAME_REFUSED, RIGHT, TOO_TELLING, oracle_for
+from envs.guess_my_city.oracle import INVALID, NAME_REFUSED, RIGHT, TOO_TELLING
+from envs.guess_my_city.oracles import oracle_for
 from envs.guess_my_city.players import PLAYERS, guess_of, words_players_say
 from envs.text import guessing
 from envs.text.published import rules_of
@@ -42,10 +44,11 @@ class GuessMyCity(Game):
         rules: str = "own",
         prompts: str | None = None,
         most_answers: int = 0,
+        nearest: bool = False,
     ):
         if isinstance(turns, bool) or not isinstance(turns, int) or turns < 1:
             raise ValueError(f"game option turns={turns!r} must be a whole number of at least 1")
-        self.oracle = oracle_for(table, paraphrases, most_answers)
+        self.oracle = oracle_for(table, paraphrases, most_answers, nearest)
         self.published = rules_of(self.name, rules, prompts)
         self.horizon = turns
         self._secret: str | None = None

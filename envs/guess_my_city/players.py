@@ -16,7 +16,8 @@ from math import log
 from typing import ClassVar
 
 from envs.guess_my_city.atlas import Atlas
-from envs.guess_my_city.oracle import Oracle, oracle_for
+from envs.guess_my_city.oracle import Oracle
+from envs.guess_my_city.oracles import oracle_for
 
 JUNK = ("hello there", "i like it", "what is what?", "who are you?", "no idea")
 MILLION = 1_000_000

@@ -8,7 +8,8 @@ import time
 import pytest
 
 from envs.game import Game
-from envs.guess_my_city.oracle import INVALID, NAME_REFUSED, RIGHT, TOO_TELLING, WRONG, oracle_for
+from envs.guess_my_city.oracle import INVALID, NAME_REFUSED, RIGHT, TOO_TELLING, WRONG
+from envs.guess_my_city.oracles import oracle_for
 from envs.guess_my_city.players import questions_of
 from envs.guess_my_city.topics import Meaning
 from envs.guess_my_city.wording import words_of

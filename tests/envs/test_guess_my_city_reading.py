@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envs.guess_my_city.oracle import INVALID, NAME_REFUSED, RIGHT, WRONG, Oracle, oracle_for
+from envs.guess_my_city.oracle import INVALID, NAME_REFUSED, RIGHT, WRONG, Oracle
+from envs.guess_my_city.oracles import oracle_for
 from envs.guess_my_city.players import MOST_ANSWERS, questions_of
 from envs.guess_my_city.topics import Meaning
 from tests.support.city_games import CITIES, ORACLE, PARIS, SEAT, answer, started, understood

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from envs.guess_my_city.atlas import TABLES, TableError
-from envs.guess_my_city.oracle import INVALID, WRONG, oracle_for
+from envs.guess_my_city.oracle import INVALID, WRONG
+from envs.guess_my_city.oracles import oracle_for
 from envs.guess_my_city.players import questions_of
 from envs.registry import make_game
 from tests.support.city_games import SEAT, heard

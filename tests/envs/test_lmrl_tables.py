@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from envs.guess_my_city import atlas
-from envs.guess_my_city import oracle as city_oracle
+from envs.guess_my_city import oracles as city_oracles
 from envs.registry import make_player
 from envs.twenty_questions.facts import TableError
 from envs.twenty_questions.oracles import oracle_for
@@ -93,7 +93,7 @@ def test_a_base_that_does_not_fit_is_one_line(tmp_path, text, told):
 
 
 def test_every_city_of_lmrl_is_won_by_its_published_name():
-    oracle = city_oracle.oracle_for("lmrl", False)
+    oracle = city_oracles.oracle_for("lmrl", False)
     meant = [oracle.understand(f"Question: Is it {name}?") for name in CITIES]
     assert all(each.topic == "guess" for each in meant)
     assert {each.value for each in meant} == set(oracle.atlas.cities) and len(CITIES) == 100
@@ -112,7 +112,7 @@ def test_every_city_of_lmrl_is_won_by_its_published_name():
     ],
 )
 def test_what_is_true_of_some_cities(city, question, answer):
-    oracle = city_oracle.oracle_for("lmrl", False)
+    oracle = city_oracles.oracle_for("lmrl", False)
     assert oracle.answer(oracle.understand(question), city.lower()) == answer
 
 

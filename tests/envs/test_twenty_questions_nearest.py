@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from envs.registry import make_game
+from envs.text import nearest
 from envs.text.embedding import LocalEncoder
-from envs.twenty_questions.reading import nearest
+from envs.twenty_questions.reading.nearest import NearestOracle
 from tests.support.full_table import TABLE as FULL_TABLE
 
 TABLE = """
@@ -98,18 +99,18 @@ def test_facts_that_are_as_near_are_answered_if_they_agree(oracle, monkeypatch):
 
 
 def test_points_are_made_once(oracle, tmp_path, monkeypatch):
-    kept = list((tmp_path / "kept" / "twenty_questions").iterdir())
+    kept = list((tmp_path / "kept" / "questions").iterdir())
     assert [path.suffix for path in kept] == [".npy"]
     monkeypatch.setattr(LocalEncoder, "encode", lambda *_: pytest.fail("the points are there"))
-    again = nearest.NearestOracle(oracle.table)
-    np.testing.assert_array_equal(again.points, oracle.points)
+    again = NearestOracle(oracle.table)
+    np.testing.assert_array_equal(again.nearest.points, oracle.nearest.points)
 
 
 def test_a_folder_that_cannot_be_written_is_named(oracle, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("PARLEY_CACHE", str(tmp_path / "file"))
-    with pytest.raises(ValueError, match="known questions cannot be kept in .*file/twenty_questions.*PARLEY_CACHE"):
-        nearest.NearestOracle(oracle.table)
+    with pytest.raises(ValueError, match="known questions cannot be kept in .*file/questions.*PARLEY_CACHE"):
+        NearestOracle(oracle.table)
 
 
 def test_the_known_questions_are_of_facts_of_the_table_and_name_no_object():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envs.game import Game
-from envs.guess_my_city.oracle import oracle_for
+from envs.guess_my_city.oracles import oracle_for
 from envs.registry import make_game, make_player
 
 SEAT = "guesser"

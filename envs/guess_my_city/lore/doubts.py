@@ -46,7 +46,13 @@ _APART = word_set(
     "import imported exported hours ruled empire immigrants"
 )
 _BESIDE = word_set("near nearby nearer close closer border borders bordering beside next neighbour neighbor distance")
-ELSEWHERE = {"country": _APART | _BESIDE, "continent": _APART | _BESIDE, "province": _APART | _BESIDE, "region": _APART}
+_RULED = word_set("independence independent")
+ELSEWHERE = {
+    "country": _APART | _BESIDE | _RULED,
+    "continent": _APART | _BESIDE,
+    "province": _APART | _BESIDE,
+    "region": _APART,
+}
 WIDER_THAN_COUNTRY = word_set("world earth continent europe asia africa america planet globe")
 MOST_POPULAR = word_set("popular favourite favorite national main biggest most top loved number mad")
 OF_MANY = word_set(

@@ -102,7 +102,7 @@ class Reader:
             return None
         if len(keys) > 1 and words[0] not in AUXILIARY and not {"and", "or"}.intersection(rest):
             return None
-        of_country = any(tokens[at] in COUNTRY and not self._of(tokens, at) for at in free)
+        of_country = any(tokens[at] in COUNTRY and not self.of_city(tokens, at) for at in free)
         joined = EITHER if "or" in rest else ALL
         return Meaning("thing", value=joined.join(keys) + (OF_COUNTRY if of_country else ""))
 
@@ -122,7 +122,7 @@ class Reader:
         return found
 
     @staticmethod
-    def _of(tokens: tuple[str, ...], at: int) -> bool:
+    def of_city(tokens: tuple[str, ...], at: int) -> bool:
         """ "of its country" speaks of the city, and so does "in its country"."""
         before = tokens[max(0, at - 2) : at]
         return "of" in before or before == ("in", "its")

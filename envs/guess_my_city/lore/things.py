@@ -71,10 +71,12 @@ class Things:
         self.things: dict[str, Thing] = {}
         self.phrases: dict[tuple[str, ...], str] = {}  # stems -> key of a thing
         self.words: set[str] = set()  # of the phrases, as they are written
+        self.said: dict[str, str] = {}  # phrases of the tables -> key of a thing
         for table in TABLES:
             for tense, lines in tomllib.loads((FOLDER / f"{table}.toml").read_text(encoding="utf-8")).items():
                 for said, places in lines.items():
-                    self._add([each.strip() for each in said.split(";")], places, tense == "ever")
+                    key = self._add(phrases := [each.strip() for each in said.split(";")], places, tense == "ever")
+                    self.said |= dict.fromkeys(phrases, key)
         self._flags_and_borders()
         self.longest = max(map(len, self.phrases))
 
@@ -105,7 +107,7 @@ class Things:
             if places:
                 self._add(phrases, places, True)
 
-    def _add(self, said: list[str], places: str, lasting: bool) -> None:
+    def _add(self, said: list[str], places: str, lasting: bool) -> str:
         key = said[0] if said[0] not in self.things else f"{said[0]} {len(self.things)}"
         cities, nations = self._placed(part.strip() for part in places.split(","))
         self.things[key] = Thing(key, lasting, cities, nations)
@@ -113,6 +115,7 @@ class Things:
             words = words_of(phrase)
             self.words.update(words)
             self.phrases[stems(words)] = key
+        return key
 
     def _placed(self, parts: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
         cities: dict[str, str] = {}

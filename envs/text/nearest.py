@@ -1,0 +1,79 @@
+"""The nearest of many questions of which it is known what they ask.
+
+    asked.jsonl.xz    {"f": what is asked, "q": [questions that a yes to it answers]}, a line each
+
+Each question is a point (`envs.text.embedding`). A sentence is as near to what is asked as to the two nearest of its
+questions. Points are made once and kept in $PARLEY_CACHE/questions, or else in ~/.cache/parley/questions.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import tempfile
+from collections.abc import Iterable
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+
+from envs.text.embedding import LocalEncoder, embed
+
+CLEAR = 0.05  # what is less than this behind the nearest is as near
+FIRST, SECOND = 0.6, 0.4  # weights of the two nearest questions
+FORMAT = 1
+
+
+class Nearest:
+    def __init__(self, asked: Iterable[tuple[str, str]], least: float):
+        """`asked`: pairs of what is asked and a question. `least`: the likeness below which nothing is near."""
+        self.least = least
+        known = list(dict.fromkeys(asked))
+        self.asked = list(dict.fromkeys(what for what, _ in known))
+        place = {what: number for number, what in enumerate(self.asked)}
+        self.asked_by = np.array([place[what] for what, _ in known])
+        self.points = _kept([question for _, question in known])
+
+    def to(self, sentence: str) -> list[str]:
+        """What it may ask: the nearest, and all that are as near. Nothing where nothing is near."""
+        likeness = self.likeness(sentence)
+        best = float(likeness.max())
+        return [self.asked[number] for number in np.flatnonzero(likeness >= best - CLEAR)] if best >= self.least else []
+
+    def likeness(self, sentence: str) -> np.ndarray:
+        """float32, for each of `asked`"""
+        near = self.points @ embed([sentence])[0]
+        first, second = (np.zeros(len(self.asked), np.float32) for _ in range(2))
+        np.maximum.at(first, self.asked_by, near)
+        near[near >= first[self.asked_by]] = 0.0
+        np.maximum.at(second, self.asked_by, near)
+        return FIRST * first + SECOND * second
+
+
+def questions_in(path: Path) -> list[tuple[str, str]]:
+    """Of a file that is not there: none."""
+    if not path.is_file():
+        return []
+    entries = map(json.loads, lzma.decompress(path.read_bytes()).decode().splitlines())
+    return [(entry["f"], question.lower()) for entry in entries for question in entry["q"]]
+
+
+def _kept(questions: list[str]) -> np.ndarray:
+    """float32 [questions, width]"""
+    cache = os.environ.get("PARLEY_CACHE")
+    room = (Path(cache).expanduser() if cache else Path.home() / ".cache" / "parley") / "questions"
+    name = blake2b("\n".join([str(FORMAT), *questions]).encode(), digest_size=12).hexdigest()
+    path = room / f"{name}.npy"
+    if not path.is_file():
+        points = LocalEncoder().encode(questions).astype(np.float16)
+        try:
+            room.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=room, delete=False) as file:
+                np.save(file, points)
+            os.replace(file.name, path)  # a file that is there is whole
+        except OSError as error:
+            raise ValueError(
+                f"known questions cannot be kept in {room} ({error}): name another PARLEY_CACHE"
+            ) from error
+    return np.load(path).astype(np.float32)
