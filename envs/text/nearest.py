@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import lzma
 import os
+import sys
 import tempfile
 from collections.abc import Iterable
 from hashlib import blake2b
@@ -66,6 +67,7 @@ def _kept(questions: list[str]) -> np.ndarray:
     name = blake2b("\n".join([str(FORMAT), *questions]).encode(), digest_size=12).hexdigest()
     path = room / f"{name}.npy"
     if not path.is_file():
+        print(f"{len(questions):,} known questions are prepared, once, in {room}", file=sys.stderr, flush=True)
         points = LocalEncoder().encode(questions).astype(np.float16)
         try:
             room.mkdir(parents=True, exist_ok=True)

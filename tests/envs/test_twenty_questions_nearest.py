@@ -98,11 +98,12 @@ def test_facts_that_are_as_near_are_answered_if_they_agree(oracle, monkeypatch):
     assert meaning.claim.how == "agree" and len(meaning.claim.facts) == 3
 
 
-def test_points_are_made_once(oracle, tmp_path, monkeypatch):
+def test_points_are_made_once(oracle, tmp_path, monkeypatch, capfd):
     kept = list((tmp_path / "kept" / "questions").iterdir())
     assert [path.suffix for path in kept] == [".npy"]
     monkeypatch.setattr(LocalEncoder, "encode", lambda *_: pytest.fail("the points are there"))
     again = NearestOracle(oracle.table)
+    assert "known questions are prepared" not in capfd.readouterr().err
     np.testing.assert_array_equal(again.nearest.points, oracle.nearest.points)
 
 
