@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
+from benchmarks.lab.store import Store
 from benchmarks.locks import COLOURS, WORDS, Locks, deciding, noise, right
 from benchmarks.long_code import LongCode, Wordy, lengthened
-from benchmarks.words import CODE, FIRST_SEED, LOCKS, PARTS, TAUGHT, WARM_STARTS, predicted
+from benchmarks.words import CODE, FIRST_SEED, LOCKS, PARTS, RECORDS, TAUGHT, WARM_STARTS, predicted, tables
 from envs.data_science.players import FIT, program, unimported
 from learners.credit.gae import Gae
 from learners.credit.method import AnyCredit
@@ -133,3 +137,10 @@ def test_every_part_is_tuned_and_reported_on_seeds_and_warm_starts_of_its_own():
             trial = part.trial(*pair, part.begin[0], FIRST_SEED)
             assert trial.config.game.name, name
     assert {game.name for game in LOCKS} == {"1 dial", "16 dials, first", "16 dials, last", "16 dials, all"}
+
+
+def test_every_table_of_the_page_is_made_of_the_records():
+    page = (Path(__file__).parents[2] / "docs" / "results" / "locks.md").read_text()
+    shown = re.findall(r"(?m)(?:^\|.*\n)+", page)
+    made = "\n".join(tables("locks", Store(RECORDS), 8)) + "\n"
+    assert len(shown) == 9 and all(each in made for each in shown)
