@@ -19,16 +19,11 @@ from envs.guess_my_city.oracle import Oracle
 from envs.guess_my_city.topics import Meaning
 from envs.guess_my_city.wording import word_set, words_of
 from envs.text.answer import sentences
-from envs.text.nearest import Nearest, questions_in
+from envs.text.nearest import DEAF, Nearest, questions_in
 
 LEAST = 0.6  # likeness
 FEWEST_WORDS, MOST_WORDS = 2, 40
 LEAD = 3  # words, none of which may ask for more than yes or no
-DEAF = word_set(
-    "not no never cannot cant isnt doesnt dont arent wont hasnt havent wasnt werent didnt nor neither without except "
-    "none nothing unable lack lacks outside unlike instead prohibited forbidden banned illegal impossible fail than "
-    "other"
-)
 WH_WORDS = word_set("what whats who whos whose whom where when which why how name tell describe explain")
 CHOICE = re.compile(r"\bor (?:in|im|un|ir|non|dis)\w")
 MOST_THINGS = 4
@@ -78,6 +73,6 @@ class NearestOracle(Oracle):
     def _may_be_asked(self, words: tuple[str, ...]) -> bool:
         if not FEWEST_WORDS <= len(words) <= MOST_WORDS or any(word[0].isdigit() for word in words):
             return False
-        if (DEAF | PERSONAL).intersection(words) or WH_WORDS.intersection(words[:LEAD]):
+        if (DEAF | PERSONAL | {"other"}).intersection(words) or WH_WORDS.intersection(words[:LEAD]):
             return False
         return not CHOICE.search(" ".join(words)) and not self.atlas.names.mentioned(words)

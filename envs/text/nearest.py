@@ -8,7 +8,6 @@ questions. Points are made once and kept in $PARLEY_CACHE/questions, or else in 
 
 from __future__ import annotations
 
-import json
 import lzma
 import os
 import sys
@@ -18,9 +17,18 @@ from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
+from pydantic import BaseModel, ValidationError
 
 from envs.text.embedding import LocalEncoder, embed
 
+_DEAF = (
+    "not no never cannot cant isnt doesnt dont arent wont hasnt havent wasnt werent didnt nor neither without except "
+    "none nothing unable lack lacks lacking outside unlike instead prohibited forbidden banned illegal impossible "
+    "avoid fail fails than false untrue wrong free devoid far anything absent missing rare rarely seldom unheard few fewer "
+    "hardly scarcely barely stopped ceased abolished closed former formerly going repel repels two three four five six "
+    "seven eight nine ten twice exactly"
+)
+DEAF = frozenset(_DEAF.split())  # what turns a sentence round or counts, and does not move its point
 CLEAR = 0.05  # what is less than this behind the nearest is as near
 FIRST, SECOND = 0.6, 0.4  # weights of the two nearest questions
 FORMAT = 1
@@ -54,10 +62,25 @@ class Nearest:
 
 def questions_in(path: Path) -> list[tuple[str, str]]:
     """Of a file that is not there: none."""
-    if not path.is_file():
+    if not path.exists():
         return []
-    entries = map(json.loads, lzma.decompress(path.read_bytes()).decode().splitlines())
-    return [(entry["f"], question.lower()) for entry in entries for question in entry["q"]]
+    try:
+        lines = lzma.decompress(path.read_bytes()).decode().splitlines()
+    except (OSError, lzma.LZMAError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from None
+    found = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            entry = _Entry.model_validate_json(line)
+        except ValidationError:
+            raise ValueError(f'{path}, line {number}: must be {{"f": what is asked, "q": [questions]}}') from None
+        found += [(entry.f, question.lower()) for question in entry.q]
+    return found
+
+
+class _Entry(BaseModel, extra="forbid", strict=True):
+    f: str
+    q: list[str]
 
 
 def _kept(questions: list[str]) -> np.ndarray:
@@ -66,16 +89,25 @@ def _kept(questions: list[str]) -> np.ndarray:
     room = (Path(cache).expanduser() if cache else Path.home() / ".cache" / "parley") / "questions"
     name = blake2b("\n".join([str(FORMAT), *questions]).encode(), digest_size=12).hexdigest()
     path = room / f"{name}.npy"
-    if not path.is_file():
-        print(f"{len(questions):,} known questions are prepared, once, in {room}", file=sys.stderr, flush=True)
-        points = LocalEncoder().encode(questions).astype(np.float16)
+    if (points := _whole(path, len(questions))) is None:
         try:
             room.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=room, delete=False) as file:
+                print(f"{len(questions):,} known questions are prepared, once, in {room}", file=sys.stderr, flush=True)
+                points = LocalEncoder().encode(questions).astype(np.float16)
                 np.save(file, points)
-            os.replace(file.name, path)  # a file that is there is whole
+            os.replace(file.name, path)
         except OSError as error:
             raise ValueError(
                 f"known questions cannot be kept in {room} ({error}): name another PARLEY_CACHE"
             ) from error
-    return np.load(path).astype(np.float32)
+    return points.astype(np.float32)
+
+
+def _whole(path: Path, count: int) -> np.ndarray | None:
+    """None if it is not there, or is not what was kept."""
+    try:
+        points = np.load(path)
+    except (OSError, EOFError, ValueError):
+        return None
+    return points if points.ndim == 2 and len(points) == count else None

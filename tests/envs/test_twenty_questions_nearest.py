@@ -107,6 +107,42 @@ def test_points_are_made_once(oracle, tmp_path, monkeypatch, capfd):
     np.testing.assert_array_equal(again.nearest.points, oracle.nearest.points)
 
 
+def test_what_was_kept_and_is_damaged_is_made_again(oracle, tmp_path):
+    (kept,) = (tmp_path / "kept" / "questions").iterdir()
+    for damaged in (b"", b"junk"):
+        kept.write_bytes(damaged)
+        np.testing.assert_array_equal(NearestOracle(oracle.table).nearest.points, oracle.nearest.points)
+        assert kept.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("kept", "message"),
+    [
+        (b"plain", "asked.jsonl.xz cannot be read"),
+        (lzma.compress(b'{"f": "alive"}'), "asked.jsonl.xz, line 1: must be"),
+        (lzma.compress(b'{"f": "alive", "q": "does it breathe?"}'), "asked.jsonl.xz, line 1: must be"),
+        (lzma.compress(b'{"f": "alive", "q": ["does it breathe?"]}\n['), "asked.jsonl.xz, line 2: must be"),
+    ],
+)
+def test_known_questions_that_cannot_be_read_are_named(oracle, kept, message):
+    (oracle.table.folder / "asked.jsonl.xz").write_bytes(kept)
+    with pytest.raises(ValueError, match=message):
+        NearestOracle(oracle.table)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I doubt it: it is a cow", "False: it is a cow", "It is bigger than this: is it a cow?",
+        "Who milks it: is it a cow?", "He said: it is a cow", "Does it have legs, is it a cow?",
+        "Anything but, is it a cow",
+    ],
+)  # fmt: skip
+def test_a_guess_at_the_end_of_something_else_is_none(oracle, said):
+    meaning = oracle.understand(said)
+    assert meaning is None or meaning.guess is None
+
+
 def test_a_folder_that_cannot_be_written_is_named(oracle, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("PARLEY_CACHE", str(tmp_path / "file"))

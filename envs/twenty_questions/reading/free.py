@@ -55,7 +55,7 @@ class FreeOracle(Oracle):
         sized = all(name in table.measures for name in table.names)
         is_small = lambda word: word in phrases.SMALL or word in phrases.FILLERS  # noqa: E731
         self.questions = Questions(table, self.lexicon, Sizes(measures, is_small) if sized else None)
-        names = {word for words in self.called for word in words}
+        names = self.name_words = {word for words in self.called for word in words}
         self.spelling = Spelling(
             self.lexicon.words | phrases.SMALL | phrases.FILLERS | phrases.TALK | names | phrases.FRAME_WORDS
             | {word for words in measures for word in words} | set(UNITS_OF) | phrases.OF_SIZES,
@@ -170,7 +170,7 @@ class FreeOracle(Oracle):
         core, said = _core(" ".join(_words(last))), self.spelling.mended(_words(before))
         if not said or not phrases.GUESS_FRAME.match(core) or not phrases.UNSURE.isdisjoint(said):
             return None
-        if any((word,) in self.called or word in self.elsewhere for word in said):
+        if any(word in self.name_words or word in self.elsewhere for word in said):
             return None
         return self._framed(core)
 

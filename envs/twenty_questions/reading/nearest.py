@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from envs.text.nearest import Nearest, questions_in
+from envs.text.nearest import DEAF, Nearest, questions_in
 from envs.twenty_questions.meaning import Claim, Meaning
 from envs.twenty_questions.reading import phrases
 from envs.twenty_questions.reading.free import FreeOracle
@@ -19,8 +19,6 @@ from envs.twenty_questions.table import Table
 LEAST = 0.55  # likeness
 MOST_WORDS = 40
 LEAD = 3  # words, none of which may ask for more than yes or no
-_DEAF = "outside unlike instead prohibited forbidden banned illegal impossible avoid fail fails than"
-DEAF = phrases.DENIALS | frozenset(_DEAF.split())
 CHOICE = re.compile(r"\bor (?:in|im|un|ir|non|dis)\w")  # "organic or inorganic?"
 NAMING = re.compile(
     r"^(?:.* )?(?:is|its|be|of|pick|picked|chosen|choose|chose)(?: it)?(?: (?:a|an|the|some))? (?P<name>.+)$"
@@ -46,7 +44,11 @@ class NearestOracle(FreeOracle):
         return Meaning(attribute=found[0]) if found else None
 
     def _may_be_asked(self, words: list[str], core: str) -> bool:
-        if not 2 <= len(words) <= MOST_WORDS or DEAF.intersection(words) or phrases.WH_WORDS.intersection(words[:LEAD]):
+        if (
+            not 2 <= len(words) <= MOST_WORDS
+            or (DEAF | phrases.DENIALS).intersection(words)
+            or phrases.WH_WORDS.intersection(words[:LEAD])
+        ):
             return False
         if any(word[0].isdigit() for word in words) or CHOICE.search(core):
             return False

@@ -120,7 +120,12 @@ DENIALS = _words(
     "not no never cannot cant isnt doesnt dont arent wont hasnt havent wasnt werent didnt wouldnt couldnt shouldnt "
     "nor neither non hardly rarely seldom unable without lacks lack lacking incapable except nothing none aint"
 )
-UNSURE = DENIALS | _words("if unless whether when or either")  # what is said after them is no plain guess
+# What is said after one of them is no plain guess: "I doubt it: it is a cat", "what eats it, is it a cat?".
+_UNSURE = (
+    "if unless whether when or either false untrue wrong incorrect doubt doubts refuse deny denied denies far opposite "
+    "anything else unlike said says say saying asked ask asks earlier than near bigger smaller predator enemy were"
+)
+UNSURE = DENIALS | WH_WORDS | AUXILIARIES | _words(_UNSURE)
 DENYING = re.compile(r"\b(?:free of|devoid of|other than|instead of|anything but|fail to|fails to|false that)\b")
 DENIED_THING = re.compile(
     r"(?P<thing>\b(?:something|object|thing|item|one|anything)(?: that| which)?"
