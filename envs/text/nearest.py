@@ -24,9 +24,9 @@ from envs.text.embedding import LocalEncoder, embed
 _DEAF = (
     "not no never cannot cant isnt doesnt dont arent wont hasnt havent wasnt werent didnt nor neither without except "
     "none nothing unable lack lacks lacking outside unlike instead prohibited forbidden banned illegal impossible "
-    "avoid fail fails than false untrue wrong free devoid far anything absent missing rare rarely seldom unheard few fewer "
-    "hardly scarcely barely stopped ceased abolished closed former formerly going repel repels two three four five six "
-    "seven eight nine ten twice exactly"
+    "avoid fail fails than false untrue wrong free devoid far anything absent missing rare rarely seldom unheard few "
+    "fewer hardly scarcely barely stopped ceased abolished closed former formerly going repel repels two three four "
+    "five six seven eight nine ten twice exactly"
 )
 DEAF = frozenset(_DEAF.split())  # what turns a sentence round or counts, and does not move its point
 CLEAR = 0.05  # what is less than this behind the nearest is as near
