@@ -9,6 +9,7 @@ import pytest
 
 from envs.guess_my_city.lore.things import MAYBE
 from envs.guess_my_city.oracle import INVALID, NAME_REFUSED
+from envs.guess_my_city.oracles import oracle_for
 from envs.guess_my_city.wording import key_of
 from tests.support.city_games import CITIES, ORACLE, answer
 
@@ -85,3 +86,17 @@ def test_what_people_would_not_agree_on_is_refused():
     doubtful = [(key, city) for key, city in doubtful if ORACLE.reader.things.things[key].cities[city] == MAYBE]
     assert len(doubtful) > 1000
     assert ORACLE.answer(ORACLE.understand("is it safe there?"), "cairo") == INVALID
+
+
+@pytest.mark.parametrize(
+    ("said", "guessed"),
+    [
+        ("I doubt it is Paris", None),
+        ("I doubt it, is it Paris?", None),
+        ("I doubt that it is Paris.", None),
+        ("Without a doubt it is Paris!", "paris"),
+    ],
+)
+def test_a_doubt_is_no_guess(said, guessed):
+    meaning = oracle_for("world", False).understand(said)
+    assert (meaning.value if meaning is not None and meaning.topic == "guess" else None) == guessed

@@ -23,7 +23,8 @@ _BEFORE_IN, _NEVER_LAST = listed("guess_in"), listed("guess_last")
 _NO_GUESS = re.compile(
     r"\b(?:been to|go to|going to go|come to|like to(?! guess| say| propose| put)|want to go|close to|from here|"
     r"is it like|people like|good for|known|know about|what is|what are|is there|are there|see if)\b|"
-    r"\b(?:is|are|was) it (?:in|from|of|like|for|about)$|^(?:in|from|like|of|is there)\b|\blocated in$|\bcapital of$"
+    r"\b(?:is|are|was) it (?:in|from|of|like|for|about)$|^(?:in|from|like|of|is there)\b|\blocated in$|\bcapital of$|"
+    r"\b(?<!no )(?<!a )doubt (?:it|that|if|this|very)\b"
 )
 _ASIDE = re.compile(
     r"\b(?:(?:how|what) about|going (?:for|with)|go (?:for|with)|goes for|put (?:my |all )?money on|"
