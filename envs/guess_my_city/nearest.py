@@ -7,8 +7,6 @@ Embeddings do not hear a denial, a number or a name: such sentences never come h
 
 from __future__ import annotations
 
-import re
-
 from envs.guess_my_city.atlas import Atlas
 from envs.guess_my_city.lore.doubts import ANTONYMS
 from envs.guess_my_city.lore.fillers import COUNTRY, PAST, PERSONAL
@@ -19,13 +17,12 @@ from envs.guess_my_city.oracle import Oracle
 from envs.guess_my_city.topics import Meaning
 from envs.guess_my_city.wording import word_set, words_of
 from envs.text.answer import sentences
-from envs.text.nearest import DEAF, Nearest, questions_in
+from envs.text.nearest import CHOICE, DEAF, Nearest, questions_in
 
 LEAST = 0.6  # likeness
 FEWEST_WORDS, MOST_WORDS = 2, 40
 LEAD = 3  # words, none of which may ask for more than yes or no
 WH_WORDS = word_set("what whats who whos whose whom where when which why how name tell describe explain")
-CHOICE = re.compile(r"\bor (?:in|im|un|ir|non|dis)\w")
 MOST_THINGS = 4
 OF_RULES = "rule "
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import lzma
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterable
@@ -29,6 +30,7 @@ _DEAF = (
     "five six seven eight nine ten twice exactly"
 )
 DEAF = frozenset(_DEAF.split())  # what turns a sentence round or counts, and does not move its point
+CHOICE = re.compile(r"\bor (?:in|im|un|ir|non|dis)\w")  # "organic or inorganic?" is not answered with yes or no
 CLEAR = 0.05  # what is less than this behind the nearest is as near
 FIRST, SECOND = 0.6, 0.4  # weights of the two nearest questions
 FORMAT = 1
@@ -94,8 +96,12 @@ def _kept(questions: list[str]) -> np.ndarray:
             room.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=room, delete=False) as file:
                 print(f"{len(questions):,} known questions are prepared, once, in {room}", file=sys.stderr, flush=True)
-                points = LocalEncoder().encode(questions).astype(np.float16)
-                np.save(file, points)
+                try:
+                    points = LocalEncoder().encode(questions).astype(np.float16)
+                    np.save(file, points)
+                except BaseException:
+                    os.unlink(file.name)  # half a file, of a full disk or Ctrl-C
+                    raise
             os.replace(file.name, path)
         except OSError as error:
             raise ValueError(

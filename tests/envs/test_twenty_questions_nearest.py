@@ -115,6 +115,19 @@ def test_what_was_kept_and_is_damaged_is_made_again(oracle, tmp_path):
         assert kept.stat().st_size > 1000
 
 
+def test_half_a_file_does_not_stay(oracle, tmp_path, monkeypatch):
+    (kept,) = (tmp_path / "kept" / "questions").iterdir()
+    kept.unlink()
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LocalEncoder, "encode", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        NearestOracle(oracle.table)
+    assert not list(kept.parent.iterdir())
+
+
 @pytest.mark.parametrize(
     ("kept", "message"),
     [

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from envs.text.nearest import DEAF, Nearest, questions_in
+from envs.text.nearest import CHOICE, DEAF, Nearest, questions_in
 from envs.twenty_questions.meaning import Claim, Meaning
 from envs.twenty_questions.reading import phrases
 from envs.twenty_questions.reading.free import FreeOracle
@@ -19,7 +19,6 @@ from envs.twenty_questions.table import Table
 LEAST = 0.55  # likeness
 MOST_WORDS = 40
 LEAD = 3  # words, none of which may ask for more than yes or no
-CHOICE = re.compile(r"\bor (?:in|im|un|ir|non|dis)\w")  # "organic or inorganic?"
 NAMING = re.compile(
     r"^(?:.* )?(?:is|its|be|of|pick|picked|chosen|choose|chose)(?: it)?(?: (?:a|an|the|some))? (?P<name>.+)$"
 )
