@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ValidationError
 
+from envs.cache import cache_folder
 from envs.text.embedding import LocalEncoder, embed
 
 _DEAF = (
@@ -87,8 +88,7 @@ class _Entry(BaseModel, extra="forbid", strict=True):
 
 def _kept(questions: list[str]) -> np.ndarray:
     """float32 [questions, width]"""
-    cache = os.environ.get("PARLEY_CACHE")
-    room = (Path(cache).expanduser() if cache else Path.home() / ".cache" / "parley") / "questions"
+    room = cache_folder() / "questions"
     name = blake2b("\n".join([str(FORMAT), *questions]).encode(), digest_size=12).hexdigest()
     path = room / f"{name}.npy"
     if (points := _whole(path, len(questions))) is None:

@@ -20,6 +20,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from envs.cache import cache_folder
+
 CHALLENGES: dict[str, dict[str, Any]] = {
     "coin_collector": {"level": 10},
     "cooking": {
@@ -34,8 +36,7 @@ START = "from parley.names import put_first; put_first(); from envs.doors.inward
 
 
 def worlds_folder() -> Path:
-    cache = os.environ.get("PARLEY_CACHE")
-    return (Path(cache).expanduser() if cache else Path.home() / ".cache" / "parley") / "textworld"
+    return cache_folder() / "textworld"
 
 
 def generated(challenge: str, settings: dict[str, Any], seed: int) -> Path:

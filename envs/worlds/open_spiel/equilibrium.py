@@ -23,6 +23,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from envs.cache import cache_folder
 from envs.worlds.open_spiel.spiel import Opened, Position, named
 from envs.worlds.open_spiel.words import shown
 from envs.worlds.package import package
@@ -65,8 +66,7 @@ def chances(of: Opened) -> Chances:
 
 
 def folder() -> Path:
-    cache = os.environ.get("PARLEY_CACHE")
-    return (Path(cache).expanduser() if cache else Path.home() / ".cache" / "parley") / "open_spiel"
+    return cache_folder() / "open_spiel"
 
 
 def solved(spiel: Any, of: Opened) -> Chances:

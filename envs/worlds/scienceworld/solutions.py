@@ -16,9 +16,9 @@ import zlib
 from collections.abc import Callable
 from functools import lru_cache, partial
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
+from envs.cache import cache_folder
 from envs.worlds.java.following import Way, opening, walk, way_of
 from envs.worlds.java.shared import Place, aside
 from envs.worlds.scienceworld.settings import KIND, PER_PROCESS
@@ -46,8 +46,7 @@ async def openings_of(place: Place, asked: dict[str, Any]) -> list[str]:
 
 
 def kept(name: str, found: Callable[[], Any]) -> Any:
-    cache = os.environ.get("PARLEY_CACHE")
-    path = (Path(cache).expanduser() if cache else Path.home() / ".cache" / "parley") / "scienceworld" / name
+    path = cache_folder() / "scienceworld" / name
     if path.is_file():
         return json.loads(path.read_text(encoding="utf-8"))
     content = found()

@@ -24,6 +24,7 @@ from fcntl import LOCK_EX, LOCK_NB, flock
 from functools import lru_cache
 from pathlib import Path
 
+from envs.cache import cache_folder
 from envs.worlds.webshop.files import Files, ShopData, digest_of, files_in, present
 from envs.worlds.webshop.goals import Goals
 from envs.worlds.webshop.products import Products, write_products
@@ -53,8 +54,7 @@ def _shop(files: Files, products: int | None, goals: str) -> Shop:
 
 
 def _made(files: Files, most: int | None) -> Path:
-    cache = os.environ.get("PARLEY_CACHE")
-    room = (Path(cache).expanduser() if cache else Path.home() / ".cache" / "parley") / "webshop"
+    room = cache_folder() / "webshop"
     folder = room / f"{digest_of(*files[:2])[:32]}-{most or 'all'}-{FORMAT}"
     if folder.is_dir():
         return folder
