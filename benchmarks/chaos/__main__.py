@@ -4,6 +4,7 @@
     python -m benchmarks.chaos --seed 1 --trials 60   others, and more of them
     python -m benchmarks.chaos --only raylet stop     those whose name has one of these words in it
     python -m benchmarks.chaos --only command --trials 100      Ctrl-C and SIGTERM at a hundred moments
+    python -m benchmarks.chaos --processes 2          two trials at once, each in rooms of its own
     python -m benchmarks.chaos --tables               only what has been recorded
 
 Records: benchmarks/records/chaos.json.xz. What a trial with something wrong left behind is kept in runs/chaos.
@@ -13,9 +14,11 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from benchmarks.chaos.schedule import ROUND, schedule, undisturbed
+from benchmarks.chaos.schedule import NEVER, ROUND, Trial, schedule, undisturbed
 from benchmarks.chaos.table import page, wrong
 from benchmarks.chaos.trial import run
 from benchmarks.lab.store import Store
@@ -30,24 +33,38 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--trials", type=int, default=ROUND, help="one round is every process with every mode")
     parser.add_argument("--only", nargs="*", default=[], help="trials whose name has one of these words in it")
+    parser.add_argument("--processes", type=int, default=1, help="trials at once")
     parser.add_argument("--tables", action="store_true", help="run nothing, show what has been recorded")
     asked = parser.parse_args()
     store, trials = Store(RECORDS), schedule(asked.seed, asked.trials, asked.only)
     wanted = [*dict.fromkeys(undisturbed(trial.setup) for trial in trials if trial.exact), *trials]
     missing = [] if asked.tables else store.missing(wanted)
-    began = time.monotonic()
-    try:
-        for number, trial in enumerate(missing, start=1):
-            kept = KEPT / f"{asked.seed}-{wanted.index(trial):03d}"
-            record = run(trial, kept, lambda figures, trial=trial: bool(wrong(store, trial, figures)))
-            store.put(trial, record)
-            found = ", ".join(wrong(store, trial, record.figures)) or "nothing wrong"
-            left = (time.monotonic() - began) / number * (len(missing) - number) / 60
-            print(f"{number}/{len(missing)} {trial.name}: {found}; {left:.0f} min left", flush=True)
+    kept = {trial: KEPT / f"{asked.seed}-{wanted.index(trial):03d}" for trial in missing}
+    try:  # undisturbed runs first: the others are held against them
+        complete(store, [trial for trial in missing if trial.process == NEVER], kept, asked.processes)
+        complete(store, [trial for trial in missing if trial.process != NEVER], kept, asked.processes)
     finally:
         if missing:
             store.pack()
     print(page(store, wanted))
+
+
+def complete(store: Store, missing: Sequence[Trial], kept: dict[Trial, Path], processes: int) -> None:
+    began = time.monotonic()
+    with ThreadPoolExecutor(processes) as pool:
+        jobs = {}
+        for trial in missing:
+            job = pool.submit(run, trial, kept[trial], lambda figures, trial=trial: bool(wrong(store, trial, figures)))
+            jobs[job] = trial
+        try:
+            for number, job in enumerate(as_completed(jobs), start=1):
+                trial, record = jobs[job], job.result()
+                store.put(trial, record)
+                found = ", ".join(wrong(store, trial, record.figures)) or "nothing wrong"
+                left = (time.monotonic() - began) / number * (len(missing) - number) / 60
+                print(f"{number}/{len(missing)} {trial.name}: {found}; {left:.0f} min left", flush=True)
+        finally:
+            pool.shutdown(cancel_futures=True)  # those at work come to their end
 
 
 if __name__ == "__main__":

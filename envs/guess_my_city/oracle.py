@@ -129,12 +129,13 @@ class Oracle:
 
     def _one_guess(self, text: str) -> Meaning | None:
         words = words_of(text) if len(text) <= LONGEST else ()
-        city = self.atlas.names.guess(words) if is_speech(words) else None
+        city = self.atlas.names.guess(words) if is_speech(words) or is_initials(text) else None
         return Meaning("guess", value=city) if city is not None else None
 
     def _understand(self, text: str) -> Meaning | None:
         words = words_of(text)
-        if len(words) > MOST_WORDS or not (is_speech(words) or text.isascii() and self._is_value(words)):
+        known = text.isascii() and (self._is_value(words) or is_initials(text) and words in self.atlas.names.cities)
+        if len(words) > MOST_WORDS or not (is_speech(words) or known):
             return None
         city = self.atlas.names.guess(words)
         if city is not None and not (len(words) == 1 and self._is_value(words)):
@@ -359,6 +360,11 @@ class Oracle:
 def is_speech(words: tuple[str, ...]) -> bool:
     """Too few letters are more often noise than a question: "is it LA" is speech, "ùÆ" is not the UAE."""
     return sum(map(len, words)) >= FEWEST_LETTERS or len(words) == 1 and len(words[0]) >= SHORTEST_WORD
+
+
+def is_initials(text: str) -> bool:
+    """ "NYC" and "L.A.": nothing but capital letters."""
+    return text.isascii() and text.isupper() and len(words_of(text)) == 1
 
 
 def _statement(answer: str) -> str:
