@@ -32,8 +32,9 @@ _NEGATIONS = (
     "none without outside except besides unlike no nobody nothing rarely hardly beyond opposite lack lacks false "
     "untrue wrong exclude excluding instead different another same both either also once formerly former border "
     "borders bordering north south east west northern southern eastern western close closer closest near nearer far "
-    "farther further away distance between asked next second third or and rare scarce scarcely scarcity shortage uncommon "
-    "unusual infrequent absent absence devoid lacking missing bereft deprived void gone abolished banned forbidden outlawed"
+    "farther further away distance between asked next second third or and rare scarce scarcely scarcity shortage "
+    "uncommon unusual infrequent absent absence devoid lacking missing bereft deprived void gone abolished banned "
+    "forbidden outlawed"
 )
 NEGATIONS = word_set(_NEGATIONS)
 
