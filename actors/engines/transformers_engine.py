@@ -151,7 +151,7 @@ class TransformersEngine:
         filling = rows[fresh > 1]
         filling = filling[np.argsort(fresh[fresh > 1], kind="stable")]
         for batch in self._batches(filling, self.known[filling] - self.computed[filling]):
-            self._advance(batch)
+            self._advance(np.sort(batch))
         return scored + [self._completion(row) for row in rows[~self.playing[rows]]]
 
     def _batches(self, rows: np.ndarray, fresh: np.ndarray) -> list[np.ndarray]:
@@ -190,12 +190,14 @@ class TransformersEngine:
 
     @torch.inference_mode()
     def _advance(self, rows: np.ndarray) -> None:
-        """Compute what these rows lack and sample one token for each."""
+        """Compute what these rows, in their order, lack and sample one token for each."""
         served, fresh = rows, self.known[rows] - self.computed[rows]
         queries, positions = int(fresh.max()), self.cache.positions
-        in_place = queries == 1 and rows[-1] < 2 * len(rows)
-        if in_place:  # idle rows between are padding: cheaper than gathering the others' keys
-            served = np.arange(rows[-1] + 1)
+        first, after = int(rows[0]), int(rows[-1]) + 1
+        gaps = after - first - len(rows)
+        in_place = gaps == 0 or queries == 1 and gaps < len(rows)
+        if gaps and in_place:  # idle rows between are padding: cheaper than gathering the others' keys
+            served = np.arange(first, after)
             fresh = np.isin(served, rows).astype(np.int64)
         # Shorter rows are padded on the left, so that the last query is every row's newest token.
         place = self.computed[served, None] + np.arange(queries) - (queries - fresh)[:, None]
@@ -203,16 +205,15 @@ class TransformersEngine:
         place[padding] = 0
         ids = self.tokens[served[:, None], place]
         target = np.where(padding, self.cache.rows, served[:, None]) * positions + place
-        length, written = int(self.known[rows].max()), self._tensor(target.reshape(-1))
-        self.cache.aim.at(written, slice(0, len(served)) if in_place else self._tensor(rows), length)
-        position = self._tensor(place)
+        position, length = self._tensor(place), int(self.known[rows].max())
+        self.cache.aim.at(self._tensor(target.ravel()), slice(first, after) if in_place else self._tensor(rows), length)
         visible = torch.arange(length, device=self.device) <= position[:, None, :, None]
         logits = self._logits(ids, position, visible, 1)[:, -1]
         if self.routing:
-            first = np.where(self.known > self.prompt, self.known - 1, 0)[served, None]  # place that was never fed
-            self.routing.keep(served, place, ~padding & (place >= first))
+            unfed = np.where(self.known > self.prompt, self.known - 1, 0)[served, None]
+            self.routing.keep(served, place, ~padding & (place >= unfed))
         self.computed[rows] = self.known[rows]
-        self._sample(rows, logits[self._tensor(rows)] if in_place else logits)
+        self._sample(rows, logits[self._tensor(rows - first)] if in_place and gaps else logits)
 
     def _logits(self, ids: np.ndarray, position: torch.Tensor, visible: torch.Tensor, last: int) -> torch.Tensor:
         """float32 [rows, last, vocabulary]: of the last queries, which the cache's aim says how to place."""
