@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
-from benchmarks.nethack import answer, trials
+from benchmarks.lab.store import Store
+from benchmarks.nethack import RECORDS, WORTH, answer, page, points, trials
 from benchmarks.worlds import __main__ as command
 from benchmarks.worlds.bare import BARE
 from benchmarks.worlds.speed import WORLDS, accounted, divided, episodes, measured
@@ -63,3 +68,14 @@ def test_the_question_about_oni_is_answered_in_pairs():
     assert len(pairs) == 8 and all(one.seed == two.seed and one.warm_start == two.warm_start for one, two in pairs)
     assert answer([1.0, 1.2, 0.9]).endswith("3 pairs: it helps") and answer([-1.0, -1.2, -1.1]).endswith("it harms")
     assert answer([1.0, -1.2, 0.9]).endswith("cannot be told") and "1 pairs were run" in answer([1.0])
+
+
+def test_the_table_about_oni_is_made_of_the_records():
+    shown = (Path(__file__).parents[2] / "docs" / "results" / "worlds.md").read_text()
+    made = page(Store(RECORDS), 8)
+    assert made.count("\n| ") == 9 and all(part in shown for part in re.split("\n\n", made))
+
+
+def test_points_are_what_every_turn_was_paid_also_where_the_game_was_not_over():
+    turns = [SimpleNamespace(reward=reward) for reward in (0.5, 0.0, -0.0001)]
+    assert points(SimpleNamespace(turns=turns, money={})) == pytest.approx(0.4999 * WORTH)
