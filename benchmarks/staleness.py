@@ -16,8 +16,8 @@ RULE: a depth is *borne* by a correction if the interval's lower end is above -5
 the deepest that the default correction bears, if benchmarks/waiting.py says that it is faster; the default correction
 is changed if another one is better at that depth by an interval above 0.
 
-32 runs of seed 200 were once made with policies that had been cloned otherwise. They were thrown away, and all are run with
-the present ones; nothing was changed after they were seen.
+32 runs of seed 200 were once made with policies that had been cloned otherwise. They were thrown away, and all are run
+with the present ones; nothing was changed after they were seen.
 
 Records: benchmarks/records/staleness.json.xz.
 """
