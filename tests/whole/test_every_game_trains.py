@@ -23,6 +23,7 @@ SHORTER = {
     "bargaining": ["game.options.reward=money", "reward.shaper=game"],
     "negotiation": ["game.options.reward=money", "reward.shaper=game"],
     "persuasion": ["game.options.rounds=3"],
+    "scienceworld": [HALF],
     "car_dealer": ["game.options.lines=6", "game.players.buyer=scripted:expert"],
     "chess": ["game.options.turns=12", "game.options.pieces=Q"],
     "maze": ["game.options.turns=12"],
