@@ -13,6 +13,8 @@ Records: benchmarks/records/chaos.json.xz. What a trial with something wrong lef
 from __future__ import annotations
 
 import argparse
+import itertools
+import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -50,19 +52,23 @@ def main() -> None:
 
 
 def complete(store: Store, missing: Sequence[Trial], kept: dict[Trial, Path], processes: int) -> None:
-    began = time.monotonic()
+    began, number = time.monotonic(), itertools.count(1)
+    saving = threading.Lock()
+
+    def recorded(trial: Trial) -> None:
+        """In its own thread, so that those at work when the command is stopped are recorded, too."""
+        record = run(trial, kept[trial], lambda figures: bool(wrong(store, trial, figures)))
+        with saving:
+            store.put(trial, record)
+            done, found = next(number), ", ".join(wrong(store, trial, record.figures)) or "nothing wrong"
+            left = (time.monotonic() - began) / done * (len(missing) - done) / 60
+            print(f"{done}/{len(missing)} {trial.name}: {found}; {left:.0f} min left", flush=True)
+
     with ThreadPoolExecutor(processes) as pool:
-        jobs = {}
-        for trial in missing:
-            job = pool.submit(run, trial, kept[trial], lambda figures, trial=trial: bool(wrong(store, trial, figures)))
-            jobs[job] = trial
+        jobs = [pool.submit(recorded, trial) for trial in missing]
         try:
-            for number, job in enumerate(as_completed(jobs), start=1):
-                trial, record = jobs[job], job.result()
-                store.put(trial, record)
-                found = ", ".join(wrong(store, trial, record.figures)) or "nothing wrong"
-                left = (time.monotonic() - began) / number * (len(missing) - number) / 60
-                print(f"{number}/{len(missing)} {trial.name}: {found}; {left:.0f} min left", flush=True)
+            for job in as_completed(jobs):
+                job.result()
         finally:
             pool.shutdown(cancel_futures=True)  # those at work come to their end
 
