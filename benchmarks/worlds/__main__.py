@@ -32,7 +32,7 @@ from benchmarks.worlds.speed import AT_ONCE, WORLDS, measured
 from cluster.record.terminal import page
 from envs.registry import make_game
 
-BARE_LINES = ("steps", "calls")
+BARE_LINES = {"environment": "steps", "calls": "calls", "in a process": "process"}
 
 
 def lacking(world: str) -> str:
@@ -45,18 +45,20 @@ def lacking(world: str) -> str:
 
 
 def speeds(found: dict[str, dict[str, Any]]) -> list[Table]:
-    lines = {"environment": "steps", "calls": "calls", "one": "one", f"{AT_ONCE} at once": "many"}
+    lines = {**BARE_LINES, "Parley, one": "one", f"Parley, {AT_ONCE} at once": "many"}
     tables = []
     for title, of, beside in (
         ("Microseconds of CPU a turn, of all processes", "microseconds_per_turn", "cpu_beside"),
         ("Turns a second", "turns_per_second", "speed_beside"),
     ):
         table = Table(title=title, title_justify="left")
-        for column in ("world", *lines, "Parley / environment", "Parley / calls"):
+        for column in ("world", *lines, *(f"Parley / {each}" for each in BARE_LINES)):
             table.add_column(column, justify="left" if column == "world" else "right")
         for line, each in found.items():
             cells = [spread_of(each[of][name], ",.0f") if name in each[of] else "" for name in lines.values()]
-            ratios = [spread_of(each[beside][name], ".2f") if name in each[beside] else "" for name in BARE_LINES]
+            ratios = [
+                spread_of(each[beside][name], ".2f") if name in each[beside] else "" for name in BARE_LINES.values()
+            ]
             table.add_row(line, *cells, *ratios)
         tables.append(table)
     return tables

@@ -1,22 +1,25 @@
-"""The packages themselves, without Parley: each makes the steps of a tape, in this process.
+"""The packages themselves, without Parley: each makes the steps of a tape.
 
 tape     what Parley's game asked of its world in one episode: (method, argument), the first one begins it
-steps    the package's own environment, as its users call it
+steps    the package's own environment, as its users call it, in this process
 calls    only the calls of the package that what Parley shows cannot do without
+process  `steps` in a process of its own, behind Python's own pipe: what a vector of environments does, for one
 """
 
 from __future__ import annotations
 
 import io
 import json
+import multiprocessing
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Any
 
 from envs.registry import make_game
 
 Tape = list[tuple[str, Any]]
-Play = Callable[[Tape], None]
+Act = Callable[[str, Any], Any]  # one entry of a tape
+PIPE_SECONDS = 120.0
 
 
 def recorded(name: str, game: Any, tape: Tape) -> None:
@@ -49,7 +52,7 @@ def tape_of_moves(game: Any) -> Tape:
 
 
 @contextmanager
-def nethack(options: dict[str, Any]) -> Iterator[dict[str, Play]]:
+def nethack(options: dict[str, Any]) -> Iterator[dict[str, Act]]:
     from nle.env import tasks
 
     from envs.worlds.nethack.inside import SEEN
@@ -68,24 +71,22 @@ def nethack(options: dict[str, Any]) -> Iterator[dict[str, Play]]:
         "calls": tasks.NetHackScore(**settings, observation_keys=SEEN),
     }
 
-    def player(env: Any) -> Play:
-        def play(tape: Tape) -> None:
-            for method, argument in tape:
-                if method == "reset":
-                    env.seed(argument, argument, reseed=False)
-                    env.reset()
-                else:
-                    env.step(number[argument])
+    def actor(env: Any) -> Act:
+        def act(method: str, argument: Any) -> Any:
+            if method == "step":
+                return env.step(number[argument])
+            env.seed(argument, argument, reseed=False)
+            return env.reset()
 
-        return play
+        return act
 
-    yield {name: player(env) for name, env in made.items()}
+    yield {name: actor(env) for name, env in made.items()}
     for env in made.values():
         env.close()
 
 
 @contextmanager
-def scienceworld(options: dict[str, Any]) -> Iterator[dict[str, Play]]:
+def scienceworld(options: dict[str, Any]) -> Iterator[dict[str, Act]]:
     from scienceworld import ScienceWorldEnv
 
     env = ScienceWorldEnv()
@@ -97,24 +98,25 @@ def scienceworld(options: dict[str, Any]) -> Iterator[dict[str, Play]]:
             variations.extend(env.get_variations_train())
         env.load(asked["task"], variations[asked["seed"] % len(variations)], asked["simplifications"])
 
-    def steps(tape: Tape) -> None:
-        begin(tape[0][1])
-        env.reset()
-        for _, command in tape[1:]:
-            env.step(command)
+    def steps(method: str, argument: Any) -> Any:
+        if method == "step":
+            return env.step(argument)
+        begin(argument)
+        return env.reset()
 
-    def calls(tape: Tape) -> None:
-        begin(tape[0][1])
-        env.server.reset()
-        for command in ("look around", *(command for _, command in tape[1:])):
-            env.server.step(command), env.server.getScore(), env.server.getCompleted()
+    def calls(method: str, argument: Any) -> Any:
+        if method == "begin":
+            begin(argument)
+            env.server.reset()
+        command = "look around" if method == "begin" else argument
+        return env.server.step(command), env.server.getScore(), env.server.getCompleted()
 
     yield {"steps": steps, "calls": calls}
     env.close()
 
 
 @contextmanager
-def textworld_express(options: dict[str, Any]) -> Iterator[dict[str, Play]]:
+def textworld_express(options: dict[str, Any]) -> Iterator[dict[str, Act]]:
     from textworld_express import TextWorldExpressEnv
 
     env = TextWorldExpressEnv(envStepLimit=10**6)
@@ -126,47 +128,46 @@ def textworld_express(options: dict[str, Any]) -> Iterator[dict[str, Play]]:
             loaded[:] = [asked["game"], settings]
             env.load(*loaded)
 
-    def steps(tape: Tape) -> None:
-        asked = tape[0][1]
-        begin(asked)
-        env.reset(seed=asked["seed"], gameFold=asked["split"])
-        for _, command in tape[1:]:
-            env.step(command)
+    def steps(method: str, argument: Any) -> Any:
+        if method == "step":
+            return env.step(argument)
+        begin(argument)
+        return env.reset(seed=argument["seed"], gameFold=argument["split"])
 
-    def calls(tape: Tape) -> None:
-        asked = tape[0][1]
-        begin(asked)
-        json.loads(env.server.generateNewGameJSON(asked["seed"], asked["split"], False))
-        for _, command in tape[1:]:
-            json.loads(env.server.stepJSON(command))
+    def calls(method: str, argument: Any) -> Any:
+        if method == "step":
+            return json.loads(env.server.stepJSON(argument))
+        begin(argument)
+        return json.loads(env.server.generateNewGameJSON(argument["seed"], argument["split"], False))
 
     yield {"steps": steps, "calls": calls}
     env.close()
 
 
 @contextmanager
-def babyai(options: dict[str, Any]) -> Iterator[dict[str, Play]]:
+def babyai(options: dict[str, Any]) -> Iterator[dict[str, Act]]:
     env = make_game("babyai", options)._env
 
-    def steps(tape: Tape) -> None:
+    def steps(method: str, argument: Any) -> Any:
+        if method == "step":
+            return env.step(argument)
         with redirect_stdout(io.StringIO()):  # it prints what it draws again
-            for method, argument in tape:
-                env.reset(seed=argument) if method == "reset" else env.step(argument)
+            return env.reset(seed=argument)
 
     yield {"steps": steps}
 
 
 @contextmanager
-def open_spiel(options: dict[str, Any]) -> Iterator[dict[str, Play]]:
+def open_spiel(options: dict[str, Any]) -> Iterator[dict[str, Act]]:
     """What a player sees, and the names of what it may do, are asked for in each turn."""
     import pyspiel
 
     game = pyspiel.load_game(options["game"])
     text = "information_state_string" if game.get_type().provides_information_state_string else "observation_string"
 
-    def steps(tape: Tape) -> None:
+    def steps(method: str, history: list[int]) -> None:
         state = game.new_initial_state()
-        for action in tape[0][1]:
+        for action in history:
             if state.is_chance_node():
                 state.chance_outcomes()
             else:
@@ -185,3 +186,28 @@ BARE = {
     "scienceworld": scienceworld,
     "textworld_express": textworld_express,
 }
+
+
+@contextmanager
+def process(name: str, options: dict[str, Any]) -> Iterator[Act]:
+    """The package's environment in a process of its own."""
+    ours, theirs = multiprocessing.Pipe()
+    child = multiprocessing.get_context("spawn").Process(target=served, args=(name, options, theirs), daemon=True)
+    child.start()
+    theirs.close()
+
+    def act(method: str, argument: Any) -> Any:
+        ours.send((method, argument))
+        if not ours.poll(PIPE_SECONDS):
+            raise TimeoutError(f"{name} in a process of its own did not answer within {PIPE_SECONDS:g} s")
+        return ours.recv()
+
+    yield act
+    ours.close()
+    child.join(PIPE_SECONDS)
+
+
+def served(name: str, options: dict[str, Any], wire: Any) -> None:
+    with BARE[name](options) as bare, suppress(EOFError):
+        while True:
+            wire.send(bare["steps"](*wire.recv()))

@@ -13,14 +13,14 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks.report import Say
 from benchmarks.rounds import ratio, speed, spread, take_turns
-from benchmarks.worlds.bare import BARE, Tape, recorded, tape_of_moves
+from benchmarks.worlds.bare import BARE, Act, Tape, process, recorded, tape_of_moves
 from envs.coroutines import Blocking, finish, has_coroutines
 from envs.processes.family import JUST_ENDED, family
 from envs.registry import make_game, make_player
@@ -98,14 +98,15 @@ def many(name: str, options: dict[str, Any], played: list[Episode], at_once: int
     return lambda: finish(all_lanes())
 
 
-def without(play: Callable[[Tape], None], played: list[Episode], seconds: float) -> Callable[[], int]:
+def without(act: Act, played: list[Episode], seconds: float) -> Callable[[], int]:
     again = itertools.cycle(played)
 
     def run() -> int:
         turns, until = 0, time.perf_counter() + seconds
         while time.perf_counter() < until:
             episode = next(again)
-            play(episode.tape)
+            for method, argument in episode.tape:
+                act(method, argument)
             turns += len(episode.said)
         return turns
 
@@ -144,9 +145,12 @@ def measured(line: str, quick: bool, say: Say) -> dict[str, Any]:
     played = episodes(name, options, EPISODES // 4 if quick else EPISODES)
     seconds, rounds = QUICK if quick else WHOLE
     waits = has_coroutines(make_game(name, options, blocking=False))
-    with BARE[name](options) as bare:
+    with ExitStack() as stack:
+        bare = stack.enter_context(BARE[name](options))
+        if waits:
+            bare["process"] = stack.enter_context(process(name, options))
         contestants = {
-            **{each: without(play, played, seconds) for each, play in bare.items()},
+            **{each: without(act, played, seconds) for each, act in bare.items()},
             "one": many(name, options, played, 1, seconds),
             **({"many": many(name, options, played, AT_ONCE, seconds)} if waits else {}),
         }
@@ -154,11 +158,11 @@ def measured(line: str, quick: bool, say: Say) -> dict[str, Any]:
             run()
         spent: dict[str, list[float]] = {each: [] for each in contestants}
         samples = take_turns({each: accounted(run, spent[each]) for each, run in contestants.items()}, rounds)
-    ours = "many" if waits else "one"
+    ours = {each: "many" if waits and each != "process" else "one" for each in bare}  # which of Parley's is beside it
     return {
         "turns": sum(len(each.said) for each in played),
         "turns_per_second": {each: asdict(speed(found)) for each, found in samples.items()},
         "microseconds_per_turn": {each: asdict(spread(found)) for each, found in spent.items()},
-        "speed_beside": {each: asdict(ratio(samples[ours], samples[each])) for each in bare},
-        "cpu_beside": {each: asdict(spread(divided(spent[each], spent[ours]))) for each in bare},
+        "speed_beside": {each: asdict(ratio(samples[ours[each]], samples[each])) for each in bare},
+        "cpu_beside": {each: asdict(spread(divided(spent[each], spent[ours[each]]))) for each in bare},
     }

@@ -122,10 +122,12 @@ def named(state: Any) -> dict[str, int]:
     }
 
 
+@lru_cache(maxsize=2**14)  # a game names the same actions in every turn
 def plain_name(text: Any) -> str:
     return " ".join(text_of(text, NAME_CHARACTERS).split())
 
 
+@lru_cache(maxsize=2**14)
 def heard_as(utterance: str) -> str:
     """Two texts that are heard as the same name that action: but for upper case, space and one final period."""
     return " ".join(utterance.split()).removesuffix(".").rstrip().lower()
