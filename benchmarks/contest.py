@@ -28,6 +28,7 @@ from benchmarks.lab.store import Store
 from benchmarks.lab.trial import Game, Method, Sizes, Trial
 from benchmarks.lab.verdict import CRITERIA, leading, ranking, room, verdict
 from benchmarks.report import quiet
+from cluster.commands.command import positive
 
 RECORDS = Path(__file__).parent / "records" / "contest.jsonl"
 STAGES = ("bound", "tune", "report")
@@ -131,7 +132,7 @@ def tables(stage: str, store: Store, seeds: int) -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.contest", description=__doc__.splitlines()[0])
     parser.add_argument("--stage", choices=STAGES, help="default: the next one that is not complete")
-    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="runs at once, a thread each")
+    parser.add_argument("--processes", type=positive, default=os.cpu_count(), help="runs at once, a thread each")
     parser.add_argument("--seconds", type=float, help="no run begins later than so long after the start")
     parser.add_argument("--tables", action="store_true", help="run nothing, show what has been recorded")
     asked = parser.parse_args()

@@ -33,6 +33,7 @@ from benchmarks.lab.store import Store
 from benchmarks.lab.strata import TWO_SIDED, stratified
 from benchmarks.lab.trial import Record
 from benchmarks.report import quiet
+from cluster.commands.command import positive
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
 from envs.settings import GameSettings
@@ -135,7 +136,7 @@ def page(store: Store) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.half", description=__doc__.splitlines()[0])
     parser.add_argument("--tables", action="store_true", help="run nothing, show what has been recorded")
-    parser.add_argument("--processes", type=int, default=1, help="runs at once")
+    parser.add_argument("--processes", type=positive, default=1, help="runs at once")
     asked = parser.parse_args()
     quiet()
     store = Store(RECORDS, run, told)

@@ -37,6 +37,7 @@ from benchmarks.lab.store import Store
 from benchmarks.lab.trainee import Trainee
 from benchmarks.lab.trial import TUNING, Record, warm_start
 from benchmarks.report import quiet
+from cluster.commands.command import positive
 from cluster.errors import ConfigError
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
@@ -187,11 +188,11 @@ def page(store: Store, every: Sequence[Sequence[Combination]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.safety", description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--seeds", type=positive, default=SEEDS)
     parser.add_argument("--first-seed", type=int, default=0, help=f"from {TUNING} on: never reported")
     parser.add_argument("--updates", type=int, default=UPDATES)
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="over the recipe and the layer")
-    parser.add_argument("--processes", type=int, default=1, help="runs at once, a thread each")
+    parser.add_argument("--processes", type=positive, default=1, help="runs at once, a thread each")
     parser.add_argument("--only", nargs="*", default=[""], help="combinations whose name has one of these in it")
     parser.add_argument("--tables", action="store_true", help="run nothing, show what has been recorded")
     asked = parser.parse_args()

@@ -36,6 +36,7 @@ from benchmarks.lab.strata import TWO_SIDED, stratified
 from benchmarks.lab.trainee import Trainee
 from benchmarks.lab.trial import Record, warm_start
 from benchmarks.report import quiet
+from cluster.commands.command import positive
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
 from envs.settings import GameSettings
@@ -146,7 +147,7 @@ def page(store: Store) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.staleness", description=__doc__.splitlines()[0])
-    parser.add_argument("--processes", type=int, default=1, help="runs at once, a thread each")
+    parser.add_argument("--processes", type=positive, default=1, help="runs at once, a thread each")
     parser.add_argument("--tables", action="store_true", help="run nothing, show what has been recorded")
     asked = parser.parse_args()
     quiet()

@@ -24,6 +24,7 @@ from benchmarks.chaos.schedule import NEVER, ROUND, Trial, schedule, undisturbed
 from benchmarks.chaos.table import page, wrong
 from benchmarks.chaos.trial import run
 from benchmarks.lab.store import Store
+from cluster.commands.command import positive
 
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "benchmarks" / "records" / "chaos.jsonl"
@@ -33,9 +34,9 @@ KEPT = ROOT / "runs" / "chaos"
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.chaos", description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--trials", type=int, default=ROUND, help="one round is every process with every mode")
+    parser.add_argument("--trials", type=positive, default=ROUND, help="one round is every process with every mode")
     parser.add_argument("--only", nargs="*", default=[], help="trials whose name has one of these words in it")
-    parser.add_argument("--processes", type=int, default=1, help="trials at once")
+    parser.add_argument("--processes", type=positive, default=1, help="trials at once")
     parser.add_argument("--tables", action="store_true", help="run nothing, show what has been recorded")
     asked = parser.parse_args()
     store, trials = Store(RECORDS), schedule(asked.seed, asked.trials, asked.only)
