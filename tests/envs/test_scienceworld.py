@@ -69,6 +69,21 @@ def test_the_package_s_own_way_scores_100(worlds_cache):
     assert game.facts() == {"task": f"{PAINT}, variation 28 of test", "score": "100"}
 
 
+def test_a_simulator_that_has_found_a_solution_plays_no_other_episode():
+    """The package's is many times slower from then on."""
+    from envs.worlds.scienceworld.world import World
+
+    world = World()
+    asked = {"task": PAINT, "split": "test", "simplifications": "", "listed": False, "scene": False, "seed": 0}
+    for number, gold in enumerate((False, True, False)):
+        assert "is" in world.ask(number, "begin", asked | {"gold": gold})
+    solved = world.playing[1]
+    for number in range(3):
+        world.leave(number)
+    assert len(world.idle) == 2 and solved not in world.idle
+    world.machine.gateway.shutdown()
+
+
 def test_a_mistake_that_cannot_be_mended_ends_the_episode_and_the_task_cannot_be_reset():
     game = made(task="find-plant", split="dev", listed=True)
     game.reset(0)

@@ -64,6 +64,7 @@ class Simulator:
 
     java: Any
     known: dict[str, Any] = field(default_factory=dict)
+    spent: bool = False  # it plays this episode, and no other one
 
 
 class Episodes(ABC):
@@ -89,8 +90,9 @@ class Episodes(ABC):
             return {"raised": reason(error)}
 
     def leave(self, number: int) -> None:
-        if number in self.playing:
-            self.idle.append(self.playing.pop(number))
+        simulator = self.playing.pop(number, None)
+        if simulator is not None and not simulator.spent:
+            self.idle.append(simulator)
 
     def made(self) -> Simulator:
         return Simulator(self.machine.make(self.simulator))

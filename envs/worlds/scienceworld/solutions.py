@@ -23,6 +23,8 @@ from envs.worlds.java.following import Way, opening, walk, way_of
 from envs.worlds.java.shared import Place, aside
 from envs.worlds.scienceworld.settings import KIND, PER_PROCESS
 
+PIECE = 20  # variations that are begun in one call
+
 
 @lru_cache(maxsize=64)
 def solutions(task: str, split: str, simplifications: str, seen: str) -> list[Way]:
@@ -34,15 +36,26 @@ def solutions(task: str, split: str, simplifications: str, seen: str) -> list[Wa
     def way(number: int) -> Way:
         return way_of(aside(KIND, PER_PROCESS, lambda place: walk(place, asked | {"seed": number})))
 
-    openings = kept(f"{stem}.json", lambda: aside(KIND, PER_PROCESS, lambda place: openings_of(place, asked)))
+    openings = kept(f"{stem}.json", lambda: openings_of(asked))
     alike = [number for number, each in enumerate(openings) if each == seen]
     return [kept(f"{stem}-{number}.json", partial(way, number)) for number in alike]
 
 
-async def openings_of(place: Place, asked: dict[str, Any]) -> list[str]:
-    first = await place.call("begin", asked | {"seed": 0})
-    rest = [await place.call("begin", asked | {"seed": seed}) for seed in range(1, first["variations"])]
-    return [opening(each) for each in (first, *rest)]
+def openings_of(asked: dict[str, Any]) -> list[str]:
+    """A piece at a time, for a task may have hundreds of variations that take a second each."""
+    found: list[str] = []
+    count = 1
+    while len(found) < count:
+        piece = aside(KIND, PER_PROCESS, partial(begun_from, asked=asked, first=len(found)))
+        found += map(opening, piece)
+        count = piece[0]["variations"]
+    return found
+
+
+async def begun_from(place: Place, asked: dict[str, Any], first: int) -> list[dict[str, Any]]:
+    found = [await place.call("begin", asked | {"seed": first})]
+    last = min(first + PIECE, found[0]["variations"])
+    return found + [await place.call("begin", asked | {"seed": seed}) for seed in range(first + 1, last)]
 
 
 def kept(name: str, found: Callable[[], Any]) -> Any:

@@ -31,6 +31,7 @@ class World(Episodes):
         found = self.step(simulator, "look around")
         found |= {"task": text_of(java.getTaskDescription()), "variation": variation, "variations": len(numbers)}
         if gold:
+            simulator.spent = True  # whatever it begins after it has found a solution takes ten times as long
             found["gold"] = [text_of(each) for each in java.getGoldActionSequence()]
         return found
 
