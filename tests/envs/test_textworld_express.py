@@ -13,11 +13,13 @@ import pytest
 from envs.coroutines import finish
 from envs.doors.inward.imported import WorldError
 from envs.game import Game
-from envs.processes.failures import WorldCrashed, WorldRaised
+from envs.processes.failures import WorldCrashed, WorldRaised, WorldRefused
+from envs.processes.family import family
 from envs.registry import make_game, make_player
 from envs.worlds.java import shared
 from envs.worlds.java.following import opening, plain
 from envs.worlds.java.shared import aside, enter
+from envs.worlds.textworld_express.game import TextWorldExpressGame
 from envs.worlds.textworld_express.settings import GAMES, KIND, PER_PROCESS, SPLITS
 from tests.support.worlds import needs
 
@@ -144,15 +146,31 @@ def test_without_java_there_is_one_line(monkeypatch, tmp_path):
         made()
 
 
+def test_a_java_that_does_not_start_is_one_line(monkeypatch, tmp_path):
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho no room for a heap >&2\nexit 3\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr(TextWorldExpressGame, "kind", replace(KIND, name="broken"))
+    with pytest.raises(
+        WorldRefused, match=r"^broken cannot be made: MissingPackage: .*/java does not start \(code 3: no room"
+    ):
+        made().reset(0)
+
+
 # processes that are shared
 
 
-def test_a_crash_ends_one_episode_and_the_others_in_its_process_go_on():
+@pytest.mark.parametrize("what", ["process", "Java machine"])
+def test_a_crash_ends_one_episode_and_the_others_in_its_process_go_on(what):
     games, whole = [made(game="twc", turns=30) for _ in range(3)], played(made(game="twc", turns=30), 7)
     assert all(played(game, 7, 10) == whole[:10] for game in games)
     assert len({id(process_of(game)) for game in games}) == 1
-    os.kill(process_of(games[0]).lease.result()._process.pid, signal.SIGKILL)
-    with pytest.raises(WorldCrashed, match="SIGKILL"):
+    world, *others = family(process_of(games[0]).lease.result()._process.pid)
+    java, said = (world, "SIGKILL") if what == "process" else (others[0], "its Java machine has ended with code -9")
+    os.kill(java, signal.SIGKILL)
+    with pytest.raises(WorldCrashed, match=said):
         games[0].step("look around")
     for game in games[1:]:
         for seen, listed, said, step in whole[10:]:

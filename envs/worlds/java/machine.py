@@ -4,20 +4,24 @@
     Machine(archive)      begins one, with a bound on its memory
     Episodes              a world of many episodes, told apart by a number
 
-What one episode raises is its own failure: the others go on.
+What one episode raises is its own failure: the others go on. When the machine itself ends, so does the process.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from envs.worlds.package import MissingPackage, package
 
+START_SECONDS, END_SECONDS = 20.0, 2.0
 HOW = "apt-get install openjdk-17-jre-headless, or set JAVA_HOME to another one"
 OPTIONS = (
     "-XX:+UseSerialGC",  # small heaps: nothing is collected by threads of its own
@@ -39,16 +43,28 @@ def java() -> str:
 class Machine:
     def __init__(self, archive: str, megabytes: int):
         py4j = package("py4j.java_gateway", "py4j")
-        port, process = py4j.launch_gateway(
-            classpath=archive,
-            cwd=str(Path(archive).parent),  # where a world's data are
-            java_path=java(),
-            javaopts=[f"-Xmx{megabytes}m", *OPTIONS],
-            die_on_exit=True,
-            return_proc=True,
-        )
+        program, options = java(), [f"-Xmx{megabytes}m", *OPTIONS]
+        try:
+            port, self.process = py4j.launch_gateway(
+                classpath=archive,
+                cwd=str(Path(archive).parent),  # where a world's data are
+                java_path=program,
+                javaopts=options,
+                die_on_exit=True,
+                return_proc=True,
+            )
+        except (ValueError, OSError):  # it did not say where it listens
+            raise MissingPackage(f"{program} does not start ({complaint(program, options)}): {HOW}") from None
         address = py4j.GatewayParameters(auto_field=True, port=port)
-        self.gateway = py4j.JavaGateway(gateway_parameters=address, java_process=process)
+        self.gateway = py4j.JavaGateway(gateway_parameters=address, java_process=self.process)
+        self.errors = package("py4j.protocol", "py4j")
+
+    def has_ended(self, error: Exception) -> bool:
+        """Whether that is why a call failed."""
+        if isinstance(error, self.errors.Py4JError) and not isinstance(error, self.errors.Py4JJavaError):
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(END_SECONDS)  # the connection is gone a moment before the process is
+        return self.process.poll() is not None
 
     def make(self, name: str) -> Any:
         """An object of the Java class with this full name."""
@@ -56,6 +72,16 @@ class Machine:
         for part in name.split("."):
             found = getattr(found, part)
         return found()
+
+
+def complaint(program: str, options: Sequence[str]) -> str:
+    """What a Java that does not start says of it."""
+    try:
+        told = subprocess.run([program, *options, "-version"], capture_output=True, text=True, timeout=START_SECONDS)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return reason(error)
+    lines = f"{told.stdout}\n{told.stderr}".strip().splitlines()
+    return f"code {told.returncode}: {lines[0] if lines else 'it says nothing'}"[:200]
 
 
 @dataclass(slots=True)
@@ -81,12 +107,15 @@ class Episodes(ABC):
 
     def ask(self, number: int, what: str, *arguments: Any) -> dict[str, Any]:
         """{"is": answer} or {"raised": line}."""
-        if number not in self.playing:
-            self.playing[number] = self.idle.pop() if self.idle else self.made()
         try:
+            if number not in self.playing:
+                self.playing[number] = self.idle.pop() if self.idle else self.made()
             return {"is": getattr(self, what)(self.playing[number], *arguments)}
         except Exception as error:
-            del self.playing[number]  # nobody knows what state it is in
+            if self.machine.has_ended(error):
+                print(f"its Java machine has ended with code {self.machine.process.poll()}", flush=True)
+                os._exit(1)
+            self.playing.pop(number, None)  # nobody knows what state it is in
             return {"raised": reason(error)}
 
     def leave(self, number: int) -> None:

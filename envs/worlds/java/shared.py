@@ -102,14 +102,14 @@ class Place:
     """One episode's part of a process. One that is forgotten is left."""
 
     def __init__(self, pool: SharedPool, process: SharedProcess, number: int):
-        self._process, self._number = process, number
+        self._process, self._number, self._of = process, number, pool.kind.name
         self.leave = weakref.finalize(self, asyncio.get_running_loop().call_soon_threadsafe, pool.left, process, number)
         self.leave.atexit = False
 
     async def call(self, what: str, *arguments: Any) -> Any:
         found = await self._process.call("ask", self._number, what, *arguments)
         if "raised" in found:
-            raise WorldRaised(found["raised"])
+            raise WorldRaised(f"{self._of}: {found['raised']}")
         return found["is"]
 
 
