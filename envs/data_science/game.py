@@ -29,6 +29,7 @@ from envs.data_science.sandbox.pool import Limits
 from envs.data_science.scoring import SPLITS, Result, evaluate
 from envs.data_science.tables import FILES, file_of, table_of
 from envs.game import OVER, Game, Player, Step, Trial
+from envs.options import words
 from envs.text.listed import one_of
 
 SEAT = "coder"
@@ -64,8 +65,7 @@ class DataScience(Game):
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
                 raise ValueError(f"game option {option}={value!r} must be a whole number from {least} to {most}")
         for option, value in (("dataset", dataset), ("folder", folder), ("isolation", isolation)):
-            if not isinstance(value, str):
-                raise ValueError(f"game option {option}={value!r} must be text")
+            words(option, value)
         self.table = table_of(dataset, folder)
         self.limits = Limits(choose(isolation), seconds, megabytes)
         self.horizon, self.deals = attempts, deals

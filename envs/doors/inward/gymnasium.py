@@ -24,6 +24,7 @@ from envs.doors.inward.players import Curious, Random, TextReader
 from envs.doors.inward.practice import best_actions
 from envs.doors.inward.told import TooLarge, told
 from envs.game import Player, Step, Trial
+from envs.options import several, words
 from envs.text.listed import named
 
 SEAT = "player"
@@ -55,7 +56,7 @@ class GymnasiumGame(ImportedGame):
         keys: list[str] | None = None,
         turns: int | None = None,
     ):
-        self.id, self.settings, self.show = id, settings_of("settings", settings), show
+        self.id, self.settings, self.show = words("id", id), settings_of("settings", settings), show
         self.returns = returns_of(returns)
         if show not in ("state", "picture"):
             raise ValueError(f"game option show={show!r} must be state or picture")
@@ -103,10 +104,10 @@ class GymnasiumGame(ImportedGame):
         if names is None:
             known = NAMES.get(re.split("[/:]", self.id)[-1].rpartition("-v")[0], ())
             names = list(known) or self._enumerated(space.n) or [f"action {number}" for number in range(space.n)]
-        words = tuple(" ".join(str(each).lower().split()) for each in names)
-        if len(words) != space.n or len(set(words)) != len(words) or "" in words:
+        plain = tuple(" ".join(each.lower().split()) for each in several("action_names", names))
+        if len(plain) != space.n or len(set(plain)) != len(plain) or "" in plain:
             raise ValueError(f"game option action_names={names!r} must be {space.n} different names")
-        return words
+        return plain
 
     def _enumerated(self, count: int) -> list[str]:
         """Many environments, those of MiniGrid too, name their actions in an enumeration."""

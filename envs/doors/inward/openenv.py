@@ -35,7 +35,7 @@ import httpx
 from envs.coroutines import finish, submit
 from envs.doors.inward.imported import ImportedGame, library, paid_by, returns_of, settings_of, share_of
 from envs.game import Step
-from envs.options import whole_number
+from envs.options import whole_number, words
 from envs.text.chat import EndpointError
 
 SEAT = "agent"
@@ -64,8 +64,7 @@ class OpenEnvGame(ImportedGame):
         super().__init__(turns)
         self.url = _address(url)
         for option, value in (("action", action), ("observation", observation), ("briefing", briefing)):
-            if not isinstance(value, str):
-                raise ValueError(f"game option {option}={value!r} must be text")
+            words(option, value)
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < 86400:
             raise ValueError(f"game option seconds={seconds!r} must be a number of seconds above 0")
         self.action, self.extra, self.observation = action, settings_of("extra", extra), observation

@@ -26,6 +26,7 @@ import numpy as np
 from envs.doors.inward.imported import ImportedGame, library, paid_by, returns_of, settings_of, share_of, world
 from envs.doors.inward.told import TooLarge, told
 from envs.game import Step, Trial
+from envs.options import words
 from envs.text.listed import named
 
 LISTED = 30  # actions that an observation names, at most
@@ -59,7 +60,7 @@ class PettingZooGame(ImportedGame):
         turns: int = 200,
     ):
         super().__init__(turns)
-        self.id, self.settings = id, settings_of("settings", settings)
+        self.id, self.settings = words("id", id), settings_of("settings", settings)
         library("pettingzoo", self.name)
         self._world = self._made()
         self.seats = tuple(self._world.possible_agents)

@@ -37,7 +37,7 @@ import numpy as np
 
 from envs.doors.inward.imported import ImportedGame, library, settings_of
 from envs.game import Step, Trial
-from envs.options import whole_number
+from envs.options import whole_number, words
 
 MOST_PLAYERS = 16
 CAPTION = 300  # characters
@@ -58,7 +58,7 @@ class TextArenaGame(ImportedGame):
         self, id: str = "TicTacToe-v0", players: int | None = None, turns: int = 200, settings: dict | None = None
     ):
         super().__init__(turns)
-        self.id, self.settings = id, settings_of("settings", settings)
+        self.id, self.settings = words("id", id), settings_of("settings", settings)
         self._players = None if players is None else whole_number("players", players, 1, MOST_PLAYERS)
         self._textarena = library("textarena", self.name)
         with _quiet_generators():

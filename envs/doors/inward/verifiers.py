@@ -34,7 +34,7 @@ from typing import Any
 
 from envs.doors.inward.imported import ImportedGame, WorldError, paid_by, returns_of, settings_of, share_of
 from envs.game import Step
-from envs.options import whole_number
+from envs.options import whole_number, words
 
 HOST = Path(__file__).with_name("verifiers_host.py")
 LONGEST_START_SECONDS = 120.0  # of a process: it imports verifiers and loads the tasks
@@ -61,8 +61,7 @@ class VerifiersGame(ImportedGame):
     ):
         super().__init__(turns)
         for option, value in (("id", id), ("environment", environment), ("python", python)):
-            if not isinstance(value, str):
-                raise ValueError(f"game option {option}={value!r} must be text")
+            words(option, value)
         if not id:
             raise ValueError("game option id='' must be the name of a taskset of verifiers, such as my_taskset")
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < 86400:

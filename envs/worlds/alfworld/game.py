@@ -24,6 +24,7 @@ from typing import Any
 
 from envs.doors.inward.players import Curious
 from envs.game import Player, Step, Trial
+from envs.options import several
 from envs.processes.process import Kind
 from envs.text.listed import menu_of, named, one_of, yes_or_no
 from envs.worlds.alfworld.data import SPLITS, TASKS, folder_of, games
@@ -58,8 +59,7 @@ class ALFWorld(HostedGame):
         if data is not None and not isinstance(data, str):
             raise ValueError(f"game option data={data!r} must be the path of a folder")
         self.split, self.folder = one_of("split", split, tuple(SPLITS)), folder_of(data)
-        wanted = [tasks] if isinstance(tasks, str) else list(tasks)
-        self.tasks = tuple(one_of("tasks", each, TASKS) for each in wanted) or TASKS
+        self.tasks = tuple(one_of("tasks", each, TASKS) for each in several("tasks", tasks)) or TASKS
         self.show_commands = yes_or_no("show_commands", show_commands)
         self.games = games(self.folder, self.split, self.tasks)
         self._won, self._listed = False, ()

@@ -21,6 +21,7 @@ from typing import Any
 
 from envs.doors.inward.imported import ImportedGame, paid_by, world
 from envs.game import Player, Step, Trial
+from envs.options import words
 from envs.text.listed import menu_of, named, yes_or_no
 from envs.worlds.babyai.players import Mediocre, Random, Seeker
 from envs.worlds.babyai.words import ACTIONS, seen, thing, vocabulary
@@ -52,8 +53,8 @@ class BabyAI(ImportedGame):
         package("minigrid")
         registry = package("gymnasium").registry
         known = {each.removeprefix(PREFIX).rpartition("-v")[0]: each for each in registry if each.startswith(PREFIX)}
-        if level not in known:
-            close = difflib.get_close_matches(str(level), known, n=1, cutoff=0.0)
+        if words("level", level) not in known:
+            close = difflib.get_close_matches(level, known, n=1, cutoff=0.0)
             raise ValueError(f"game option level={level!r}: BabyAI has no such level; did you mean {close[0]}?")
         return package("gymnasium").make(known[level]).unwrapped
 

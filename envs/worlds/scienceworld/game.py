@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.game import Player, Step, Trial
+from envs.options import several
 from envs.text import listed as listing
 from envs.text.listed import named, one_of, yes_or_no
 from envs.worlds.java.adventure import SEAT, Adventure
@@ -67,7 +68,7 @@ class ScienceWorldGame(Adventure):
         package("scienceworld")
         super().__init__(turns, processes)
         self.task, self.split = one_of("task", task, tuple(TASKS)), one_of("split", split, SPLITS)
-        wanted = [simplifications] if isinstance(simplifications, str) else list(simplifications)
+        wanted = several("simplifications", simplifications)
         self.simplifications = [one_of("simplifications", each, SIMPLIFICATIONS) for each in wanted]
         refused = [each for each in self.simplifications if each in NO_CONNECTING and task.startswith(ELECTRICAL)]
         if refused:

@@ -39,7 +39,7 @@ from typing import Any
 
 from envs.doors.inward.imported import ImportedGame
 from envs.game import Player, Step, Trial
-from envs.options import whole_number
+from envs.options import whole_number, words
 from envs.text.listed import gist, menu_of, named, one_of, yes_or_no
 from envs.worlds.webshop.files import TINY
 from envs.worlds.webshop.goals import KINDS, SPLITS
@@ -97,7 +97,7 @@ class WebShop(ImportedGame):
         self.attributes, self.menu = yes_or_no("attributes", attributes), yes_or_no("menu", menu)
         if products is not None:
             whole_number("products", products, 1, 10_000_000)
-        self._nouns = nouns_by(tagger)
+        self._nouns = nouns_by(words("tagger", tagger))
         self._shop = shop_of(data, products, one_of("goals", goals, KINDS))
         self._goals = self._shop.goals.of(split)
         if not self._goals:
