@@ -74,8 +74,7 @@ class Terminal:
             self.bars.update(self.task, completed=done, total=total)
 
     def playing(self, at: Progress) -> None:
-        games = f"games{f', {at.failures} failures' if at.failures else ''}"
-        self.at(self.played + at.played, self.wanted, games)
+        self.at(self.played + at.played, self.wanted, f"games{at.failed}")
 
     @contextmanager
     def doing(self, what: str) -> Iterator[None]:

@@ -93,7 +93,7 @@ class Show:
         games = f"games {at.played}/{at.games}"
         doing = f"held-out {games}" if at.batch is None else f"update {at.batch + 1}/{self.config.updates}, {games}"
         curve = f"  {sparkline(self.outcomes)}" if self.outcomes else ""
-        self.now(f"{doing}{f', {at.failures} failures' if at.failures else ''}{curve}")
+        self.now(f"{doing}{at.failed}{curve}")
 
     def updated(self, update: int, values: Mapping[str, float]) -> None:
         self.outcomes.append(values.get("rollout/outcome", 0.0))

@@ -10,6 +10,7 @@ Several may ask at once: while one of them waits, results of the others are hand
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -24,6 +25,9 @@ from cluster.run.token_balance import TokenBalance
 from envs.episode import Episode, Ticket
 
 POLL_SECONDS = 1.0
+HINTS = {"timeout": " (see rollout.episode_seconds)", "turn_timeout": " (see rollout.turn_seconds)"}
+
+log = logging.getLogger("parley")
 
 Take = Callable[[list[Finished]], None]
 
@@ -134,7 +138,7 @@ class Playing:
         arrived: dict[Take, list[Finished]] = {}
         for finished in self.fleet.poll(seconds):
             if finished.reason is not None:
-                self.failures[finished.reason] += 1
+                self._count(finished.reason)
                 self.drop(finished, finished.reason)
             arrived.setdefault(self.takers.pop(finished.ticket), []).append(finished)
         for take, results in arrived.items():
@@ -143,9 +147,15 @@ class Playing:
             for holder in self.holders:
                 bring(holder, draining)
 
+    def _count(self, reason: str) -> None:
+        self.failures[reason] += 1
+        count = self.failures[reason]
+        if count == 10 ** (len(str(count)) - 1):
+            log.warning("failed episodes so far: %d for %s%s", count, reason, HINTS.get(reason, ""))
+
     def lose(self, result: Finished) -> None:
         """Its episode is gone with the node that made it."""
-        self.failures[LOST] += 1
+        self._count(LOST)
         self.drop(replace(result, ref=None), LOST)
 
     def drop(self, result: Finished, reason: str) -> None:
@@ -155,4 +165,4 @@ class Playing:
             self.on_unused(replace(result, reason=reason))
 
     def progress(self, batch: int | None, played: int, games: int) -> Progress:
-        return Progress(batch, played, games, sum(self.failures.values()))
+        return Progress(batch, played, games, Counter(self.failures))

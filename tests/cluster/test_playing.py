@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 import pytest
@@ -117,12 +118,17 @@ def test_what_is_not_waited_for_is_handed_over_while_something_else_is(playing):
     assert sorted(result.ticket.number for result in given) == [ticket.number for ticket in wanted]
 
 
-def test_a_game_that_keeps_failing_stops_whoever_wants_it_and_is_dropped_from_a_batch(failing):
+def test_a_game_that_keeps_failing_stops_whoever_wants_it_and_is_dropped_from_a_batch(failing, caplog, monkeypatch):
     shown = []
+    monkeypatch.setattr(logging.getLogger("parley"), "propagate", True)
     failing.on_poll = shown.append
     with pytest.raises(RunError, match="the game with seed 7 failed 3 times, last: "):
         failing.play(tickets(1, first=0))
-    assert sum(failing.failures.values()) == shown[-1].failures + 1 == 3, "each failure is counted"
+    assert shown[-1].failures == {"timeout": 2} and failing.failures == {"timeout": 3}, "each failure is counted"
+    assert shown[-1].failed == ", 2 failures (timeout)"
+    assert [record.message for record in caplog.records if "failed" in record.message] == [
+        "failed episodes so far: 1 for timeout (see rollout.episode_seconds)"
+    ]
     counts = ledger(max_staleness=0)
     with pytest.raises(RunError, match=r"every episode of batch 0 was dropped \(\w+: 8\)"):
         Collector(failing, counts, 1, lambda _: None).batch()
