@@ -6,7 +6,7 @@ ParleyError is a bug and shows its traceback. PARLEY_DEBUG=1 shows the traceback
 
 from __future__ import annotations
 
-LONGEST = 300  # characters of a message
+LONGEST = 400  # characters of a message
 TAIL = 100  # of which so many are its end, which says how to go on
 
 

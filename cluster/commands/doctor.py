@@ -28,6 +28,8 @@ from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
 from cluster.record.manner import busy
 from cluster.record.run_folder import gpus, installed, to_json
+from envs.registry import WORLDS, make_game
+from envs.worlds.package import MissingPackage
 
 IMPORTS = ("torch", "vllm", "ray", "deepspeed", "transformers", "peft", "sentence_transformers", "hdbscan")
 IMPORT_SECONDS = 180
@@ -279,6 +281,27 @@ def job_agent() -> Iterator[Finding]:
         yield Finding("ok", "ray jobs", f"port {AGENT_PORT} of the job agent is free")
 
 
+def worlds() -> Iterator[Finding]:
+    """Of other packages, and Java, which two of them run in."""
+    lacking: dict[str, str] = {}
+    for name in WORLDS:
+        try:
+            make_game(name)
+        except MissingPackage as error:
+            lacking[name] = str(error)
+        except ValueError:  # it wants data or an option
+            pass
+    without_java = [name for name, why in lacking.items() if why.startswith("Java")]
+    for name in without_java[:1]:
+        yield Finding("warn", "java", f"{', '.join(without_java)}: {lacking[name]}")
+    there = ", ".join(name for name in WORLDS if name not in lacking)
+    packages = [name for name in lacking if name not in without_java]
+    if packages:
+        yield Finding("ok", "worlds", f"{there}; not {', '.join(packages)}", "make setup WORLDS=1, if you want them")
+    else:
+        yield Finding("ok", "worlds", there)
+
+
 def plan_of(config: RunConfig) -> Iterator[Finding]:
     """Of a run on this machine, or on the cluster at RAY_ADDRESS."""
     try:
@@ -301,6 +324,7 @@ CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     sentence_embedder,
     ray_cluster,
     job_agent,
+    worlds,
     imports,
 )
 

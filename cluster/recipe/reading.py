@@ -258,7 +258,8 @@ def _check_game(config: RunConfig) -> None:
     except MissingPackage as error:
         raise ConfigError(f"game.name: {name}: {error}") from error
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"game.options: {name} refuses {options}: {error}") from error
+        given = "" if str(error).startswith("game option") else f" refuses {options}"  # or it has named the one
+        raise ConfigError(f"game.options: {name}{given}: {error}") from error
     if config.rollout.choose_listed and not _lists_actions(game):
         raise ConfigError(f"rollout.choose_listed: {name} lists no actions to choose from, at least not at its opening")
     if getattr(config.reward.shaper, "annotator", "") == "rule" and hook(game, "helpful") is None:

