@@ -16,6 +16,7 @@ Reading never raises: what cannot be read is an `Unread`, which says why in a li
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from envs.tools.tool import Tool
 
 LONGEST = 20_000  # characters of an utterance
 MOST_CALLS = 8  # in one utterance
+DEEPEST = 64  # of lists and objects in each other: more than that, not every JSON library takes
 BLOCK = re.compile(r"<tool_call>(.*?)(</tool_call>|$)", re.DOTALL)
 ANSWER = re.compile(r"^\W*answer\W*:(.*)", re.IGNORECASE)
 INTEGER = re.compile(r"-?[0-9]{1,18}")
@@ -73,7 +75,7 @@ def _call(inside: str, ended: str, tools: Mapping[str, Tool]) -> Call | Unread:
     if not ended:
         return Unread("A <tool_call> does not end with </tool_call>.")
     try:
-        said = json.loads(inside, parse_constant=_no_number)
+        said = _loaded(inside)
     except (ValueError, RecursionError) as error:
         return Unread(f"That is no JSON: {' '.join(str(error).split())[:100]}")
     if not isinstance(said, dict) or not isinstance(said.get("name"), str):
@@ -86,8 +88,33 @@ def _call(inside: str, ended: str, tools: Mapping[str, Tool]) -> Call | Unread:
     return checked(Call(name, arguments), tools)
 
 
+def _loaded(text: str) -> Any:
+    """ValueError or RecursionError for what is no JSON, or cannot be sent as JSON."""
+    found = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+    try:
+        json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("a text has half a character") from None
+    layer, depth = [found], 0
+    while layer := [each for outer in layer if isinstance(outer, dict | list) for each in _inside(outer)]:
+        depth += 1
+        if depth > DEEPEST:
+            raise ValueError(f"more than {DEEPEST} lists and objects are in each other")
+    return found
+
+
+def _inside(outer: dict | list) -> list[Any]:
+    return list(outer.values()) if isinstance(outer, dict) else outer
+
+
 def _no_number(name: str) -> Any:
     raise ValueError(f"{name} is no number")
+
+
+def _finite(digits: str) -> float:
+    if math.isinf(found := float(digits)):
+        raise ValueError(f"{digits[:20]} is too large a number")
+    return found
 
 
 def checked(call: Call, tools: Mapping[str, Tool]) -> Call | Unread:
@@ -102,24 +129,38 @@ def say_json(call: Call) -> str:
 def read_plain(utterance: str, tools: Mapping[str, Tool], known: Known) -> Read:
     """What is wrong is said in few words, which a small policy can know."""
     words = utterance[:LONGEST].split()
-    first = words[0].lower() if words else ""
-    if first == WORD and len(words) > 1:
+    name, said = _named(words, tools)
+    if not name and words and words[0].lower() == WORD and len(words) > 1:
         return Answer(" ".join(str(known.get(word.lower(), word)) for word in words[1:]))
-    if first not in tools:
+    if not name:
         return Unread("there is no such tool")
-    slots = tools[first].parameters["properties"]
-    said = words[1:]
+    slots = tools[name].slots
     if slots and len(said) > len(slots) and list(slots.values())[-1].get("type") == "string":
         place = len(slots) - 1
         said = [*said[:place], " ".join(str(known.get(word.lower(), word)) for word in said[place:])]
     if len(said) > len(slots):
         return Unread("there are too many words")
     arguments = {
-        name: _typed(known.get(word.lower(), word), slot)
-        for word, (name, slot) in zip(said, slots.items(), strict=False)
+        each: _typed(known.get(word.lower(), word), slot)
+        for word, (each, slot) in zip(said, slots.items(), strict=False)
     }
-    call = checked(Call(first, arguments), tools)
+    call = checked(Call(name, arguments), tools)
     return Unread("the tool does not take that") if isinstance(call, Unread) else [call]
+
+
+def _named(words: Sequence[str], tools: Mapping[str, Tool]) -> tuple[str, Sequence[str]]:
+    """The tool that is named first, and the words after it. With its own capitals, or with others where that can mean
+    one tool only. A server may have put spaces in a name: the longest that fits counts."""
+    if words and words[0] in tools and not any(" " in name for name in tools):
+        return words[0], words[1:]
+    for spelled in (str, str.lower):
+        fitting: dict[int, list[str]] = {}
+        for name in tools:
+            if (own := name.split()) and [*map(spelled, words[: len(own)])] == [*map(spelled, own)]:
+                fitting.setdefault(len(own), []).append(name)
+        if fitting and len(found := fitting[max(fitting)]) == 1:
+            return found[0], words[max(fitting) :]
+    return "", words
 
 
 def _typed(value: Any, slot: Mapping[str, Any]) -> Any:
@@ -131,7 +172,7 @@ def _typed(value: Any, slot: Mapping[str, Any]) -> Any:
         return int(value)
     if wanted in ("number", "boolean", "array", "object"):
         try:
-            return json.loads(value, parse_constant=_no_number)
+            return _loaded(value)
         except (ValueError, RecursionError):
             return value
     return value

@@ -32,6 +32,13 @@ class Tool:
     function: Callable[..., Result] | None = None
 
     @property
+    def slots(self) -> dict[str, dict[str, Any]]:
+        """What it takes: name -> schema. In a JSON schema, true is anything and false is nothing."""
+        properties = self.parameters.get("properties")
+        found = properties.items() if isinstance(properties, dict) else ()
+        return {name: each if isinstance(each, dict) else {} for name, each in found if each is not False}
+
+    @property
     def listed(self) -> dict[str, Any]:
         """As chat templates take it."""
         function = {"name": self.name, "description": self.description, "parameters": self.parameters}

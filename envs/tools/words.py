@@ -58,8 +58,8 @@ def briefing(tools: Iterable[Tool], form: str, turns: int) -> str:
 def usage(tool: Tool) -> str:
     """calculate x operation (plus, minus, times, over) y: One step of arithmetic."""
     parts = [tool.name]
-    for name, slot in tool.parameters.get("properties", {}).items():
-        choices = f" ({', '.join(map(str, slot['enum']))})" if "enum" in slot else ""
+    for name, slot in tool.slots.items():
+        choices = f" ({', '.join(map(str, slot['enum']))})" if isinstance(slot.get("enum"), list) else ""
         parts.append(f"{name}{choices}")
     return f"{' '.join(parts)}: {tool.description.removesuffix('.')}"
 
