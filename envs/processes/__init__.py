@@ -11,4 +11,6 @@
 
 A world that crashes, hangs, grows, or answers with what is no JSON is one failure with a name of its own
 (`failures`): the episode that was played there ends with it, and the next one has a new process.
+
+Programs of others that are talked to over their standard input and output (MCP servers) have a guard too: `command`.
 """

@@ -16,7 +16,8 @@
 An episode's seed chooses its task. The right answer pays 1 and ends the game, and so does a wrong one, which pays 0:
 see `same` of envs/tools/calls for what is the same. Arguments are checked against the tool's schema; what does not fit
 is not executable, and no server is asked. A server that is gone or late is an EndpointError: the episode's failure,
-counted, and no other episode's. How strong scripted players are depends on the tasks.
+counted, and no other episode's. A server that is started ends with Parley, however Parley ends; what it prints beside
+the protocol is ignored. How strong scripted players are depends on the tasks.
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ from envs.game import Player, Step, Trial
 from envs.options import whole_number
 from envs.text.chat import EndpointError, headers_with_key
 from envs.text.listed import one_of, yes_or_no
-from envs.tools.calls import Answer, Call, Unread, names_of, plain_answer, read_json, read_plain, same, say_json
+from envs.tools.calls import WORD, Answer, Call, Unread, names_of, plain_answer, read_json, read_plain, same, say_json
 from envs.tools.families import next_name
-from envs.tools.session import Session, connected, started
+from envs.tools.servers import connected, started
+from envs.tools.session import Session
 from envs.tools.tool import Tool
 from envs.tools.words import briefing, response, shown
 from envs.worlds.package import package
@@ -74,11 +76,11 @@ class ServedTools(ImportedGame):
         self.form, self.fresh = one_of("form", form, FORMS), yes_or_no("fresh", fresh)
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < 86400:
             raise ValueError(f"game option seconds={seconds!r} must be a number of seconds above 0")
-        if tools is not None and (isinstance(tools, str) or not all(isinstance(each, str) for each in tools)):
+        if tools is not None and not (isinstance(tools, list | tuple) and all(isinstance(each, str) for each in tools)):
             raise ValueError(f"game option tools={tools!r} must be a list of names")
         self.only, self.seconds, self.key_variable = tools, float(seconds), key_variable
         self.environment = {name: str(value) for name, value in settings_of("environment", environment).items()}
-        self._sessions: list[Session] = []  # the one that is open, if any
+        self._sessions: list[Session] = []  # the one that is open comes first; others are about to end
         weakref.finalize(self, leave, self._sessions).atexit = False  # a process that ends hangs up by itself
         self._tools: dict[str, Tool] = {}
         self._over, self._right = False, False
@@ -95,7 +97,7 @@ class ServedTools(ImportedGame):
             return
         self._hang_up()
         session = self._new_session()
-        self._sessions.append(session)
+        self._sessions.insert(0, session)
         found = names_of(await session.open())
         missing = [name for name in self.only or () if name not in found]
         if missing:
@@ -103,10 +105,17 @@ class ServedTools(ImportedGame):
         self._tools = {name: tool for name, tool in found.items() if self.only is None or name in self.only}
         if not self._tools:
             raise EndpointError(f"{session.where} has no tools")
+        ending = next((name for name in self._tools if name.lower() == WORD), "")
+        if self.form == "plain" and ending:
+            raise ValueError(
+                f"game option form='plain': {session.where} has a tool {ending!r}, and that word ends the game there: "
+                "use form=json, or leave the tool out of the option tools"
+            )
 
     def _hang_up(self) -> None:
-        while self._sessions:
-            self._sessions.pop().leave()
+        for session in self._sessions:
+            session.leave()
+        self._sessions[:] = [each for each in self._sessions if each.lives]
 
     def close(self) -> None:
         """End the session, and wait for the server's process to end."""
@@ -261,7 +270,10 @@ PLAYERS: dict[str, type[Knowing]] = {"expert": Expert, "mediocre": Mediocre, "ra
 
 def words_of(command: Any) -> list[str]:
     if isinstance(command, str):
-        return shlex.split(command)
+        try:
+            return shlex.split(command)
+        except ValueError as error:
+            raise ValueError(f"game option command={command!r} cannot be read: {error}") from None
     if not isinstance(command, list | tuple) or not all(isinstance(word, str) for word in command):
         raise ValueError(f"game option command={command!r} must be a list of words")
     return list(command)

@@ -6,44 +6,56 @@
 
 The SDK of MCP wants to be left where it was entered, so one task of the loop of envs/coroutines owns the session, and
 calls are made from others. A call that is given up may leave the server working on it, so the session goes with it:
-a process that was started is ended, by force after a few seconds.
+a process that was started is ended, by force after a moment. So it is when the program ends, however that happens: see
+envs/processes/command.
 """
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import json
 import os
-import shlex
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+import weakref
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any
 
+from envs.coroutines import finish
+from envs.processes.serving import line_of
 from envs.text.chat import EndpointError
+from envs.tools.hearing import Hearing
 from envs.tools.tool import Tool
 from envs.worlds.package import package, text_of
 
-CLOSED = -32000  # code of an error: the connection is closed
 MOST_TOOLS = 200
 LONGEST_RESULT = 4000  # characters
 ENDING_SECONDS = 15.0  # until a process that does not end by itself has been ended
+LAST_SECONDS = 3.0  # the same when the whole program ends; then its guard ends it
 
 
 class Session:
-    """`where`: as messages name the server. `connect`: the SDK's client, as a context."""
+    """`connect`: the SDK's client, as a context. `hearing`: what comes from the server passes it."""
 
-    def __init__(self, where: str, connect: Callable[[], AbstractAsyncContextManager], seconds: float):
-        self.where, self.connect, self.seconds = where, connect, seconds
+    def __init__(self, hearing: Hearing, connect: Callable[[], AbstractAsyncContextManager], seconds: float):
+        self.hearing, self.connect, self.seconds = hearing, connect, seconds
+        self.where = hearing.where
         self.owner: asyncio.Task | None = None
 
     @property
     def over(self) -> bool:
         return self.owner is None or self.owner.done() or self.leaving.is_set()
 
+    @property
+    def lives(self) -> bool:
+        """Whether there still is a process of it, or a connection."""
+        return self.owner is not None and not self.owner.done()
+
     async def open(self) -> list[Tool]:
         self.ready: asyncio.Future = asyncio.get_running_loop().create_future()
         self.leaving, self.beginning = asyncio.Event(), package("anyio", "mcp").CancelScope()
         self.owner = asyncio.create_task(self._own())
+        _begun.add(self)
         self.owner.add_done_callback(lambda owner: owner.cancelled() or owner.exception())  # or it is logged
         await self._first(self.ready, "to begin")
         return self.ready.result()
@@ -72,9 +84,9 @@ class Session:
             await self._first(call, f"to tool {name!r}")
             result = call.result()
         except package("mcp").MCPError as error:
-            if error.error.code == CLOSED:
+            if self.hearing.is_over(error):
                 self.leave()
-                raise self._gone() from None
+                raise self._gone(error) from None
             return text_of(str(error), LONGEST_RESULT), True  # of the protocol: no such tool, wrong arguments
         except EndpointError:
             raise
@@ -82,7 +94,7 @@ class Session:
             return f"the tool {name!r} returned something else than it says", True
         except Exception as error:
             self.leave()
-            raise EndpointError(f"{self.where}: tool {name!r}: {type(error).__name__}: {error}") from error
+            raise EndpointError(f"{self.where}: tool {name!r}: {line_of(error)}") from error
         finally:
             call.cancel()
         return result_text(result), bool(result.is_error)
@@ -101,16 +113,19 @@ class Session:
         self.leave()
         raise EndpointError(f"{self.where}: no answer {of} within {self.seconds:g} s")
 
-    def _gone(self) -> EndpointError:
-        error = None
+    def _gone(self, error: BaseException | None = None) -> EndpointError:
+        """`error`: that a call met."""
         if self.owner is not None and self.owner.done() and not self.owner.cancelled():
-            error = self.owner.exception()
+            error = self.owner.exception() or error
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        reason = (
-            f"{type(error).__name__}: {' '.join(str(error).split())[:200]}" if error else "the connection is closed"
+        of_protocol = isinstance(error, package("mcp").MCPError)
+        if of_protocol and (refusal := self.hearing.refusal(error.message)):
+            return EndpointError(f"{self.where}: it answered {refusal}")
+        closed = error is None or (of_protocol and error.message == "Connection closed")
+        return EndpointError(
+            f"{self.where}: the server has gone ({'the connection is closed' if closed else line_of(error)})"
         )
-        return EndpointError(f"{self.where}: the server has gone ({reason})")
 
     def leave(self) -> None:
         if self.owner is not None:
@@ -125,38 +140,26 @@ class Session:
             await asyncio.wait({self.owner}, timeout=ENDING_SECONDS)
 
 
-def started(command: list[str], environment: dict[str, str], seconds: float) -> Session:
-    """A server of one's own, a process that is talked to over its standard input and output. What it tells on its
-    standard error is for nobody."""
-    stdio = package("mcp.client.stdio", "mcp")
-
-    @asynccontextmanager
-    async def connect() -> AsyncIterator[Any]:
-        settings = stdio.StdioServerParameters(command=command[0], args=command[1:], env=environment or None)
-        with open(os.devnull, "w") as silent:
-            async with package("mcp").Client(stdio.stdio_client(settings, errlog=silent), cache=None) as client:
-                yield client
-
-    return Session(f"MCP server `{shlex.join(command)[:100]}`", connect, seconds)
+_begun: weakref.WeakSet[Session] = weakref.WeakSet()
+_process = os.getpid()
 
 
-def connected(url: str, headers: dict[str, str], seconds: float) -> Session:
-    """A server somewhere, over streamable HTTP."""
-    http, shared = package("mcp.client.streamable_http", "mcp"), package("mcp.shared._httpx_utils", "mcp")
+@atexit.register
+def _leave_all() -> None:
+    with suppress(Exception):
+        if os.getpid() == _process and (there := [each for each in _begun if each.lives]):
+            finish(_all_left(there), "the end of sessions with MCP servers", LAST_SECONDS)
 
-    @asynccontextmanager
-    async def connect() -> AsyncIterator[Any]:
-        async with shared.create_mcp_http_client(headers=headers) as asking:
-            transport = http.streamable_http_client(url, http_client=asking)
-            async with package("mcp").Client(transport, cache=None) as client:
-                yield client
 
-    return Session(f"MCP server at {url}", connect, seconds)
+async def _all_left(sessions: list[Session]) -> None:
+    await asyncio.gather(*(each.left() for each in sessions))
 
 
 def tool_of(listed: Any) -> Tool:
     schema = listed.input_schema if isinstance(listed.input_schema, dict) else {}
     schema = {"type": "object", "properties": {}, **schema}
+    if not isinstance(schema["properties"], dict):
+        schema["properties"] = {}
     text = " ".join(text_of(listed.description or listed.title or listed.name, 1000).split())
     return Tool(listed.name, text, schema, checker(schema))
 

@@ -310,6 +310,7 @@ def test_a_server_over_http_is_called_and_shared_and_dies(server):
         ({"url": "http://127.0.0.1/mcp"}, "command or url has to be given"),
         ({"command": "", "url": "localhost"}, "url='localhost' must be like"),
         ({"command": 3}, "command=3 must be a list of words"),
+        ({"command": "x'"}, 'command="x\'" cannot be read: No closing quotation'),
         ({"tasks": []}, "tasks: has to be a list of tasks, or a file"),
         ({"tasks": [{"question": "?"}]}, "task 1 has no answer"),
         ({"tasks": [ADDED, {"answer": "1"}]}, "task 2 has no question"),
@@ -322,6 +323,8 @@ def test_a_server_over_http_is_called_and_shared_and_dies(server):
         ({"fresh": "no"}, "fresh='no' must be true or false"),
         ({"seconds": 0}, "seconds=0 must be a number of seconds above 0"),
         ({"tools": "add"}, "tools='add' must be a list of names"),
+        ({"tools": 1}, "tools=1 must be a list of names"),
+        ({"tools": {"add": 1}}, "tools={'add': 1} must be a list of names"),
         ({"environment": ["x"]}, "environment="),
     ],
 )
