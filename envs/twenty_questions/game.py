@@ -109,7 +109,7 @@ class TwentyQuestions(Game):
         self._won = meaning is not None and meaning.guess == self._secret
         if meaning is None:
             caption = "the guesser says something that is neither a question nor a guess"
-        elif meaning.guess is not None:
+        elif meaning.guess is not None and (self._won or answer == "no"):
             caption = f"the guesser guesses {meaning.guess}: {'right' if self._won else 'wrong'}"
         else:
             caption = f"the guesser asks {meaning.words}: {answer}"

@@ -1,6 +1,6 @@
 """What else holds of the objects of a table: a folder of TOML files beside it, `full/*.toml` for `full.toml`.
 
-    name = { means, words, yes, some, open, opposites, role, over, under, fits }
+    name = { means, words, yes, some, open, opposites, role, called, over, under, fits }
 
 `means` says when it is true, `words` holds the words and phrases that ask for it, `opposites` those that
 ask for the contrary. `yes` lists the objects of which it is true, `some` those of which it is often true (answered
@@ -14,7 +14,8 @@ to right:
 An object's own name counts before any group, `open` before `some` before `yes`; of groups `yes` counts first. `over`
 and `under` derive it from the objects' sizes, `fits` from what goes into a room of so many centimetres and kilograms,
 where no list says otherwise; sizes near the bound are open. `role` is for the reading: a fact may be a kind of
-things, a part, a colour, or so wide that it says little beside another ("can you buy it in a toy shop?").
+things, a part, a colour, or so wide that it says little beside another ("can you buy it in a toy shop?"). `called`
+is the object whose name may also mean all of which the fact is true: a polar bear is a bear.
 An entry that has the name of an attribute adds words to it.
 """
 
@@ -27,7 +28,7 @@ from pathlib import Path
 
 from envs.twenty_questions.facts import UNITS, Entries, TableError, Thing
 
-KEYS = {"means", "words", "yes", "some", "open", "opposites", "role", "over", "under", "fits"}
+KEYS = {"means", "words", "yes", "some", "open", "opposites", "role", "called", "over", "under", "fits"}
 MORE = {"means", "words", "opposites", "role"}  # what may be added to an attribute of the table
 ROLES = ("", "kind", "part", "colour", "wide")
 NEAR_A_BOUND = 1.3  # a size within this factor of a bound is open
@@ -46,6 +47,7 @@ class Fact:
     yes: int
     some: int
     open: int
+    called: str = ""
 
     def truth(self, bit: int) -> str:
         if self.open & bit:
@@ -146,7 +148,10 @@ def _fact(lists: Lists, name: str, entry: object, things: dict[str, Thing]) -> F
         truths[key] |= mask & ~told
         told |= mask
     words, opposites = (_phrases(entry.get(key, "")) for key in ("words", "opposites"))
-    return Fact(name, words, opposites, role, truths["yes"], truths["some"], truths["open"])
+    called = entry.get("called", "")
+    if called and called not in lists.places and not lists.new:
+        raise TableError(f"table {source}: called of {name!r} is no object: {called!r}")
+    return Fact(name, words, opposites, role, truths["yes"], truths["some"], truths["open"], called)
 
 
 def _with_more(fact: Fact, entry: dict) -> Fact:

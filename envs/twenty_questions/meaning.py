@@ -53,7 +53,7 @@ class Meaning:
     attribute: str | None = None  # of the table, or a fact of its knowledge
     guess: str | None = None
     negated: bool = False  # the contrary of the attribute
-    kind: str | None = None  # with an attribute: and is it this kind of thing?
+    kind: str | None = None  # with an attribute: and is it this kind of thing? With a guess: or is it of this kind?
     comparison: Comparison | None = None
     claim: Claim | None = None
     question: str | None = None  # left to a server to read
@@ -66,6 +66,8 @@ class Meaning:
             return self.question
         if self.claim is not None:
             return f"about {self.claim.words}"
+        if self.guess is not None:
+            return f"whether it is a kind of {self.guess}"
         about = f"about {'the contrary of ' if self.negated else ''}{self.attribute}"
         return about if self.kind is None else f"{about} and {self.kind}"
 

@@ -162,8 +162,10 @@ class Oracle:
         """What is sometimes true gets a yes, and so does its contrary."""
         if meaning is None:
             return "invalid"
-        if meaning.guess is not None:
+        if meaning.guess is not None and (meaning.kind is None or meaning.guess == secret):
             right = meaning.guess == secret
+        elif meaning.guess is not None:
+            return ANSWERS[self._fact(meaning.kind, False, secret)]  # a polar bear is a bear, and not the bear
         elif meaning.comparison is not None:
             right = self._compare(meaning.comparison, secret)
         else:

@@ -21,7 +21,8 @@ DATA = Path(__file__).parents[1] / "data"
     ("text", "name"),
     [
         ("Is it a polar bear?", "polar bear"),
-        ("Is it a bear?", "bear"),
+        ("Is it the bear?", "bear"),
+        ("I guess bear", "bear"),
         ("hot-air balloon!", "hot air balloon"),
         ("Okay, I think I know. Is it a fridge?", "refrigerator"),
         ("My final guess is: the cell phone.", "cell phone"),

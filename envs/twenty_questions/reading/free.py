@@ -27,6 +27,7 @@ from envs.twenty_questions.reading.stems import VARIANTS
 from envs.twenty_questions.table import Table
 
 ARTICLES = {"a", "an", "the", "some", "any", "my", "your"}
+ANY_ARTICLES = {"a", "an", "some", "any"}
 ODD = re.compile(r"[^\w\s.,;:?!'\"()/&%*-]|[^\x00-\x7f]")  # marks that nobody asks questions with
 SENTENCE_END = re.compile(r"(?<=[?!])\s*|\.(?=\s|$)|\n|;")
 
@@ -63,6 +64,7 @@ class FreeOracle(Oracle):
             phrases.LANGUAGE,
         )  # fmt: skip
 
+        self.kind_of = {fact.called: fact.name for fact in table.facts.values() if fact.called in table.names}
         self.asked = {  # as the scripted players put it
             words_of(question): Meaning(attribute=attribute.name)
             for attribute in table.attributes
@@ -77,7 +79,7 @@ class FreeOracle(Oracle):
             return None
         guess = self._guess_in(sentence)
         if guess is not None:
-            return Meaning(guess=guess)
+            return Meaning(guess=guess, kind=self._kind_of_guess(guess, sentence))
         core = self._spelled(sentence)
         if not core or (" " not in core and "?" not in text and (core,) not in self.keywords):
             return None  # a lone word that may be anything
@@ -138,6 +140,15 @@ class FreeOracle(Oracle):
         return (
             self._guess_without_asides(sentence) or self._guess_before_aside(sentence) or self._guess_at_end(sentence)
         )
+
+    def _kind_of_guess(self, name: str, sentence: str) -> str | None:
+        """ "Is it a bear?" may ask for any bear; "I guess bear", "is it the bear?" and "is it a brown bear?" do not."""
+        core = _core(" ".join(_words(sentence)))
+        opening = phrases.GUESS_FRAME.match(core)
+        if opening is None or opening["explicit"]:
+            return None
+        article, *said = core[opening.end() :].split()
+        return self.kind_of.get(name) if article in ANY_ARTICLES and said == name.split() else None
 
     def _guess_before_aside(self, sentence: str) -> str | None:
         """ "Is it a tent, for camping?": a whole guess, and after the comma nothing that could be another."""
@@ -209,8 +220,8 @@ class FreeOracle(Oracle):
         words = tuple(word for word in phrase.split() if word not in phrases.HEDGES)
         article = bool(words) and words[0] in ARTICLES
         words = words[article:]
-        if not words:
-            return None
+        if not words or (words not in self.called and len(words) > 1 and words in self.lexicon.exact):
+            return None  # "a big cat" is a kind of animals
         if len(words) > 2 and words[0] in phrases.PORTIONS and words[1] == "of" and words not in self.called:
             words = words[2:]
         while len(words) > 1 and words not in self.called and (words[0] in phrases.EPITHETS or words[-1] == "itself"):

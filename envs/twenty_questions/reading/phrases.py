@@ -126,6 +126,8 @@ _UNSURE = (
     "anything else unlike said says say saying asked ask asks earlier than near bigger smaller predator enemy were"
 )
 UNSURE = DENIALS | WH_WORDS | AUXILIARIES | _words(_UNSURE)
+# Words that deny everything else: "is it only found outdoors?" asks more than "is it found outdoors?".
+ONLY = _words("only solely exclusively merely purely")
 DENYING = re.compile(r"\b(?:free of|devoid of|other than|instead of|anything but|fail to|fails to|false that)\b")
 DENIED_THING = re.compile(
     r"(?P<thing>\b(?:something|object|thing|item|one|anything)(?: that| which)?"
@@ -170,6 +172,7 @@ AFTERTHOUGHT = re.compile(
 
 # What it does itself, not what people do with it.
 ACTS = re.compile(r"\b(?:does|do|can|would|will) (?:it|they) (?:\w+ )?(?:eat|drink)\b")
+EATING = "it_eats"  # the fact that says so of itself alone
 
 BEING = frozenset(("is", "was", "could", "would", "its", "it"))
 

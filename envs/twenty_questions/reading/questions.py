@@ -4,7 +4,7 @@
 
 A word that nothing explains leaves the question unanswered, with one exception: what is no instrument is no
 percussion instrument either, and what has no tail has no bushy tail. Such a question is answered no where its known
-part is false, and not at all elsewhere.
+part is false, and not at all elsewhere; so is one that asks whether something is all that is so ("only outdoors?").
 
 A yes to "isn't it ...?" or "is it not ...?" could mean either, so these are not understood; "is it something that
 is not ...?", "does it work without ...?" and the facts' own opposites are, as the contrary.
@@ -86,6 +86,11 @@ class Questions:
 
     def _meaning(self, cover: Cover, core: str, loose: list[str], denied: bool) -> Meaning | None:
         found = self._narrow(cover.found)
+        if not phrases.ONLY.isdisjoint(loose):  # what is not so at all is not only so; more is not known
+            plain = not denied and not any(contrary for _, contrary in found) and not cover.rest and "or" not in loose
+            return Meaning(claim=Claim("all", tuple(found), known=False)) if plain else None
+        if len(cover.found) > 1 and any(name == phrases.EATING for name, _ in cover.found):
+            return None  # "does it eat leaves?" does not ask whether it has any
         if cover.rest:
             return self._narrowed(cover, core, loose, denied)
         if len(found) == 1:
