@@ -12,6 +12,7 @@ from envs.guess_my_city.lore.doubts import ANTONYMS
 from envs.guess_my_city.lore.fillers import COUNTRY, PAST, PERSONAL
 from envs.guess_my_city.lore.reader import ALL, OF_COUNTRY
 from envs.guess_my_city.lore.things import FOLDER
+from envs.guess_my_city.lore.unread import is_unread
 from envs.guess_my_city.lore.words import stems
 from envs.guess_my_city.oracle import Oracle
 from envs.guess_my_city.topics import Meaning
@@ -48,7 +49,12 @@ class NearestOracle(Oracle):
         return super()._question(words, asked, text) or self._by_nearest(words, asked, text)
 
     def _by_nearest(self, words: tuple[str, ...], asked: tuple[str, ...], text: str) -> Meaning | None:
-        if len(sentences(text)) > 1 or not self._may_be_asked(words) or ANTONYMS.search(" ".join(asked)):
+        if (
+            len(sentences(text)) > 1
+            or not self._may_be_asked(words)
+            or ANTONYMS.search(" ".join(asked))
+            or is_unread(words)
+        ):
             return None
         found = self.nearest.to(text.lower())
         if found and all(key in self.reader.things.things for key in found):

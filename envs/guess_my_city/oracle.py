@@ -24,12 +24,13 @@ from envs.guess_my_city.lore.doubts import (
     OF_SPEAKER,
     WIDER_THAN_COUNTRY,
 )
-from envs.guess_my_city.lore.fillers import PERSONAL, TURNING
+from envs.guess_my_city.lore.fillers import LIVES, PERSONAL, TURNING
 from envs.guess_my_city.lore.frames import NEGATIONS, bare, is_open, plain
 from envs.guess_my_city.lore.guesses import Guesses
 from envs.guess_my_city.lore.reader import GENERAL, Reader
 from envs.guess_my_city.lore.spelling import Speller
 from envs.guess_my_city.lore.told import Told, tellable
+from envs.guess_my_city.lore.unread import in_its_tense, is_narrower, is_unread
 from envs.guess_my_city.lore.words import stem
 from envs.guess_my_city.paraphrase import SPARE, Paraphrases, may_be_paraphrase
 from envs.guess_my_city.questions import SMALL, Rules
@@ -156,7 +157,7 @@ class Oracle:
             return Meaning("guess", value=city)
         if OF_SPEAKER.search(said):
             return None
-        meaning = self._question(words, bare(spelt), text)
+        meaning = in_its_tense(self._question(words, bare(spelt), text), spelt, self.topics)
         if meaning is not None and meaning.topic == "sport" and meaning.value and not MOST_POPULAR.intersection(words):
             return replace(meaning, loose=" ".join(words) not in self._said_by_players)
         loose = LOOSELY_TOLD if meaning is not None and meaning.open else LOOSE
@@ -181,7 +182,11 @@ class Oracle:
         loose = self.rules.understand(asked, spare=SPARE) if asked and not is_open(asked) else None
         if loose is not None and not loose.open and self._fits(loose, asked) and self._plain(loose, asked):
             return loose
-        if not (self._paraphrasing and may_be_paraphrase(words)) or self.atlas.names.mentioned(words):
+        if (
+            not (self._paraphrasing and may_be_paraphrase(words))
+            or self.atlas.names.mentioned(words)
+            or is_unread(asked)
+        ):
             return None
         if self._paraphrases is None:
             self._paraphrases = Paraphrases(self.rules)
@@ -207,11 +212,11 @@ class Oracle:
             return False
         own = {word for phrase in self.rules.phrases[meaning.topic] for word in phrase} | SMALL
         rest = [word for word in words if word not in own]
-        return not any(word in NEGATIONS or stem(word) in TURNING or self.reader.knows(word) for word in rest)
+        return not any(word in NEGATIONS or stem(word) in TURNING | LIVES or self.reader.knows(word) for word in rest)
 
     def _fits(self, meaning: Meaning, words: tuple[str, ...]) -> bool:
         """Not: a question about the country where the topic is of the city, nor one about the speaker."""
-        if PERSONAL.intersection(words) or words[:4] == ("how", "old", "are", "you"):
+        if PERSONAL.intersection(words) or words[:4] == ("how", "old", "are", "you") or is_narrower(meaning, words):
             return False
         if (
             "far" in words

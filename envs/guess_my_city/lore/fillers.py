@@ -12,4 +12,5 @@ PERSONAL = listed("personal")
 TOP_STEMS = stems_of("top")
 TURNING = stems_of("turning") | TOP_STEMS
 COUNTRY = stems_of("country")
+LIVES, ORIGINS, PERSONS = stems_of("lives"), stems_of("origins"), stems_of("persons")
 PAST = frozenset(("was", "were", "did", "had", "used", "formerly", "once", "former", "previously"))

@@ -19,6 +19,7 @@ from envs.guess_my_city.lore.fillers import COUNTRY, FILLER_WORDS, FILLERS, PAST
 from envs.guess_my_city.lore.frames import AUXILIARY, FRAME_WORDS, NEGATIONS, is_open
 from envs.guess_my_city.lore.lists import listed, stems_of
 from envs.guess_my_city.lore.things import Things
+from envs.guess_my_city.lore.unread import HIGHER, SUPERLATIVE, is_of_a_life
 from envs.guess_my_city.lore.words import stem, stems
 from envs.guess_my_city.topics import Meaning
 from envs.guess_my_city.wording import key_of, words_of
@@ -91,7 +92,11 @@ class Reader:
         rest = [tokens[at] for at in free]
         if any(word in TURNING or word in NEGATIONS or word[0].isdigit() for word in rest):
             return None
-        if self.weighty.intersection(rest):
+        if self.weighty.intersection(rest) or HIGHER in rest:
+            return None
+        if is_of_a_life(words, [word for at, word in enumerate(tokens) if at not in free], rest):
+            return None
+        if SUPERLATIVE.search(" ".join(word if at in free else "." for at, word in enumerate(words))):
             return None
         unknown = sum(word not in FILLERS and word not in COUNTRY for word in rest)
         keys = list(dict.fromkeys(key for _, _, key in sorted(matches)))
