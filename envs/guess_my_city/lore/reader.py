@@ -19,7 +19,7 @@ from envs.guess_my_city.lore.fillers import COUNTRY, FILLER_WORDS, FILLERS, PAST
 from envs.guess_my_city.lore.frames import AUXILIARY, FRAME_WORDS, NEGATIONS, is_open
 from envs.guess_my_city.lore.lists import listed, stems_of
 from envs.guess_my_city.lore.things import Things
-from envs.guess_my_city.lore.unread import HIGHER, SUPERLATIVE, is_of_a_life
+from envs.guess_my_city.lore.unread import HIGHER, is_of_a_life, leaves_out
 from envs.guess_my_city.lore.words import stem, stems
 from envs.guess_my_city.topics import Meaning
 from envs.guess_my_city.wording import key_of, words_of
@@ -94,9 +94,7 @@ class Reader:
             return None
         if self.weighty.intersection(rest) or HIGHER in rest:
             return None
-        if is_of_a_life(words, [word for at, word in enumerate(tokens) if at not in free], rest):
-            return None
-        if SUPERLATIVE.search(" ".join(word if at in free else "." for at, word in enumerate(words))):
+        if leaves_out(words, free):
             return None
         unknown = sum(word not in FILLERS and word not in COUNTRY for word in rest)
         keys = list(dict.fromkeys(key for _, _, key in sorted(matches)))
@@ -108,6 +106,8 @@ class Reader:
         if len(keys) > 1 and words[0] not in AUXILIARY and not {"and", "or"}.intersection(rest):
             return None
         of_country = any(tokens[at] in COUNTRY and not self.of_city(tokens, at) for at in free)
+        if is_of_a_life(words, [word for at, word in enumerate(tokens) if at not in free], rest, of_country):
+            return None
         joined = EITHER if "or" in rest else ALL
         return Meaning("thing", value=joined.join(keys) + (OF_COUNTRY if of_country else ""))
 

@@ -10,19 +10,21 @@ from __future__ import annotations
 import re
 
 from envs.guess_my_city.lore.fillers import LIVES, ORIGINS, PAST, PERSONS
-from envs.guess_my_city.lore.words import stem, stems
+from envs.guess_my_city.lore.words import ARTICLES, stem, stems
 from envs.guess_my_city.topics import Meaning, Topic
 from envs.guess_my_city.wording import word_set
 
 SUPERLATIVE = re.compile(
-    r"\b(?:the|its|one of|with) (?:\w+ )?(?:most|least)\b|\b(?:most|least) (?:of|people|inhabitants)\b"
-    r"|\b(?:best|worst|main|chief|principal|primary|foremost|number one|top)\b(?! language| religion| currency)"
-    r"|\b(?!(?:\w*west|forest|rest|guest|request|interest|harvest|nearest|closest|honest|modest|manifest)\b)"
+    r"\b(?:the|its|one of|with) (?:\w+ )?(?:most|least)\b(?! (?:of|people|part)\b)"
+    r"|\bwith (?:the )?(?:most|fewest)\b|\bthe (?:best|worst)\b"
+    r"|\b(?:main|chief|principal|primary|foremost|number one|top) (?:city|town|port|place|resort|centre|center)\b"
+    r"|\b(?!(?:\w*west|\w*forest|rest|guest|request|interest|harvest|nearest|closest|honest|modest|manifest)\b)"
     r"(?!budapest|bucharest)\w{3,}est\b"
 )
 WHERE = word_set("continent region country province river sea capital hemisphere island mountains")
-LIVED = word_set("did lived came")
-LONG_AGO = word_set("once formerly previously former")
+LIVED = word_set("did lived")
+PEOPLES = word_set("inca aztec maya viking roman greek")  # as stems
+LONG_AGO = word_set("once formerly previously former earlier")
 USED_TO_BE = re.compile(r"\b(?:used?|did it use) to (?:be|have)\b")
 HIGHER = stem("above")  # sea level: not at it
 NOW, BEFORE = "capital of sovereign state", "former capital"
@@ -30,7 +32,7 @@ IN_ANY_TENSE = word_set("founded olympics landmark fame nickname food guess name
 _CAPITAL = word_set(
     "was were is it has have had been be being did does used use to the a an its your of that this city town place "
     "capital country countrys nation nations national state ever once formerly previously former earlier before at "
-    "some any one point time in past history there"
+    "some any one point time times in past history there seat government"
 )
 
 
@@ -39,12 +41,24 @@ def is_narrower(meaning: Meaning, words: tuple[str, ...]) -> bool:
     return meaning.topic in WHERE and not meaning.open and SUPERLATIVE.search(" ".join(words)) is not None
 
 
-def is_of_a_life(words: tuple[str, ...], phrases: list[str], rest: list[str]) -> bool:
-    """`phrases` are stems that the tables explain, `rest` those that they do not."""
+def is_of_a_life(words: tuple[str, ...], phrases: list[str], rest: list[str], of_country: bool = False) -> bool:
+    """`phrases` are stems that the tables explain, `rest` those that they do not. From which country people come is
+    what the tables know of them."""
     if not LIVES.isdisjoint(rest):
         return True
-    somebody = not PERSONS.isdisjoint(phrases) or not LIVED.isdisjoint(words)
+    if of_country:
+        return False
+    somebody = not PERSONS.isdisjoint(phrases) or not LIVED.isdisjoint(words) and PEOPLES.isdisjoint(phrases)
     return somebody and not ORIGINS.isdisjoint(rest)
+
+
+def leaves_out(words: tuple[str, ...], free: list[int]) -> bool:
+    """Whether a superlative stands outside of what is explained. `free`: places, articles not counted."""
+    said, at = [], -1
+    for word in words:
+        at += word not in ARTICLES
+        said.append(word if word in ARTICLES or at in free else ".")
+    return SUPERLATIVE.search(" ".join(said)) is not None
 
 
 def in_its_tense(meaning: Meaning | None, words: tuple[str, ...], topics: dict[str, Topic]) -> Meaning | None:
