@@ -25,6 +25,7 @@ Records: benchmarks/records/staleness.json.xz.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -53,7 +54,7 @@ CORRECTIONS = {
     "sequence mask": ("learner.loss=policy_gradient", "learner.loss.sequence_mask=[0.8, 1.25]"),
     "decoupled": ("learner.loss=decoupled", "learner.loss.kl_guard=0.02", "learner.epochs=2", "learner.minibatches=2"),
 }
-BORNE = -0.05
+DEFAULT, BORNE = "truncated", -0.05
 
 
 @dataclass(frozen=True)
@@ -114,14 +115,18 @@ def told(record: Record) -> str:
     return f"{record.final:.3f} held out"
 
 
-def lost(store: Store, correction: str, depth: int) -> list[list[float]]:
-    """Of each game, how much better than the synchronous runs those at this depth end."""
+def compared(store: Store, correction: str, depth: int, other: Callable[[Trial], Trial]) -> list[list[float]]:
+    """Of each game, how much better than others of the same seeds these runs end."""
     found = []
     for game in GAMES:
         cells = [Trial(game, correction, depth, seed) for seed in SEEDS]
-        pairs = [(store.get(trial), store.get(synchronous(trial))) for trial in cells]
-        found.append([one.final - other.final for one, other in pairs if one and other])
+        pairs = [(store.get(trial), store.get(other(trial))) for trial in cells]
+        found.append([one.final - two.final for one, two in pairs if one and two])
     return found
+
+
+def by_default(trial: Trial) -> Trial:
+    return Trial(trial.game, DEFAULT, trial.depth, trial.seed, trial.updates, trial.held_out)
 
 
 def page(store: Store) -> str:
@@ -134,15 +139,29 @@ def page(store: Store) -> str:
             ]
             if not all(ends):
                 continue
-            changed = borne = ""
-            against = lost(store, correction, depth)
-            if depth and all(len(each) > 1 for each in against):
-                mean, error = stratified(against)
-                changed = f"{100 * mean:+.1f} ± {100 * TWO_SIDED * error:.1f}"
-                borne = "" if mean - TWO_SIDED * error > BORNE else "**not borne**"
+            changed, lowest = interval(compared(store, correction, depth, synchronous)) if depth else ("", 0.0)
+            borne = "**not borne**" if lowest < BORNE else ""
+            beside = "" if correction == DEFAULT else interval(compared(store, correction, depth, by_default))[0]
             means = (f"{100 * np.mean(each):.1f}" for each in ends)
-            rows.append([correction, depth, *means, len(ends[0]), changed, borne])
-    return table(["correction", "staleness", *GAMES, "seeds", "against staleness 0", ""], rows)
+            rows.append([correction, depth, *means, len(ends[0]), changed, borne, beside])
+    heading = ["correction", "staleness", *GAMES, "seeds", "against staleness 0", "", f"beside {DEFAULT}"]
+    return f"{table(heading, rows)}\n\nFirst batches, of the cloned policies: {', '.join(first_batches(store))}."
+
+
+def first_batches(store: Store) -> Iterator[str]:
+    """What the cloned policies score, by the batch that nobody had learned from."""
+    for game in GAMES:
+        records = [record for seed in SEEDS if (record := store.get(Trial(game, DEFAULT, 0, seed)))]
+        if found := [record.outcomes[0] for record in records if record.outcomes]:
+            yield f"{game} {100 * np.mean(found):.1f}"
+
+
+def interval(differences: list[list[float]]) -> tuple[str, float]:
+    """In points, and its lower end."""
+    if not all(len(each) > 1 for each in differences):
+        return "", 0.0
+    mean, error = stratified(differences)
+    return f"{100 * mean:+.1f} ± {100 * TWO_SIDED * error:.1f}", mean - TWO_SIDED * error
 
 
 def main() -> None:

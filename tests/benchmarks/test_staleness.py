@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks.lab.store import Store
 from benchmarks.lab.trial import Record
-from benchmarks.staleness import CORRECTIONS, DEPTHS, GAMES, SEEDS, Trial, lost, page, synchronous, trials
+from benchmarks.staleness import (
+    CORRECTIONS,
+    DEPTHS,
+    GAMES,
+    RECORDS,
+    SEEDS,
+    Trial,
+    compared,
+    page,
+    synchronous,
+    trials,
+)
 
 
 def test_every_correction_meets_every_depth_and_its_own_synchronous_run():
@@ -30,7 +42,13 @@ def test_what_is_lost_is_told_in_pairs(tmp_path):
             for trial, final in (
                 (Trial(game, "truncated", 0, seed), base),
                 (Trial(game, "token mask", 8, seed), base - 0.1 - 0.02 * number),
+                (Trial(game, "truncated", 8, seed), base - 0.2),
             ):
                 store.put(trial, Record(asdict(trial), final=final))
-    assert np.ravel(lost(store, "token mask", 8)) == pytest.approx([-0.1, -0.12] * 2)
-    assert "| token mask | 8 | 39.0 | 29.0 | 2 | -11.0 ± 1.4 | **not borne** |" in page(store)
+    assert np.ravel(compared(store, "token mask", 8, synchronous)) == pytest.approx([-0.1, -0.12] * 2)
+    assert "| token mask | 8 | 39.0 | 29.0 | 2 | -11.0 ± 1.4 | **not borne** | +9.0 ± 1.4 |" in page(store)
+
+
+def test_the_table_of_the_page_is_made_of_the_records():
+    shown = (Path(__file__).parents[2] / "docs" / "results" / "staleness.md").read_text()
+    assert page(Store(RECORDS)) in shown
