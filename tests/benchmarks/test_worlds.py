@@ -6,12 +6,13 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from benchmarks.lab.store import Store
 from benchmarks.nethack import RECORDS, WORTH, answer, page, points, trials
 from benchmarks.worlds import __main__ as command
-from benchmarks.worlds.bare import BARE
+from benchmarks.worlds.bare import BARE, process
 from benchmarks.worlds.speed import WORLDS, accounted, divided, episodes, measured
 from envs.registry import make_game
 from tests.support.worlds import needs
@@ -24,12 +25,22 @@ def test_the_bare_package_makes_the_steps_that_parley_s_game_made():
     with BARE["babyai"](options) as bare:
         env = bare["steps"].__closure__[0].cell_contents
         for each in (one, other):
-            bare["steps"](each.tape)
+            for entry in each.tape:
+                bare["steps"](*entry)
             game.reset(each.seed)
             for utterance in each.said:
                 game.step(utterance)
             assert env.mission == game._env.mission and env.step_count == game._env.step_count == len(each.said)
             assert (env.agent_pos, env.agent_dir) == (game._env.agent_pos, game._env.agent_dir)
+
+
+def test_a_package_in_a_process_of_its_own_says_what_it_says_in_this_one():
+    options = WORLDS["babyai: GoToLocal"]
+    (one,) = episodes("babyai", options, 1)
+    with BARE["babyai"](options) as bare, process("babyai", options) as apart:
+        for entry in one.tape:
+            here, there = bare["steps"](*entry), apart(*entry)
+            assert here[1:] == there[1:] and np.array_equal(here[0]["image"], there[0]["image"])
 
 
 def test_every_contestant_is_measured_in_every_round(monkeypatch):
