@@ -77,18 +77,6 @@ pip_install() {
     .venv/bin/python -m pip install --no-deps --no-input --disable-pip-version-check --progress-bar off \
         --retries 2 "$@" >>"$log" 2>&1
 }
-# pip unpacks in one thread. Nothing is resolved, so two of them do not meet.
-pip_install_in_halves() {
-    local broken=0 pips=()
-    split -n r/2 "$1" "$1."
-    for half in "$1".a?; do
-        pip_install --only-binary :all: -r "$half" &
-        pips+=($!)
-    done
-    for each in "${pips[@]}"; do wait "$each" || broken=1; done
-    return $broken
-}
-trap 'kill $(jobs -p) 2>/dev/null || true' EXIT  # what is in the background hears no Ctrl-C
 failed() { die "$1: $(grep -E '^ *(ERROR|error)' "$log" | tail -1 || true) (all of it: $log)"; }
 
 if [[ $device == cpu ]]; then
@@ -107,7 +95,7 @@ echo "setup: $(grep -c == "$lock") pinned packages from $lock (about 2 minutes t
 export DS_IGNORE_CUDA_DETECTION=1
 sources='^(chess|deepspeed|jericho|rlcard)=='
 grep -vE "$sources" "$lock" >.venv/wheels.txt
-pip_install_in_halves .venv/wheels.txt || failed "cannot install $lock"
+pip_install --only-binary :all: -r .venv/wheels.txt || failed "cannot install $lock"
 grep -E "$sources" "$lock" | while read -r package; do
     pip_install --no-build-isolation "$package" || failed "cannot build $package"
 done
