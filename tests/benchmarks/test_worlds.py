@@ -12,6 +12,7 @@ import pytest
 from benchmarks.lab.store import Store
 from benchmarks.nethack import RECORDS, WORTH, answer, page, points, trials
 from benchmarks.worlds import __main__ as command
+from benchmarks.worlds import speed
 from benchmarks.worlds.bare import BARE, process
 from benchmarks.worlds.speed import WORLDS, accounted, divided, episodes, measured
 from envs.registry import make_game
@@ -44,7 +45,7 @@ def test_a_package_in_a_process_of_its_own_says_what_it_says_in_this_one():
 
 
 def test_every_contestant_is_measured_in_every_round(monkeypatch):
-    monkeypatch.setattr("benchmarks.worlds.speed.QUICK", (0.02, 3))
+    monkeypatch.setattr(speed, "QUICK", (0.02, 3))
     found = measured("open_spiel: kuhn_poker", True, print)
     assert set(found["turns_per_second"]) == set(found["microseconds_per_turn"]) == {"steps", "one"}
     assert 0 < found["cpu_beside"]["steps"]["median"] < 2 and found["speed_beside"]["steps"]["rounds"] == 3
