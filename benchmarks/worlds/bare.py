@@ -202,9 +202,11 @@ def process(name: str, options: dict[str, Any]) -> Iterator[Act]:
             raise TimeoutError(f"{name} in a process of its own did not answer within {PIPE_SECONDS:g} s")
         return ours.recv()
 
-    yield act
-    ours.close()
-    child.join(PIPE_SECONDS)
+    try:
+        yield act
+    finally:
+        ours.close()
+        child.join(PIPE_SECONDS)
 
 
 def served(name: str, options: dict[str, Any], wire: Any) -> None:
