@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 
 import pytest
@@ -118,9 +117,8 @@ def test_what_is_not_waited_for_is_handed_over_while_something_else_is(playing):
     assert sorted(result.ticket.number for result in given) == [ticket.number for ticket in wanted]
 
 
-def test_a_game_that_keeps_failing_stops_whoever_wants_it_and_is_dropped_from_a_batch(failing, caplog, monkeypatch):
+def test_a_game_that_keeps_failing_stops_whoever_wants_it_and_is_dropped_from_a_batch(failing, caplog):
     shown = []
-    monkeypatch.setattr(logging.getLogger("parley"), "propagate", True)
     failing.on_poll = shown.append
     with pytest.raises(RunError, match="the game with seed 7 failed 3 times, last: "):
         failing.play(tickets(1, first=0))
