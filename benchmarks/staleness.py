@@ -20,7 +20,11 @@ is changed if another one is better at that depth by an interval above 0.
 with the present ones; nothing was changed after they were seen.
 
 After the runs the column `beside truncated` was added, which the second half of the rule needs. It names `decoupled`,
-which takes four steps of the optimiser where `truncated` takes one; no run tells the two apart, so the default stayed.
+which takes four steps of the optimiser where `truncated` takes one, and has a guard on the KL. So CONTROLS were added
+at staleness 1, on the same seeds: the default loss with four steps, with four and the guard, and with one step of twice
+and four times the size. They were written before any of them was run. Their RULE: the default correction is changed if
+decoupled is better than each of them by an interval above 0; else its gain is that of more or larger steps, which every
+loss can take.
 
 Records: benchmarks/records/staleness.json.xz.
 """
@@ -29,7 +33,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -50,14 +55,22 @@ ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "benchmarks" / "records" / "staleness.jsonl"
 GAMES = {"demo": "recipes/demo.yaml", "bargaining": "recipes/games/bargaining.yaml"}
 DEPTHS, SEEDS, WARM_STARTS = (0, 1, 2, 4, 8), range(200, 208), 4
+FOUR_STEPS = ("learner.epochs=2", "learner.minibatches=2")
 CORRECTIONS = {
     "none": ("learner.loss=likelihood",),
     "truncated": ("learner.loss=policy_gradient",),
     "token mask": ("learner.loss=policy_gradient", "learner.loss.token_mask=[0.5, 2.0]"),
     "sequence mask": ("learner.loss=policy_gradient", "learner.loss.sequence_mask=[0.8, 1.25]"),
-    "decoupled": ("learner.loss=decoupled", "learner.loss.kl_guard=0.02", "learner.epochs=2", "learner.minibatches=2"),
+    "decoupled": ("learner.loss=decoupled", "learner.loss.kl_guard=0.02", *FOUR_STEPS),
 }
-DEFAULT, BORNE = "truncated", -0.05
+DEFAULT, DECOUPLED, BORNE = "truncated", "decoupled", -0.05
+CONTROLS = {  # of what decoupled gains by: settings over the default loss, and by how much its step size is multiplied
+    "twice the step size": ((), 2.0),
+    "four times the step size": ((), 4.0),
+    "four steps": (FOUR_STEPS, 1.0),
+    "four steps, guard": ((*FOUR_STEPS, "learner.loss.kl_guard=0.02"), 1.0),
+}
+CONTROLLED = 1  # depth
 
 
 @dataclass(frozen=True)
@@ -77,7 +90,10 @@ class Trial:
     def config(self) -> RunConfig:
         lab = ["rollout.engine.kind=transformers", "rollout.episode_seconds=1e6", "learner.zero=0", "learner.ranks=1"]
         own = [f"seed={self.seed}", f"model.embedded.seed={self.seed % WARM_STARTS}", f"max_staleness={self.depth}"]
-        return load_recipe(ROOT / GAMES[self.game], [*CORRECTIONS[self.correction], *lab, *own])
+        settings, larger = CONTROLS.get(self.correction) or (CORRECTIONS[self.correction], 1.0)
+        config = load_recipe(ROOT / GAMES[self.game], [*settings, *lab, *own])
+        learner = config.learner.model_copy(update={"learning_rate": larger * config.learner.learning_rate})
+        return config.model_copy(update={"learner": learner})
 
     @property
     def cloning(self) -> tuple[GameSettings, EmbeddedSettings]:
@@ -86,20 +102,20 @@ class Trial:
 
 def trials() -> list[Trial]:
     """Seed by seed, so that a stopped contest has all cells. At staleness 0 a loss of one step corrects nothing."""
-    return [
+    controls = [Trial(game, control, CONTROLLED, seed) for seed in SEEDS for game in GAMES for control in CONTROLS]
+    return controls + [
         Trial(game, correction, depth, seed)
         for seed in SEEDS
         for game in GAMES
         for depth in DEPTHS
         for correction in CORRECTIONS
-        if depth or correction in ("truncated", "decoupled")
+        if depth or correction in (DEFAULT, DECOUPLED)
     ]
 
 
 def synchronous(trial: Trial) -> Trial:
     """What it is compared with."""
-    correction = "decoupled" if trial.correction == "decoupled" else "truncated"
-    return Trial(trial.game, correction, 0, trial.seed, trial.updates, trial.held_out)
+    return replace(trial, correction=DECOUPLED if trial.correction == DECOUPLED else DEFAULT, depth=0)
 
 
 def run(trial: Trial) -> Record:
@@ -129,17 +145,30 @@ def compared(store: Store, correction: str, depth: int, other: Callable[[Trial],
 
 
 def by_default(trial: Trial) -> Trial:
-    return Trial(trial.game, DEFAULT, trial.depth, trial.seed, trial.updates, trial.held_out)
+    return replace(trial, correction=DEFAULT)
+
+
+def controls(store: Store) -> str:
+    """How much better than each of them decoupled ends, and they than the default."""
+    rows = []
+    for name in (DEFAULT, *CONTROLS):
+        ends = [_ends(store, game, name, CONTROLLED) for game in GAMES]
+        if all(ends):
+            beside = interval(compared(store, name, CONTROLLED, by_default))[0] if name != DEFAULT else ""
+            ahead, _ = interval(compared(store, DECOUPLED, CONTROLLED, partial(replace, correction=name)))
+            rows.append([name, *(f"{100 * np.mean(each):.1f}" for each in ends), len(ends[0]), beside, ahead])
+    return table(["the default loss with", *GAMES, "seeds", f"beside {DEFAULT}", f"{DECOUPLED} beside it"], rows)
+
+
+def _ends(store: Store, game: str, correction: str, depth: int) -> list[float]:
+    return [record.final for seed in SEEDS if (record := store.get(Trial(game, correction, depth, seed)))]
 
 
 def page(store: Store) -> str:
     rows = []
     for correction in CORRECTIONS:
         for depth in DEPTHS:
-            ends = [
-                [record.final for seed in SEEDS if (record := store.get(Trial(game, correction, depth, seed)))]
-                for game in GAMES
-            ]
+            ends = [_ends(store, game, correction, depth) for game in GAMES]
             if not all(ends):
                 continue
             changed, lowest = interval(compared(store, correction, depth, synchronous)) if depth else ("", 0.0)
@@ -176,7 +205,7 @@ def main() -> None:
     store = Store(RECORDS, run, told)
     if not asked.tables:
         store.complete(trials(), asked.processes, lambda text: print(text, flush=True))
-    print(page(store))
+    print(page(store), controls(store), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import pytest
 from benchmarks.lab.store import Store
 from benchmarks.lab.trial import Record
 from benchmarks.staleness import (
+    CONTROLS,
     CORRECTIONS,
     DEPTHS,
     GAMES,
@@ -18,6 +19,7 @@ from benchmarks.staleness import (
     SEEDS,
     Trial,
     compared,
+    controls,
     page,
     synchronous,
     trials,
@@ -26,12 +28,15 @@ from benchmarks.staleness import (
 
 def test_every_correction_meets_every_depth_and_its_own_synchronous_run():
     every = trials()
-    assert len(set(every)) == len(every) == len(SEEDS) * len(GAMES) * (len(CORRECTIONS) * (len(DEPTHS) - 1) + 2)
+    cells = len(CORRECTIONS) * (len(DEPTHS) - 1) + 2 + len(CONTROLS)
+    assert len(set(every)) == len(every) == len(SEEDS) * len(GAMES) * cells
     assert {synchronous(trial) for trial in every} <= set(every)
-    for trial in every[:22]:
+    for trial in every[::5]:
         assert trial.config.max_staleness == trial.depth
     assert Trial("demo", "none", 4, 200).config.learner.loss.asks_sampler is False
     assert Trial("demo", "sequence mask", 4, 200).config.learner.loss.sequence_mask == (0.8, 1.25)
+    one, four = (Trial("demo", name, 1, 200).config.learner for name in ("truncated", "four times the step size"))
+    assert four == one.model_copy(update={"learning_rate": 2.4e-3}) and one.learning_rate == 6e-4
     assert {trial.config.model.embedded.seed for trial in every} == {0, 1, 2, 3}
 
 
@@ -43,10 +48,15 @@ def test_what_is_lost_is_told_in_pairs(tmp_path):
                 (Trial(game, "truncated", 0, seed), base),
                 (Trial(game, "token mask", 8, seed), base - 0.1 - 0.02 * number),
                 (Trial(game, "truncated", 8, seed), base - 0.2),
+                (Trial(game, "truncated", 1, seed), base - 0.1),
+                (Trial(game, "decoupled", 1, seed), base + 0.1),
+                (Trial(game, "four steps", 1, seed), base + 0.02 * number),
             ):
                 store.put(trial, Record(asdict(trial), final=final))
     assert np.ravel(compared(store, "token mask", 8, synchronous)) == pytest.approx([-0.1, -0.12] * 2)
     assert "| token mask | 8 | 39.0 | 29.0 | 2 | -11.0 ± 1.4 | **not borne** | +9.0 ± 1.4 |" in page(store)
+    assert "| truncated | 40.0 | 30.0 | 2 |  | +20.0 ± 0.0 |" in controls(store)
+    assert "| four steps | 51.0 | 41.0 | 2 | +11.0 ± 1.4 | +9.0 ± 1.4 |" in controls(store)
 
 
 def test_the_table_of_the_page_is_made_of_the_records():
