@@ -1,7 +1,7 @@
 """Memory that was freed, given back to the system.
 
 glibc keeps what an engine's passes free in pieces, between what is still in use, and takes new memory where none of
-them fits. So a worker grew for an hour (benchmarks/soak.py).
+them fits. So a worker grew for an hour, and the driver, through which episodes of many sizes pass (benchmarks/soak.py).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import ctypes
 from contextlib import suppress
 
 EVERY_SECONDS = 60.0  # it takes some 30 ms
+M_MMAP_THRESHOLD, LARGE = -3, 128 * 1024  # glibc's own number and first value; it grows to 32 MiB with what is freed
 
 
 class Spare:
@@ -26,3 +27,9 @@ def give_back() -> None:
     """Of all threads; nothing where the C library is another one."""
     with suppress(AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def return_large_pieces() -> None:
+    """From now on in this process: each is the system's again when it is freed, which costs pages anew at each use."""
+    with suppress(AttributeError):
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE)

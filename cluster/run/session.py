@@ -77,6 +77,7 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
     with ExitStack() as stack:
         asked = stack.enter_context(interruptible())
         show = stack.enter_context(Show(config, folder))  # first: the imports take seconds
+        from actors.memory import return_large_pieces
         from actors.transport.digest import digest
         from cluster.run.lasting_learners import LastingLearners
         from cluster.run.ledger import Ledger
@@ -100,6 +101,7 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
         with named_failures():
             model = policy_folder(config, folder, show)
             check_model(model, config, trained=True)
+        return_large_pieces()  # of episodes that come and go
         metrics = stack.enter_context(Metrics(folder, config, show, resume_at=_update_of(checkpoint)))
         spans = stack.enter_context(Spans(config.telemetry, folder.path.name, config.game.name))
         checkpoints = CheckpointStore(folder.checkpoints, config.checkpoint.keep)
