@@ -11,6 +11,7 @@ import pytest
 from benchmarks.lab.store import Store
 from benchmarks.lab.trial import Record
 from benchmarks.staleness import (
+    CONTROL_SEEDS,
     CONTROLS,
     CORRECTIONS,
     DEPTHS,
@@ -28,9 +29,10 @@ from benchmarks.staleness import (
 
 def test_every_correction_meets_every_depth_and_its_own_synchronous_run():
     every = trials()
-    cells = len(CORRECTIONS) * (len(DEPTHS) - 1) + 2 + len(CONTROLS)
+    cells = len(CORRECTIONS) * (len(DEPTHS) - 1) + 2 + len(CONTROLS) + 2
+    assert len(SEEDS) == len(CONTROL_SEEDS) and not {*SEEDS} & {*CONTROL_SEEDS}
     assert len(set(every)) == len(every) == len(SEEDS) * len(GAMES) * cells
-    assert {synchronous(trial) for trial in every} <= set(every)
+    assert {synchronous(trial) for trial in every if trial.seed in SEEDS} <= set(every)
     for trial in every[::5]:
         assert trial.config.max_staleness == trial.depth
     assert Trial("demo", "none", 4, 200).config.learner.loss.asks_sampler is False
@@ -48,9 +50,9 @@ def test_what_is_lost_is_told_in_pairs(tmp_path):
                 (Trial(game, "truncated", 0, seed), base),
                 (Trial(game, "token mask", 8, seed), base - 0.1 - 0.02 * number),
                 (Trial(game, "truncated", 8, seed), base - 0.2),
-                (Trial(game, "truncated", 1, seed), base - 0.1),
-                (Trial(game, "decoupled", 1, seed), base + 0.1),
-                (Trial(game, "four steps", 1, seed), base + 0.02 * number),
+                (Trial(game, "truncated", 1, seed + 8), base - 0.1),
+                (Trial(game, "decoupled", 1, seed + 8), base + 0.1),
+                (Trial(game, "four steps", 1, seed + 8), base + 0.02 * number),
             ):
                 store.put(trial, Record(asdict(trial), final=final))
     assert np.ravel(compared(store, "token mask", 8, synchronous)) == pytest.approx([-0.1, -0.12] * 2)
