@@ -3,10 +3,9 @@
     RPC threads --commands--> engine thread (owns the engine and the Play)
     RPC threads <--results---
 
-One thread steps the engine and nobody else touches it. Every call posts a command to it
-and waits for the answer under a time limit; commands run between two steps. While paused,
-asleep, or between the start and the end of a weight update, no step is taken and nothing is
-lost. A sleep ends with the next weight update: it wakes the weights first and the cache last.
+One thread steps the engine and nobody else touches it. Every call posts a command to it and waits for the answer
+under a time limit; commands run between two steps. While paused, asleep, or within a weight update, no step is taken
+and nothing is lost. A sleep ends with the next weight update: it wakes the weights first and the cache last.
 
 If the engine thread dies, every call from then on raises what killed it.
 """
@@ -39,6 +38,7 @@ from envs.game import Game, Player
 from envs.registry import make_game, make_player
 from envs.settings import GameSettings
 from envs.text.dialogue import Dialogue
+from parley.light import without_sklearn
 
 log = logging.getLogger("parley.worker")
 COMMAND_SECONDS = 600.0  # longest wait of a call for the engine thread
@@ -135,6 +135,7 @@ def make_engine(spec: WorkerSpec, index: int) -> Engine:
         "on_gpu": bool(spec.rollout.gpus_per_worker),
         "record_experts": spec.record_experts,
     }
+    without_sklearn()
     if settings.kind == "transformers":
         from actors.engines.transformers_engine import TransformersEngine
 
@@ -146,8 +147,7 @@ def make_engine(spec: WorkerSpec, index: int) -> Engine:
 
 
 def make_cast(spec: WorkerSpec, engine: Engine) -> Cast:
-    """The policy, and whoever else the settings name. Frozen policies run on the plain
-    engine: two vLLM engines would have to share one process's memory."""
+    """The policy, and whoever else the settings name: on the plain engine, for two of vLLM would share memory."""
     from transformers import AutoTokenizer
 
     def dialogue(path: str) -> Dialogue:

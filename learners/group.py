@@ -25,6 +25,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from learners.batch.trajectories import Trajectory
 from learners.settings import LearnerSettings
 from learners.transport.rendezvous import meeting_point
+from parley.light import without_sklearn
 from reward_service.heartbeat import Watch
 from reward_service.shaper import ShapedRewards
 
@@ -53,6 +54,7 @@ class RankActor:
     """One process for one rank; loads torch and DeepSpeed where it runs."""
 
     def __init__(self, arguments: dict[str, Any]):
+        without_sklearn()
         from learners.rank import LearnerRank
 
         self.rank = LearnerRank(**arguments)

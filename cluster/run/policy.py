@@ -12,6 +12,7 @@ from cluster.errors import ConfigError
 from cluster.recipe.config import RunConfig
 from cluster.record.run_folder import RunFolder
 from cluster.record.terminal import Show
+from parley.light import without_sklearn
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 def policy_folder(config: RunConfig, folder: RunFolder, show: Show) -> Path | str:
     """The model to start from: the path given, or the embedded policy. That one is made once
     and cached on this machine; the run works on a copy in its own folder, which all nodes see."""
+    without_sklearn()
     if config.model.path == "embedded":
         from transformers.utils.logging import disable_progress_bar
 
@@ -73,6 +75,7 @@ def merge_adapter(adapter: str, merged: Path) -> Path:
 
 def check_model(model: Path | str, config: RunConfig, trained: bool = False) -> int:
     """Refuse early what would fail late, before anything is started; returns the vocabulary's size."""
+    without_sklearn()
     from transformers import AutoConfig
 
     try:
