@@ -22,7 +22,7 @@ from pathlib import Path
 
 from benchmarks.chaos.schedule import NEVER, ROUND, Trial, schedule, undisturbed
 from benchmarks.chaos.table import page, wrong
-from benchmarks.chaos.trial import run
+from benchmarks.chaos.trial import processor, run
 from benchmarks.lab.store import Store
 from cluster.commands.command import positive
 
@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--tables", action="store_true", help="run nothing, show what has been recorded")
     asked = parser.parse_args()
     store, trials = Store(RECORDS), schedule(asked.seed, asked.trials, asked.only)
-    wanted = [*dict.fromkeys(undisturbed(trial.setup) for trial in trials if trial.exact), *trials]
+    wanted = [*dict.fromkeys(undisturbed(trial.setup, processor()) for trial in trials if trial.exact), *trials]
     missing = [] if asked.tables else store.missing(wanted)
     kept = {trial: KEPT / f"{asked.seed}-{wanted.index(trial):03d}" for trial in missing}
     try:  # undisturbed runs first: the others are held against them

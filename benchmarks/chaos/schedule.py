@@ -117,8 +117,9 @@ def settings(setup: str) -> list[str]:
     return [*SMALL, *SETUPS[setup]]
 
 
-def undisturbed(setup: str) -> Trial:
-    return Trial(setup, NEVER, NEVER, NEVER, 0, 0.0, 0.0, False, digest(setup))
+def undisturbed(setup: str, processor: str) -> Trial:
+    """`processor`: its kind, for bytes are equal on one kind alone."""
+    return Trial(setup, NEVER, NEVER, NEVER, 0, 0.0, 0.0, False, f"{digest(setup)} {processor}")
 
 
 def digest(setup: str) -> str:

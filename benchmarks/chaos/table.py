@@ -25,13 +25,14 @@ HEAD = (
 )
 
 
-def reference(store: Store, trial: Trial) -> Mapping | None:
-    record = store.get(undisturbed(trial.setup))
+def reference(store: Store, trial: Trial, figures: Mapping) -> Mapping | None:
+    """The undisturbed run of the kind of processor that the trial ran on."""
+    record = store.get(undisturbed(trial.setup, figures["processor"]))
     return record.figures if record else None
 
 
 def wrong(store: Store, trial: Trial, figures: Mapping) -> list[str]:
-    return faults(trial, figures, reference(store, trial), UPDATES, BATCH)
+    return faults(trial, figures, reference(store, trial, figures), UPDATES, BATCH)
 
 
 def page(store: Store, trials: Sequence[Trial]) -> str:
@@ -63,7 +64,7 @@ def _row(store: Store, process: str, mode: str, hit: Sequence[tuple[Trial, Mappi
         str(total["lost"]),
         str(total["twice"]),
         str(sum("hang" in each["wrong"] for _, each in mine)),
-        str(sum(unequal(trial, each, reference(store, trial)) for trial, each in mine)),
+        str(sum(unequal(trial, each, reference(store, trial, each)) for trial, each in mine)),
         str(total["orphans"]),
         str(total["leftovers"]),
         seconds,

@@ -27,7 +27,7 @@ from benchmarks.chaos.schedule import (
     undisturbed,
 )
 from benchmarks.chaos.table import page, wrong
-from benchmarks.chaos.trial import run
+from benchmarks.chaos.trial import processor, run
 from benchmarks.chaos.victims import empty, fill, found, is_a
 from benchmarks.lab.store import Store
 from benchmarks.lab.trial import Record
@@ -78,7 +78,7 @@ def test_books_that_balance_and_books_that_do_not():
 
 
 FINE = {
-    "struck": True, "recovery": 12.0, "wrong": [], "orphans": 0, "leftovers": 0,
+    "processor": "one", "struck": True, "recovery": 12.0, "wrong": [], "orphans": 0, "leftovers": 0,
     **asdict(Books(UPDATES, 200, 200, 0, 0, 0, 77)),
 }  # fmt: skip
 
@@ -142,11 +142,15 @@ def test_tries_of_keep_going_are_no_error_lines():
 def test_the_table_counts_and_names_what_is_wrong(tmp_path):
     store = Store(tmp_path / "chaos.jsonl")
     frozen = Trial("exact", "gcs", "stop", "play", 2, 0.01, 0.0, True, digest("exact"))
-    store.put(undisturbed("exact"), Record({}, figures={**FINE, "struck": False, "recovery": None}))
+    apart = {"struck": False, "recovery": None}
+    store.put(undisturbed("exact", "one"), Record({}, figures={**FINE, **apart}))
+    store.put(undisturbed("exact", "other"), Record({}, figures={**FINE, **apart, "processor": "other", "policy": 78}))
     store.put(KILLED, Record({}, figures={**FINE, "policy": 78}))
     store.put(frozen, Record({}, figures={**FINE, "recovery": None, "wrong": ["hang"], "orphans": 3}))
     assert wrong(store, KILLED, store.get(KILLED).figures) == ["unequal"]
-    lines = page(store, [undisturbed("exact"), KILLED, frozen]).splitlines()
+    elsewhere = {**FINE, "processor": "other", "policy": 78}
+    assert wrong(store, KILLED, elsewhere) == [], "sums are rounded otherwise there"
+    lines = page(store, [undisturbed("exact", "one"), KILLED, frozen]).splitlines()
     assert lines[2] == "| worker | kill | 1 | 0 | 0 | 0 | 1 | 0 | 0 | 12, at most 12 | 1 |"
     assert lines[3] == "| gcs | stop | 1 | 0 | 0 | 1 | 0 | 3 | 0 |  | 1 |"
     assert lines[-2:] == [f"- {KILLED.name}: unequal", f"- {frozen.name}: hang, orphans"]
@@ -260,4 +264,4 @@ def test_a_run_outlives_the_node_of_its_workers_and_a_cut_network():
         pytest.skip(str(error))
     figures = record.figures
     assert figures["struck"] and figures["code"] == 0 and figures["recovery"] > 20.0
-    assert faults(trial, figures, run(undisturbed("node")).figures, UPDATES, BATCH) == [], figures
+    assert faults(trial, figures, run(undisturbed("node", processor())).figures, UPDATES, BATCH) == [], figures
