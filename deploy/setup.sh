@@ -73,6 +73,17 @@ fi
 rm -f .venv/.ready-*
 : >"$log"
 
+# The tests of the report's page look at it in a real browser. Debian has one that root can install without asking
+# anybody (not with CHROMIUM=no); Ubuntu's package of that name is none. It comes while pip works.
+browser=""
+if [[ $device == cpu && $(id -u) == 0 && ${CHROMIUM:-} != no ]] && grep -qs '^ID=debian' /etc/os-release && ! command -v chromium >/dev/null; then
+    echo "setup: Chromium, for the tests of the report's page (apt-get)"
+    DEBIAN_FRONTEND=noninteractive timeout 300 bash -c \
+        'apt-get install -y chromium || { apt-get update && apt-get install -y chromium; }' \
+        </dev/null >".venv/chromium.log" 2>&1 9<&- &
+    browser=$!
+fi
+
 pip_install() {
     .venv/bin/python -m pip install --no-deps --no-input --disable-pip-version-check --progress-bar off \
         --retries 2 "$@" >>"$log" 2>&1
@@ -101,15 +112,8 @@ grep -E "$sources" "$lock" | while read -r package; do
 done
 pip_install --no-build-isolation -e . || failed "cannot install parley itself"
 
-# The tests of the report's page look at it in a real browser. Debian has one that root can install without asking
-# anybody (not with CHROMIUM=no); Ubuntu's package of that name is none.
-if [[ $device == cpu && $(id -u) == 0 && ${CHROMIUM:-} != no ]] && grep -qs '^ID=debian' /etc/os-release && ! command -v chromium >/dev/null; then
-    echo "setup: Chromium, for the tests of the report's page (apt-get)"
-    export DEBIAN_FRONTEND=noninteractive
-    timeout 300 bash -c 'apt-get install -y chromium || { apt-get update && apt-get install -y chromium; }' \
-        </dev/null >>"$log" 2>&1 || echo "setup: Chromium could not be installed; the tests of the report's page will not run"
-fi
-
+[[ -z $browser ]] || wait "$browser" ||
+    echo "setup: Chromium could not be installed; the tests of the report's page will not run (all of it: .venv/chromium.log)"
 .venv/bin/python -c 'import vllm' >>"$log" 2>&1 || die "vllm does not import: $(tail -1 "$log") (all of it: $log)"
 echo "$fingerprint" >"$ready"
 echo "setup: ready in $((SECONDS - started)) s"

@@ -30,7 +30,7 @@ def nodes(ray_cluster):
     address = ray_cluster.get_runtime_context().gcs_address
     more = Node(RayParams(gcs_address=address, num_cpus=1, object_store_memory=80 * 2**20), head=False)
     yield alive(ray_cluster)
-    more.kill_all_processes(check_alive=False)
+    more.kill_all_processes(check_alive=False, allow_graceful=True)
     deadline = time.monotonic() + 30
     while len(alive(ray_cluster)) > 1 and time.monotonic() < deadline:
         time.sleep(0.1)
