@@ -106,12 +106,16 @@ echo "setup: $(grep -c == "$lock") pinned packages from $lock (about 2 minutes t
 export DS_IGNORE_CUDA_DETECTION=1
 sources='^(chess|deepspeed|jericho|rlcard)=='
 grep -vE "$sources" "$lock" >.venv/wheels.txt
-pip_install --only-binary :all: -r .venv/wheels.txt || failed "cannot install $lock"
+pip_install --no-compile --only-binary :all: -r .venv/wheels.txt || failed "cannot install $lock"
+# Byte code is made by all cores, and meanwhile the sources are built. Some packages ship templates that do not compile.
+.venv/bin/python -m compileall -qq -j 0 -x '/tests?/' .venv/lib >/dev/null 2>&1 9<&- &
+byte_code=$!
 grep -E "$sources" "$lock" | while read -r package; do
     pip_install --no-build-isolation "$package" || failed "cannot build $package"
 done
 pip_install --no-build-isolation -e . || failed "cannot install parley itself"
 
+wait "$byte_code" || true
 [[ -z $browser ]] || wait "$browser" ||
     echo "setup: Chromium could not be installed; the tests of the report's page will not run (all of it: .venv/chromium.log)"
 .venv/bin/python -c 'import vllm' >>"$log" 2>&1 || die "vllm does not import: $(tail -1 "$log") (all of it: $log)"
