@@ -44,7 +44,7 @@ from benchmarks.lab.pages import table
 from benchmarks.lab.store import Store
 from benchmarks.lab.strata import TWO_SIDED, stratified
 from benchmarks.lab.trainee import Trainee
-from benchmarks.lab.trial import Record, warm_start
+from benchmarks.lab.trial import ONE_STEP, Record, warm_start
 from benchmarks.report import quiet
 from cluster.commands.command import positive
 from cluster.recipe.config import RunConfig
@@ -92,7 +92,7 @@ class Trial:
         lab = ["rollout.engine.kind=transformers", "rollout.episode_seconds=1e6", "learner.zero=0", "learner.ranks=1"]
         own = [f"seed={self.seed}", f"model.embedded.seed={self.seed % WARM_STARTS}", f"max_staleness={self.depth}"]
         settings, larger = CONTROLS.get(self.correction) or (CORRECTIONS[self.correction], 1.0)
-        config = load_recipe(ROOT / GAMES[self.game], [*settings, *lab, *own])
+        config = load_recipe(ROOT / GAMES[self.game], [*ONE_STEP, *settings, *lab, *own])
         learner = config.learner.model_copy(update={"learning_rate": larger * config.learner.learning_rate})
         return config.model_copy(update={"learner": learner})
 

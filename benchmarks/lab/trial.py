@@ -26,6 +26,11 @@ RECIPES = Path(__file__).parents[2] / "recipes" / "games"
 ELSEWHERE = 16  # games of each task that was not trained
 SHAPERS = {"reward.shaper=aria", "reward.shaper=aria_rm"}
 AS_MEASURED = ("reward.shaper.intentions.space.granularity=split",)  # in the contests that are recorded
+ONE_STEP = (  # on each batch, unless a method says otherwise, whatever the recipe takes
+    "learner.loss=policy_gradient",
+    "learner.epochs=1",
+    "learner.minibatches=1",
+)
 TUNING = range(90, 100)  # seeds that are never reported: a step size is chosen by their curves alone
 
 
@@ -93,6 +98,7 @@ class Trial:
             f"seed={self.seed}",
             f"model.embedded.seed={self.warm_start}",
             f"learner.learning_rate={self.rate!r}",
+            *ONE_STEP,
             *cloning,
             *(AS_MEASURED if SHAPERS & {*self.method.settings} else ()),
             *self.game.settings,

@@ -63,4 +63,5 @@ def test_what_is_lost_is_told_in_pairs(tmp_path):
 
 def test_the_table_of_the_page_is_made_of_the_records():
     shown = (Path(__file__).parents[2] / "docs" / "results" / "staleness.md").read_text()
-    assert page(Store(RECORDS)) in shown
+    store = Store(RECORDS)
+    assert page(store) in shown and controls(store) in shown
