@@ -28,6 +28,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.games import ONE_STEP
 from benchmarks.lab.pages import table
 from benchmarks.lab.store import Store
 from benchmarks.lab.strata import TWO_SIDED, stratified
@@ -41,7 +42,10 @@ from learners.settings import EmbeddedSettings
 
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "benchmarks" / "records" / "half.jsonl"
-GAMES = {"demo": ["recipes/demo.yaml"], "bargaining": ["recipes/games/bargaining.yaml", "recipes/credit/grpo.yaml"]}
+GAMES = {
+    "demo": ["recipes/demo.yaml", *ONE_STEP],
+    "bargaining": ["recipes/games/bargaining.yaml", "recipes/credit/grpo.yaml"],
+}
 HALF = ("rollout.engine.dtype=bfloat16", "learner.dtype=bfloat16")
 ARMS = {
     "float32": ("rollout.engine.dtype=float32", "learner.dtype=float32"),

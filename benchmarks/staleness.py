@@ -40,11 +40,12 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.games import ONE_STEP
 from benchmarks.lab.pages import table
 from benchmarks.lab.store import Store
 from benchmarks.lab.strata import TWO_SIDED, stratified
 from benchmarks.lab.trainee import Trainee
-from benchmarks.lab.trial import ONE_STEP, Record, warm_start
+from benchmarks.lab.trial import Record, warm_start
 from benchmarks.report import quiet
 from cluster.commands.command import positive
 from cluster.recipe.config import RunConfig

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from benchmarks.games import ONE_STEP
 from benchmarks.lab.trainee import Trainee
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
@@ -26,11 +27,6 @@ RECIPES = Path(__file__).parents[2] / "recipes" / "games"
 ELSEWHERE = 16  # games of each task that was not trained
 SHAPERS = {"reward.shaper=aria", "reward.shaper=aria_rm"}
 AS_MEASURED = ("reward.shaper.intentions.space.granularity=split",)  # in the contests that are recorded
-ONE_STEP = (  # on each batch, unless a method says otherwise, whatever the recipe takes
-    "learner.loss=policy_gradient",
-    "learner.epochs=1",
-    "learner.minibatches=1",
-)
 TUNING = range(90, 100)  # seeds that are never reported: a step size is chosen by their curves alone
 
 
