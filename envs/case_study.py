@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from envs.game import OVER, Game, Player, Step
-from envs.options import whole_number
-from envs.text.listed import Chooser, gist, menu_of, named, one_of, order_of, yes_or_no
+from envs.options import one_of, whole_number
+from envs.text.listed import Chooser, gist, menu_of, named, order_of, yes_or_no
 
 SEAT = "agent"
 OPEN, PUT, CLOSE = ACTIONS = ("open the microwave", "put the pancake in the microwave", "close the microwave")

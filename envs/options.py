@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeVar
+
+Choice = TypeVar("Choice")
+
 
 def whole_number(option: str, value: object, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
@@ -23,7 +28,9 @@ def several(option: str, value: object) -> list[str]:
     return list(wanted)
 
 
-def one_of(option: str, value: object, choices: tuple) -> object:
-    if not any(type(value) is type(each) and value == each for each in choices):
-        raise ValueError(f"game option {option}={value!r} must be one of {', '.join(map(repr, choices))}")
-    return value
+def one_of(option: str, value: object, choices: Sequence[Choice]) -> Choice:
+    """`True` is no 1."""
+    for choice in choices:
+        if type(value) is type(choice) and value == choice:
+            return choice
+    raise ValueError(f"game option {option}={value!r} must be one of: {', '.join(map(str, choices))}")

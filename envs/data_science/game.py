@@ -29,8 +29,7 @@ from envs.data_science.sandbox.pool import Limits
 from envs.data_science.scoring import SPLITS, Result, evaluate
 from envs.data_science.tables import FILES, file_of, table_of
 from envs.game import OVER, Game, Player, Step, Trial
-from envs.options import words
-from envs.text.listed import one_of
+from envs.options import one_of, words
 
 SEAT = "coder"
 FOLDER = "datasets"

@@ -23,11 +23,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from envs.game import OVER, Game, Player, Step, Trial
-from envs.options import whole_number
+from envs.options import one_of, whole_number
 from envs.overcooked import macros, published, words
 from envs.overcooked.kitchen import TASKS, WAIT, Kitchen, room_of
 from envs.overcooked.players import PLAYERS
-from envs.text.listed import gist, menu_of, named, one_of, order_of, yes_or_no
+from envs.text.listed import gist, menu_of, named, order_of, yes_or_no
 
 SEAT = "agent"
 

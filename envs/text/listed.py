@@ -119,12 +119,6 @@ def yes_or_no(option: str, value: object) -> bool:
     return value
 
 
-def one_of(option: str, value: object, known: Sequence[str]) -> str:
-    if not isinstance(value, str) or value not in known:
-        raise ValueError(f"game option {option}={value!r} must be one of: {', '.join(known)}")
-    return value
-
-
 class Chooser:
     """Takes its own advice with probability `wisdom`, else any listed action."""
 

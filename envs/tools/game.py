@@ -22,8 +22,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from envs.game import OVER, Game, Player, Step, Trial
-from envs.options import whole_number
-from envs.text.listed import one_of
+from envs.options import one_of, whole_number
 from envs.text.practice import texts_of_practice
 from envs.tools.box.every import BOX
 from envs.tools.calls import Answer, Call, Unread, read_json, read_plain, same

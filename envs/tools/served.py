@@ -34,9 +34,9 @@ from urllib.parse import urlsplit
 from envs.coroutines import finish, submit
 from envs.doors.inward.imported import ImportedGame, settings_of
 from envs.game import Player, Step, Trial
-from envs.options import whole_number
+from envs.options import one_of, whole_number
 from envs.text.chat import EndpointError, headers_with_key
-from envs.text.listed import one_of, yes_or_no
+from envs.text.listed import yes_or_no
 from envs.tools.calls import WORD, Answer, Call, Unread, names_of, plain_answer, read_json, read_plain, same, say_json
 from envs.tools.families import next_name
 from envs.tools.servers import connected, started

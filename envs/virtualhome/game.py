@@ -23,8 +23,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from envs.game import OVER, Game, Player, Step, Trial
-from envs.options import whole_number
-from envs.text.listed import gist, menu_of, named, one_of, order_of, yes_or_no
+from envs.options import one_of, whole_number
+from envs.text.listed import gist, menu_of, named, order_of, yes_or_no
 from envs.virtualhome.home import Action, State, achieved, actions_of, after, start_of, within_reach
 from envs.virtualhome.plan import phrases_of_plan
 from envs.virtualhome.players import PLAYERS

@@ -195,7 +195,7 @@ def test_stockfish_answers_at_the_nearest_strength_that_it_knows_and_is_started_
     [
         ({"start": "/no/such"}, "start='/no/such' is neither endgames nor full nor a file"),
         ({"start": 3}, "start=3 must be"),
-        ({"pieces": "B"}, "pieces='B' must be one of 'all'"),
+        ({"pieces": "B"}, "pieces='B' must be one of: all"),
         ({"pieces": "QR", "least": 8}, "least=8: with pieces='QR' no win takes longer than 6 moves"),
         ({"start": "full", "least": 3}, "options pieces and least are for start='endgames'"),
         ({"opponent": "deep blue"}, "opponent='deep blue' must be one of"),

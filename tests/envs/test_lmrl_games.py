@@ -174,7 +174,7 @@ def test_a_maze_of_ones_own(tmp_path):
         ("wordle", {"words": 3}, "words=3 must be"),
         ("wordle", {"tries": 0}, "tries=0 must be"),
         ("maze", {"maze": "spiral"}, "maze='spiral' is neither"),
-        ("maze", {"view": "half"}, "view='half' must be one of 'full', 'partial'"),
+        ("maze", {"view": "half"}, "view='half' must be one of: full, partial"),
         ("maze", {"turns": 0}, "turns=0 must be"),
     ],
 )

@@ -131,7 +131,7 @@ def test_nothing_private_is_told_where_information_is_not_complete():
 def test_published_rules_speak_json():
     with pytest.raises(ValueError, match="game option speech='plain' is not for published rules"):
         make_game("bargaining", {"rules": "published", "speech": "plain"})
-    with pytest.raises(ValueError, match="game option rules='glee' must be one of 'own', 'published'"):
+    with pytest.raises(ValueError, match="game option rules='glee' must be one of: own, published"):
         make_game("persuasion", {"rules": "glee"})
     assert not make_game("negotiation", {"rules": "published"}).plain and make_game("negotiation").plain
 

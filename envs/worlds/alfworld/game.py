@@ -24,9 +24,9 @@ from typing import Any
 
 from envs.doors.inward.players import Curious
 from envs.game import Player, Step, Trial
-from envs.options import several
+from envs.options import one_of, several
 from envs.processes.process import Kind
-from envs.text.listed import menu_of, named, one_of, yes_or_no
+from envs.text.listed import menu_of, named, yes_or_no
 from envs.worlds.alfworld.data import SPLITS, TASKS, folder_of, games
 from envs.worlds.alfworld.players import Expert, Mediocre, Random
 from envs.worlds.alfworld.words import words_of

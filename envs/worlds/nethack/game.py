@@ -27,9 +27,9 @@ from typing import Any
 from envs.coroutines import finish
 from envs.doors.inward.imported import paid_by, share_of
 from envs.game import Player, Step, Trial
-from envs.options import whole_number
+from envs.options import one_of, whole_number
 from envs.processes.process import Kind
-from envs.text.listed import menu_of, named, one_of, yes_or_no
+from envs.text.listed import menu_of, named, yes_or_no
 from envs.worlds.hosted import HostedGame
 from envs.worlds.nethack.helpful import helpful
 from envs.worlds.nethack.keys import ANSWERS, KEYS, LETTERS, SETS, answers_to

@@ -24,9 +24,9 @@ from typing import Any
 
 from envs.doors.inward.imported import world
 from envs.game import OVER, Game, Player, Step, Trial
-from envs.options import whole_number
+from envs.options import one_of, whole_number
 from envs.text import listed
-from envs.text.listed import menu_of, one_of, yes_or_no
+from envs.text.listed import menu_of, yes_or_no
 from envs.worlds.open_spiel.players import PLAYERS, Random
 from envs.worlds.open_spiel.spiel import CHANCE, Position, heard_as, named, opened
 from envs.worlds.open_spiel.words import RULES, briefing, shown

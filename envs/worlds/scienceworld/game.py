@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any
 
 from envs.game import Player, Step, Trial
-from envs.options import several
+from envs.options import one_of, several
 from envs.text import listed as listing
-from envs.text.listed import named, one_of, yes_or_no
+from envs.text.listed import named, yes_or_no
 from envs.worlds.java.adventure import SEAT, Adventure
 from envs.worlds.java.following import opening, plain
 from envs.worlds.package import package

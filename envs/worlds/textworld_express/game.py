@@ -22,8 +22,8 @@ from typing import Any
 from envs.doors.inward.imported import settings_of
 from envs.doors.inward.players import Curious, Random
 from envs.game import Player, Step, Trial
-from envs.options import whole_number
-from envs.text.listed import menu_of, named, one_of, yes_or_no
+from envs.options import one_of, whole_number
+from envs.text.listed import menu_of, named, yes_or_no
 from envs.worlds.java.adventure import SEAT, Adventure
 from envs.worlds.java.following import opening, plain
 from envs.worlds.package import package

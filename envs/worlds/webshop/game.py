@@ -39,8 +39,8 @@ from typing import Any
 
 from envs.doors.inward.imported import ImportedGame
 from envs.game import Player, Step, Trial
-from envs.options import whole_number, words
-from envs.text.listed import gist, menu_of, named, one_of, yes_or_no
+from envs.options import one_of, whole_number, words
+from envs.text.listed import gist, menu_of, named, yes_or_no
 from envs.worlds.webshop.files import TINY
 from envs.worlds.webshop.goals import KINDS, SPLITS
 from envs.worlds.webshop.pages import (
