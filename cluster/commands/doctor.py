@@ -7,6 +7,7 @@ line in the report and not the end of it.
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import shutil
 import socket
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from importlib import metadata, util
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from cluster.commands.command import Command, gives_json, layers_and_settings, takes_overrides
@@ -281,21 +283,49 @@ def job_agent() -> Iterator[Finding]:
         yield Finding("ok", "ray jobs", f"port {AGENT_PORT} of the job agent is free")
 
 
+def lacking(world: str) -> str | None:
+    """What a world needs and does not find. Looked for in a child, which its package may print in, hang or crash."""
+    fork = multiprocessing.get_context("fork")
+    said, tell = fork.Pipe(duplex=False)
+    child = fork.Process(target=_look_for, args=(world, tell))
+    child.start()
+    tell.close()
+    child.join(IMPORT_SECONDS)
+    if child.exitcode is None:
+        child.kill()
+        return f"took over {IMPORT_SECONDS} s"
+    if child.exitcode:
+        return f"crashed with signal {-child.exitcode}" if child.exitcode < 0 else f"exit code {child.exitcode}"
+    return said.recv()
+
+
+def _look_for(world: str, tell: Connection) -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    try:
+        make_game(world)
+    except MissingPackage as error:
+        tell.send(str(error))
+    except ValueError:  # it wants data or an option
+        tell.send(None)
+    except Exception as error:
+        tell.send(f"{type(error).__name__}: {error}")
+    else:
+        tell.send(None)
+
+
 def worlds() -> Iterator[Finding]:
     """Of other packages, and Java, which two of them run in."""
-    lacking: dict[str, str] = {}
-    for name in WORLDS:
-        try:
-            make_game(name)
-        except MissingPackage as error:
-            lacking[name] = str(error)
-        except ValueError:  # it wants data or an option
-            pass
-    without_java = [name for name, why in lacking.items() if why.startswith("Java")]
+    lacks = {name: why for name in WORLDS if (why := lacking(name))}
+    without_java = [name for name, why in lacks.items() if why.startswith("Java")]
     for name in without_java[:1]:
-        yield Finding("warn", "java", f"{', '.join(without_java)}: {lacking[name]}")
-    there = ", ".join(name for name in WORLDS if name not in lacking)
-    packages = [name for name in lacking if name not in without_java]
+        yield Finding("warn", "java", f"{', '.join(without_java)}: {lacks[name]}")
+    there = ", ".join(name for name in WORLDS if name not in lacks)
+    packages = [name for name, why in lacks.items() if "is not installed" in why and name not in without_java]
+    for name in lacks:
+        if name not in (*packages, *without_java):
+            yield Finding("warn", f"world {name}", lacks[name])
     if packages:
         yield Finding("ok", "worlds", f"{there}; not {', '.join(packages)}", "make setup WORLDS=1, if you want them")
     else:

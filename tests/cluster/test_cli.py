@@ -215,20 +215,23 @@ def test_doctor_names_what_to_mend(monkeypatch, capsys):
         assert lines[-1].endswith(last)
 
 
-def test_doctor_says_which_worlds_can_be_played(monkeypatch):
+def test_doctor_says_which_worlds_can_be_played(monkeypatch, tmp_path):
     from cluster.commands import doctor
     from tests.support.worlds import installed
 
-    def told(level: str) -> dict[str, str]:
-        return {each.subject: each.what for each in doctor.worlds() if each.level == level}
-
-    assert "mcp" in told("ok")["worlds"].split("; not ")[0]
-    lacks = "nethack" in told("ok")["worlds"].partition("; not ")[2]
-    assert lacks != installed("nethack")
+    there, _, lacking = next(each.what for each in doctor.worlds() if each.subject == "worlds").partition("; not ")
+    assert "mcp" in there and ("nethack" in lacking) != installed("nethack")
+    (tmp_path / "pyspiel.py").write_text("import os; os.abort()")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "pyspiel", raising=False)
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    told = {each.subject: each for each in doctor.worlds()}
+    crashed = told["world open_spiel"]
+    assert (crashed.level, crashed.what) == ("warn", f"crashed with signal {signal.SIGABRT.value}")
+    assert "mcp" in told["worlds"].what and "open_spiel" not in told["worlds"].what
     if installed("textworld_express"):
-        assert "textworld_express: Java is not installed (there is no bin/java in JAVA_HOME" in told("warn")["java"]
-        assert "textworld_express" not in told("ok")["worlds"]
+        assert "textworld_express: Java is not installed (there is no bin/java in JAVA_HOME" in told["java"].what
+        assert "textworld_express" not in told["worlds"].what
 
 
 def test_doctor_survives_an_import_that_crashes(tmp_path, monkeypatch):
