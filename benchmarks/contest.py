@@ -33,7 +33,7 @@ from cluster.commands.command import positive
 RECORDS = Path(__file__).parent / "records" / "contest.jsonl"
 STAGES = ("bound", "tune", "report")
 FIRST_SEED, SEEDS, WARM_STARTS, GO_ON = 100, 16, 4, 5
-UPDATES, SHORT = 120, 60
+UPDATES, SHORT = 80, 40
 SIZES = Sizes(updates=UPDATES, batch=16, held_out=400, cloning_steps=300)
 RATES = tuple(1e-3 * 3 ** (half / 2) for half in range(-4, 5))  # by factors of sqrt(3)
 BEGIN = (RATES[4], RATES[5])

@@ -5,7 +5,8 @@
     CANDIDATES   credit by what was meant, and what is built on it
     CONTROLS     what a candidate would be without the one thing that it is said to win by
 
-All of them discount by GAMMA a turn, and take one step on each batch; only a rival whose loss bounds steps takes four.
+All of them discount by GAMMA a turn, and take STEPS on each batch: at staleness 0 they are PPO's. Where a rival's paper
+has a clip of its own, that one replaces it.
 """
 
 from __future__ import annotations
@@ -15,19 +16,23 @@ from benchmarks.lab.trial import Method
 GAMMA, GROUP = 0.97, 8
 CREDIT, INTENTIONS = "learner.credit", "reward.shaper.intentions"
 DISCOUNT = f"{CREDIT}.gamma={GAMMA}"
-FOUR_STEPS = ("learner.epochs=2", "learner.minibatches=2")
+STEPS = ("learner.loss=decoupled", "learner.loss.kl_guard=0.02", "learner.epochs=2", "learner.minibatches=2")
 CRITIC = (f"{CREDIT}.method=gae", DISCOUNT, f"{CREDIT}.lambda_a=0.95")
+
+
+def method(name: str, *settings: str) -> Method:
+    return Method(name, (*STEPS, *settings))
 
 
 def grouped(name: str, *settings: str) -> Method:
     """Each task is played by GROUP games, which are compared."""
-    return Method(name, (f"group_size={GROUP}", *settings), GROUP)
+    return Method(name, (*STEPS, f"group_size={GROUP}", *settings), GROUP)
 
 
 def by_intention(name: str, *settings: str, shaper: str = "aria") -> Method:
     """`settings`: of the intentions."""
     every = "refit=inline", "space.granularity=held_out", f"aggregate.gamma={GAMMA}"  # a later one replaces them
-    return Method(name, (f"reward.shaper={shaper}", *(f"{INTENTIONS}.{each}" for each in (*every, *settings))))
+    return method(name, f"reward.shaper={shaper}", *(f"{INTENTIONS}.{each}" for each in (*every, *settings)))
 
 
 def pooled(how: str, *more: str, baseline: str = "history") -> tuple[str, ...]:
@@ -35,11 +40,11 @@ def pooled(how: str, *more: str, baseline: str = "history") -> tuple[str, ...]:
     return tuple(f"aggregate.{each}" for each in given)
 
 
-PER_TURN = Method("per-turn mean", (DISCOUNT, f"{CREDIT}.baseline=turn"))
+PER_TURN = method("per-turn mean", DISCOUNT, f"{CREDIT}.baseline=turn")
 BASELINES = (
     PER_TURN,
-    Method("leave-one-out", (DISCOUNT, f"{CREDIT}.baseline=leave_one_out")),
-    Method("gae, hidden-state critic", CRITIC),
+    method("leave-one-out", DISCOUNT, f"{CREDIT}.baseline=leave_one_out"),
+    method("gae, hidden-state critic", *CRITIC),
     grouped("grpo", f"{CREDIT}.method=grpo"),
 )
 
@@ -50,13 +55,11 @@ RIVALS = (
     # at .1, as published, all states of a task are one to so small a policy
     grouped("bipace", f"{CREDIT}.method=bipace", DISCOUNT, f"{CREDIT}.state_distance=0.005"),
     grouped("hcapo", f"{CREDIT}.method=hcapo", DISCOUNT),
-    Method("rae", (f"{CREDIT}.method=rae", DISCOUNT)),
+    method("rae", f"{CREDIT}.method=rae", DISCOUNT),
     grouped("dr. grpo", f"{CREDIT}.method=grpo", f"{CREDIT}.group_std=false"),
-    grouped("gspo", f"{CREDIT}.method=grpo", "learner.loss.kind=gspo", "learner.loss_aggregation=episode", *FOUR_STEPS),
-    Method("cispo", (*PER_TURN.settings, *FOUR_STEPS, "learner.loss.importance_cap=5")),
-    grouped(
-        "dapo's clip", f"{CREDIT}.method=grpo", "learner.loss.kind=ppo", "learner.loss.clip_high=0.28", *FOUR_STEPS
-    ),
+    grouped("gspo", f"{CREDIT}.method=grpo", "learner.loss.kind=gspo", "learner.loss_aggregation=episode"),
+    Method("cispo", (*PER_TURN.settings, "learner.loss.kind=policy_gradient", "learner.loss.importance_cap=5")),
+    grouped("dapo's clip", f"{CREDIT}.method=grpo", "learner.loss.kind=ppo", "learner.loss.clip_high=0.28"),
 )
 
 OWN_HALF, EVIDENCE = pooled("shrinkage", "own=0.5"), pooled("evidence")
@@ -64,14 +67,12 @@ CANDIDATES = (
     by_intention("aria, own half", *OWN_HALF),
     by_intention("aria, by evidence", *EVIDENCE),
     by_intention("aria, by evidence, half-life", *EVIDENCE, "aggregate.half_life=32"),
-    Method(
+    grouped(
         "gigpo, intention anchors",
-        ("reward.shaper=aria", "reward.shaper.gives=outcome", f"{INTENTIONS}.refit=inline")
-        + (f"{INTENTIONS}.space.granularity=held_out", f"group_size={GROUP}", f"{CREDIT}.method=gigpo")
-        + (f"{CREDIT}.anchor=labels", DISCOUNT),
-        GROUP,
+        *("reward.shaper=aria", "reward.shaper.gives=outcome", f"{INTENTIONS}.refit=inline"),
+        *(f"{INTENTIONS}.space.granularity=held_out", f"{CREDIT}.method=gigpo", f"{CREDIT}.anchor=labels", DISCOUNT),
     ),
-    Method("regressed, hidden-state critic", ("reward.shaper=regressed", "reward.shaper.gives=outcome", *CRITIC)),
+    method("regressed, hidden-state critic", "reward.shaper=regressed", "reward.shaper.gives=outcome", *CRITIC),
 )
 
 MEANINGLESS = "benchmarks.lab.meaningless:Meaningless"
@@ -80,8 +81,8 @@ CONTROLS = (
     by_intention("nothing shared, per-turn mean", *pooled("shrinkage", "own=1", baseline="turn")),
     by_intention("meaningless, own half", *OWN_HALF, shaper=MEANINGLESS),
     by_intention("meaningless, by evidence", *EVIDENCE, shaper=MEANINGLESS),
-    Method("no baseline", (DISCOUNT, f"{CREDIT}.baseline=none")),
-    Method("per-turn mean, not discounted", (f"{CREDIT}.gamma=1", f"{CREDIT}.baseline=turn")),
+    method("no baseline", DISCOUNT, f"{CREDIT}.baseline=none"),
+    method("per-turn mean, not discounted", f"{CREDIT}.gamma=1", f"{CREDIT}.baseline=turn"),
     by_intention("aria as published", "space.method=average", "space.amount_weight=0", "space.granularity=split"),
 )
 

@@ -112,7 +112,7 @@ def test_what_is_left_is_told_in_hours(tmp_path):
     for game in contest.GAMES:
         trial = contest.TUNE.trial(game, contest.PER_TURN, contest.BEGIN[0], TUNING[0])
         store.put(trial, Record(asdict(trial), [0.1], [9], None, seconds={"play": 0.2, "learn": 0.1}))
-    hours = 16 * 4 * 16 * 120 * 0.3 / 2 / 3600
+    hours = 16 * 4 * 16 * contest.UPDATES * 0.3 / 2 / 3600
     assert f"| report | {16 * 4 * 16} | {hours:.1f} |" in contest.forecast(store, 2)
 
 
