@@ -36,7 +36,7 @@ FIRST_SEED, SEEDS, WARM_STARTS, GO_ON = 100, 16, 4, 5
 UPDATES, SHORT = 80, 40
 SIZES = Sizes(updates=UPDATES, batch=16, held_out=400, cloning_steps=300)
 RATES = tuple(1e-3 * 3 ** (half / 2) for half in range(-4, 5))  # by factors of sqrt(3)
-BEGIN = (RATES[4], RATES[5])
+BEGIN = (RATES[3], RATES[4])
 
 GAMES = (
     Game("158 objects", "twenty_questions_full", ("game.options.table=lmrl", "game.options.listed=false")),
