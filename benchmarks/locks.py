@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 
 from envs.game import OVER, Game, Player, Step
-from envs.options import whole_number
-from envs.text.listed import one_of
+from envs.options import one_of, whole_number
 
 WORDS = ("north", "east", "south", "west")
 COLOURS = ("red", "green", "blue", "white")
