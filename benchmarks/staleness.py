@@ -165,12 +165,22 @@ def controls(store: Store) -> str:
         ends = [_ends(store, game, name, CONTROLLED, CONTROL_SEEDS) for game in GAMES]
         if all(ends):
             means = (f"{100 * np.mean(each):.1f}" for each in ends)
-            rows.append([name, *means, len(ends[0]), beside(name, DEFAULT), beside(DECOUPLED, name)])
-    return table(["", *GAMES, "seeds", f"beside {DEFAULT}", f"{DECOUPLED} beside it"], rows)
+            took = " and ".join(f"{_seconds(store, game, name):.2f}" for game in GAMES)
+            rows.append([name, *means, len(ends[0]), beside(name, DEFAULT), beside(DECOUPLED, name), took])
+    heading = ["", *GAMES, "seeds", f"beside {DEFAULT}", f"{DECOUPLED} beside it", "CPU seconds an update"]
+    return table(heading, rows)
+
+
+def _of(store: Store, game: str, correction: str, depth: int, seeds: Sequence[int]) -> list[Record]:
+    return [record for seed in seeds if (record := store.get(Trial(game, correction, depth, seed)))]
 
 
 def _ends(store: Store, game: str, correction: str, depth: int, seeds: Sequence[int] = SEEDS) -> list[float]:
-    return [record.final for seed in seeds if (record := store.get(Trial(game, correction, depth, seed)))]
+    return [record.final for record in _of(store, game, correction, depth, seeds)]
+
+
+def _seconds(store: Store, game: str, control: str) -> float:
+    return float(np.mean([sum(each.seconds.values()) for each in _of(store, game, control, CONTROLLED, CONTROL_SEEDS)]))
 
 
 def page(store: Store) -> str:
