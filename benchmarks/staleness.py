@@ -27,6 +27,8 @@ with: facts of the demo's game had been mended since the other runs. Their RULE:
 decoupled is better than each of them by an interval above 0; else its gain is that of more or larger steps, which every
 loss can take.
 
+After they had been seen a row was added: decoupled without its guard, which keeps a copy of the weights.
+
 Records: benchmarks/records/staleness.json.xz.
 """
 
@@ -72,6 +74,7 @@ CONTROLS = {  # of what decoupled gains by: settings over the default loss, and 
     "four steps": (FOUR_STEPS, 1.0),
     "four steps, guard": ((*FOUR_STEPS, "learner.loss.kl_guard=0.02"), 1.0),
 }
+ALONE = {"decoupled, no guard": (("learner.loss=decoupled", *FOUR_STEPS), 1.0)}
 CONTROLLED, CONTROL_SEEDS = 1, range(208, 216)  # depth
 
 
@@ -92,7 +95,7 @@ class Trial:
     def config(self) -> RunConfig:
         lab = ["rollout.engine.kind=transformers", "rollout.episode_seconds=1e6", "learner.zero=0", "learner.ranks=1"]
         own = [f"seed={self.seed}", f"model.embedded.seed={self.seed % WARM_STARTS}", f"max_staleness={self.depth}"]
-        settings, larger = CONTROLS.get(self.correction) or (CORRECTIONS[self.correction], 1.0)
+        settings, larger = (CONTROLS | ALONE).get(self.correction) or (CORRECTIONS[self.correction], 1.0)
         config = load_recipe(ROOT / GAMES[self.game], [*ONE_STEP, *settings, *lab, *own])
         learner = config.learner.model_copy(update={"learning_rate": larger * config.learner.learning_rate})
         return config.model_copy(update={"learner": learner})
@@ -104,7 +107,7 @@ class Trial:
 
 def trials() -> list[Trial]:
     """Seed by seed, so that a stopped contest has all cells. At staleness 0 a loss of one step corrects nothing."""
-    names = (DEFAULT, DECOUPLED, *CONTROLS)
+    names = (DEFAULT, DECOUPLED, *CONTROLS, *ALONE)
     controls = [Trial(game, name, CONTROLLED, seed) for seed in CONTROL_SEEDS for game in GAMES for name in names]
     return controls + [
         Trial(game, correction, depth, seed)
@@ -161,7 +164,7 @@ def controls(store: Store) -> str:
         return interval(compared(store, *at))[0] if name != other else ""
 
     rows = []
-    for name in (DEFAULT, *CONTROLS, DECOUPLED):
+    for name in (DEFAULT, *CONTROLS, DECOUPLED, *ALONE):
         ends = [_ends(store, game, name, CONTROLLED, CONTROL_SEEDS) for game in GAMES]
         if all(ends):
             means = (f"{100 * np.mean(each):.1f}" for each in ends)

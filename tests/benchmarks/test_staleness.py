@@ -11,6 +11,7 @@ import pytest
 from benchmarks.lab.store import Store
 from benchmarks.lab.trial import Record
 from benchmarks.staleness import (
+    ALONE,
     CONTROL_SEEDS,
     CONTROLS,
     CORRECTIONS,
@@ -29,7 +30,7 @@ from benchmarks.staleness import (
 
 def test_every_correction_meets_every_depth_and_its_own_synchronous_run():
     every = trials()
-    cells = len(CORRECTIONS) * (len(DEPTHS) - 1) + 2 + len(CONTROLS) + 2
+    cells = len(CORRECTIONS) * (len(DEPTHS) - 1) + 2 + len(CONTROLS) + len(ALONE) + 2
     assert len(SEEDS) == len(CONTROL_SEEDS) and not {*SEEDS} & {*CONTROL_SEEDS}
     assert len(set(every)) == len(every) == len(SEEDS) * len(GAMES) * cells
     assert {synchronous(trial) for trial in every if trial.seed in SEEDS} <= set(every)
