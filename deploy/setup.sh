@@ -108,7 +108,7 @@ sources='^(chess|deepspeed|jericho|rlcard)=='
 grep -vE "$sources" "$lock" >.venv/wheels.txt
 pip_install --no-compile --only-binary :all: -r .venv/wheels.txt || failed "cannot install $lock"
 # Byte code is made by all cores, and meanwhile the sources are built. Some packages ship templates that do not compile.
-.venv/bin/python -m compileall -qq -j 0 -x '/tests?/' .venv/lib >/dev/null 2>&1 9<&- &
+timeout 300 .venv/bin/python -m compileall -qq -j 0 -x '/tests?/' .venv/lib >/dev/null 2>&1 9<&- &
 byte_code=$!
 grep -E "$sources" "$lock" | while read -r package; do
     pip_install --no-build-isolation "$package" || failed "cannot build $package"

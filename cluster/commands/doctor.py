@@ -296,7 +296,10 @@ def lacking(world: str) -> str | None:
         return f"took over {IMPORT_SECONDS} s"
     if child.exitcode:
         return f"crashed with signal {-child.exitcode}" if child.exitcode < 0 else f"exit code {child.exitcode}"
-    return said.recv()
+    try:
+        return said.recv()
+    except EOFError:
+        return "it ended the process that looked for it"
 
 
 def _look_for(world: str, tell: Connection) -> None:
