@@ -111,10 +111,11 @@ def combinations(
         if not any(part in shown(recipe, layer) for part in only):
             continue
         try:
-            resolved(recipe, layer, 0)
+            config = resolved(recipe, layer, 0)
         except ConfigError:
             continue
-        config = resolved(recipe, layer, 0, changed)
+        if changed:
+            config = resolved(recipe, layer, 0, changed)
         games = LONG_GAMES if recipe in LONG else GAMES
         made = [(seed, digest(config.model_copy(update={"seed": seed}))) for seed in seeds]
         found.append([Combination(recipe, layer, *each, updates, games, tuple(changed)) for each in made])

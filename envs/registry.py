@@ -65,6 +65,11 @@ def game_names() -> list[str]:
     return sorted({*GAMES, *DOORS, *WORLDS, *(point.name for point in entry_points(group="parley.games"))})
 
 
+def is_game(name: str) -> bool:
+    """Those of others are looked for last, for that reads every installed package."""
+    return name in GAMES or name in DOORS or name in WORLDS or name in game_names()
+
+
 def game_class(name: str) -> type:
     known = GAMES | DOORS | WORLDS
     if ":" in name:  # in a file of the user's

@@ -33,7 +33,7 @@ from cluster.recipe.plain_yaml import read_yaml
 from cluster.recipe.renamed import GONE, WHOLE_ONCE, instead_of, renamed
 from envs.game import Game, hook
 from envs.kinds import Kinds
-from envs.registry import game_class, game_names, make_game
+from envs.registry import game_class, game_names, is_game, make_game
 from envs.worlds.package import MissingPackage
 
 COMMAND_LINE = "command line"
@@ -239,7 +239,7 @@ def _takes(annotation: Any, *kinds: type) -> bool:
 def _check_game(config: RunConfig) -> None:
     """The game exists, takes its options, and its seats can be filled as asked."""
     name, options, players = config.game.name, config.game.options, config.game.players
-    if ":" not in name and name not in game_names():
+    if ":" not in name and not is_game(name):
         close = difflib.get_close_matches(name, game_names(), n=1, cutoff=0.6)
         hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(game_names())}"
         raise ConfigError(f"game.name: unknown game {name!r}; {hint}")

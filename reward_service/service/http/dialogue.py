@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from envs.episode import Episode, Ticket, Turn
-from envs.registry import GAMES, game_names
+from envs.registry import GAMES, is_game
 from envs.text.thinking import spoken
 from reward_service.service.errors import bad_sample
 from reward_service.settings import DialogueSettings
@@ -68,7 +68,7 @@ class DialogueGame:
 def register(names: Iterable[str]) -> None:
     """Makes them known in this process, as nothing but free text."""
     for name in names:
-        if name in game_names() and GAMES.get(name) != REGISTERED:
+        if is_game(name) and GAMES.get(name) != REGISTERED:
             raise ValueError(f"reward.http.games.{name}: Parley has a game of that name, with rules of its own")
         GAMES[name] = REGISTERED
 
