@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.lab.store import Store
 from benchmarks.lab.trial import Record
-from benchmarks.safety import RECIPES, below, combinations, digest, page, pooled, resolved, run
+from benchmarks.safety import RECIPES, RECORDS, below, combinations, digest, page, pooled, resolved, run
 from cluster.errors import ConfigError
 
 FOLDER = Path(__file__).parents[2] / "recipes"
@@ -66,3 +66,9 @@ def test_a_run_of_it():
     assert len(record.outcomes) == 3 and record.figures["change"] == pytest.approx(
         record.final - record.untrained["score"]
     )
+
+
+def test_the_table_of_the_page_is_made_of_the_records():
+    shown = (FOLDER.parent / "docs" / "results" / "stability.md").read_text()
+    made, not_run = page(Store(RECORDS), combinations(range(6))).split("\n\nnot run: ")
+    assert made in shown and not_run == "none"
