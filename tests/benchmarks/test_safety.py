@@ -70,5 +70,4 @@ def test_a_run_of_it():
 
 def test_the_table_of_the_page_is_made_of_the_records():
     shown = (FOLDER.parent / "docs" / "results" / "stability.md").read_text()
-    made, not_run = page(Store(RECORDS), combinations(range(6))).split("\n\nnot run: ")
-    assert made in shown and not_run == "none"
+    assert page(Store(RECORDS), combinations(range(6))) in shown
