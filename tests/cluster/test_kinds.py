@@ -222,7 +222,7 @@ def test_a_run_has_one_discount_which_its_parts_inherit_unless_they_say_otherwis
     ("data", "recipe", "layers"),
     [
         ("archer", "games/bargaining.yaml", ["recipes/credit/archer.yaml", "learner.credit.critic.replay.steps=20"]),
-        ("aria_rm", "demo.yaml", ["recipes/shapers/aria_rm.yaml"]),
+        ("aria_rm", "demo.yaml", ["recipes/shapers/aria_rm.yaml", "updates=100"]),
     ],  # with the defaults of that time
 )
 def test_the_config_of_an_earlier_version_s_run_is_the_same_run_s(tmp_path, data, recipe, layers):
