@@ -114,33 +114,32 @@ class VllmEngine:
             from vllm.v1.metrics.ray_wrappers import RayPrometheusStatLogger
 
             stat_loggers = [RayPrometheusStatLogger]
-        self.engine = LLMEngine.from_engine_args(
-            EngineArgs(
-                model=model_path,
-                dtype=dtype,
-                seed=seed,
-                max_model_len=settings.max_context,
-                max_num_seqs=settings.max_sequences,
-                max_num_batched_tokens=step_tokens,
-                enable_chunked_prefill=not whole_prompts,
-                enable_prefix_caching=settings.prefix_caching,
-                enforce_eager=eager,
-                tensor_parallel_size=settings.tensor_parallel,
-                distributed_executor_backend="uni" if settings.tensor_parallel == 1 else "mp",
-                skip_tokenizer_init=True,
-                generation_config="vllm",  # never the model's own sampling defaults
-                logprobs_mode="processed_logprobs",
-                scheduling_policy="priority",
-                async_scheduling=False,
-                disable_log_stats=not ray_metrics,
-                use_tqdm_on_load=False,
-                trust_remote_code=trust_remote_code,
-                enable_return_routed_experts=record_experts,
-                worker_extension_cls="actors.transport.vllm_receiver.KnowsTransports",
-                **arguments,
-            ),
-            stat_loggers=stat_loggers,
+        engine_args = EngineArgs(
+            model=model_path,
+            dtype=dtype,
+            seed=seed,
+            max_model_len=settings.max_context,
+            max_num_seqs=settings.max_sequences,
+            max_num_batched_tokens=step_tokens,
+            enable_chunked_prefill=not whole_prompts,
+            enable_prefix_caching=settings.prefix_caching,
+            enforce_eager=eager,
+            tensor_parallel_size=settings.tensor_parallel,
+            distributed_executor_backend="uni" if settings.tensor_parallel == 1 else "mp",
+            skip_tokenizer_init=True,
+            generation_config="vllm",  # never the model's own sampling defaults
+            logprobs_mode="processed_logprobs",
+            scheduling_policy="priority",
+            async_scheduling=False,
+            disable_log_stats=not ray_metrics,
+            use_tqdm_on_load=False,
+            trust_remote_code=trust_remote_code,
+            enable_return_routed_experts=record_experts,
+            worker_extension_cls="actors.transport.vllm_receiver.KnowsTransports",
+            **arguments,
         )
+        with vllm_platform.temporary_files_in(self.sockets and self.sockets.path):
+            self.engine = LLMEngine.from_engine_args(engine_args, stat_loggers=stat_loggers)
         if self.sockets:
             executor = self.engine.engine_core.engine_core.model_executor
             self.sockets.goes_with(vllm_platform.files_in_shared_memory(executor))

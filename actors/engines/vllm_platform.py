@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +31,18 @@ def prepare_environment(compiles: bool = True, sockets: Path | None = None) -> N
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # its warnings are the same thirty lines at every start
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")  # workers share cores: the scheduler places them
+
+
+@contextmanager
+def temporary_files_in(folder: Path | None) -> Iterator[None]:
+    """Those that this process makes meanwhile, if there is such a folder. The processes of an engine find each other by
+    one, and leave it behind."""
+    before = tempfile.tempdir
+    tempfile.tempdir = before if folder is None else str(folder)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 def check_platform(on_gpu: bool) -> None:

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -248,7 +249,7 @@ def test_ranks_that_share_memory_with_the_workers_stay_in_step(ray_cluster, mode
 
 @pytest.mark.long
 def test_a_tensor_parallel_engine_takes_part_with_all_its_processes(ray_cluster, model, recruit):
-    before = set(os.listdir("/dev/shm"))
+    before, temporary = set(os.listdir("/dev/shm")), set(Path(tempfile.gettempdir()).glob("vllm_*"))
     engine = engine_settings("vllm").model_copy(update={"tensor_parallel": 2})
     (worker,) = recruit(1, settings=RolloutSettings(engine=engine))
     group = learners(model, "test-parallel", ranks=1, per_worker=2)
@@ -283,6 +284,7 @@ def test_a_tensor_parallel_engine_takes_part_with_all_its_processes(ray_cluster,
     sweep(folder.parent, SOCKETS)
     made = set(os.listdir("/dev/shm")) - before
     assert not [name for name in made if name.startswith(MADE_BY_VLLM)], "left by an engine that was killed"
+    assert set(Path(tempfile.gettempdir()).glob("vllm_*")) <= temporary, "how its processes found each other"
 
 
 @pytest.mark.long
