@@ -21,7 +21,7 @@ GAMES = [FOLDER / "demo.yaml", *sorted((FOLDER / "games").glob("*.yaml"))]
 MAY_SAY = {  # what the layers of a folder are about
     "losses": ("learner.",),
     "credit": ("learner.", "group_size", "max_staleness", "rollout.choose_listed"),
-    "shapers": ("reward.", "learner."),  # what a shaper gives may be the advantage itself
+    "shapers": ("reward.", "learner.credit.", "learner.loss.", "learner.epochs", "learner.minibatches"),
     "gpu": ("updates", "batch_episodes", "model.path", "rollout.", "learner.", "evaluation.every"),
 }
 LAYERS = [path for path in EVERY if path.parent.name in MAY_SAY]
