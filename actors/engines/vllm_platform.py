@@ -30,6 +30,8 @@ def prepare_environment(compiles: bool = True, sockets: Path | None = None) -> N
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # its warnings are the same thirty lines at every start
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    # FlashInfer samples for requests with top-k or top-p, and none has them. With it vLLM needs the package to start.
+    os.environ.setdefault("VLLM_USE_FLASHINFER_SAMPLER", "0")
     os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")  # workers share cores: the scheduler places them
 
 

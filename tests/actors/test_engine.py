@@ -361,3 +361,12 @@ def test_settings_that_cannot_work_are_refused(path):
     with pytest.raises(ValueError, match="max_context=256"):
         engine.submit(Request("long", tuple(range(3, 103)) * 2, 60, 1.0, 0, ()))
     assert issubclass(BadBucket, ValueError)
+
+
+def test_an_engine_on_a_gpu_does_not_ask_for_flashinfer(path, monkeypatch):
+    shared_engine("vllm", path)  # its environment
+    from vllm.platforms import current_platform
+    from vllm.v1.sample.ops.topk_topp_sampler import flashinfer_sampler_supported
+
+    monkeypatch.setattr(type(current_platform), "is_cuda", lambda platform: True)
+    assert not flashinfer_sampler_supported()
