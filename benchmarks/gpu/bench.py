@@ -13,6 +13,7 @@ the process:
 from __future__ import annotations
 
 import json
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -94,6 +95,7 @@ class Bench:
         except NotHere as reason:
             self.say(NOT_CHECKED, what, str(reason))
         except Exception as error:
+            traceback.print_exc()  # for the log of the check
             first = (str(error).strip().splitlines() or [""])[0]
             self.say(FAIL, what, f"{type(error).__name__}: {first}"[:400])
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean
+from statistics import median
 
 from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.card import needed
@@ -35,22 +36,35 @@ def check(bench: Bench) -> None:
 
 
 def run(bench: Bench, what: str, *settings: str) -> None:
-    output = bench.folder / f"runs-{len(list(bench.folder.iterdir()))}"
-    command = [sys.executable, "-m", "cluster", "train", "recipes/demo.yaml", f"updates={UPDATES}", f"output={output}"]
-    ended = subprocess.run([*command, *settings], cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
-    if ended.returncode:
-        last = (ended.stderr or ended.stdout).strip().splitlines()[-1:]
-        bench.judge(False, f"{what}: the run ends well", f"exit code {ended.returncode}: {''.join(last)}"[:400])
-        return
-    (folder,) = output.iterdir()
-    judge(bench, what, folder, ended.stdout)
+    judge(bench, what, *train(bench, ("recipes/demo.yaml",), f"updates={UPDATES}", *settings))
 
 
 def judge(bench: Bench, what: str, folder: Path, said: str) -> None:
+    summary, _ = ended_well(bench, what, folder, said, UPDATES)
+    before, after = summary["win_rate_before_interval"], summary["win_rate_after_interval"]
+    won = f"{summary['win_rate_before']:.0%}, then {summary['win_rate_after']:.0%} of {summary['held_out_games']} games"
+    bench.judge(after[1] >= before[0], f"{what}: it does not unlearn", won)
+
+
+def train(bench: Bench, recipes: Sequence[str], *settings: str) -> tuple[Path, str]:
+    """The run's folder and what it printed; a run that fails is an error with its last line."""
+    output = bench.folder / f"runs-{len(list(bench.folder.iterdir()))}"
+    command = [sys.executable, "-m", "cluster", "train", *recipes, f"output={output}", *settings]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
+    print(ended.stdout, ended.stderr, sep="\n", file=sys.stderr)  # for the log of the check
+    if ended.returncode:
+        last = (ended.stderr or ended.stdout).strip().splitlines()[-1:]
+        raise RuntimeError(f"exit code {ended.returncode}: {''.join(last)}")
+    (folder,) = output.iterdir()
+    return folder, ended.stdout
+
+
+def ended_well(bench: Bench, what: str, folder: Path, said: str, asked: int) -> tuple[dict, list[dict]]:
+    """Its summary and its updates' metrics, after what is asked of any run."""
     summary = json.loads((folder / "summary.json").read_text())
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     updates = [line for line in lines if line["update"] > 0]
-    bench.judge(len(updates) == UPDATES, f"{what}: the run ends well", f"{len(updates)} updates")
+    bench.judge(len(updates) == asked, f"{what}: the run ends well", f"{len(updates)} updates")
     planned = next((line.strip() for line in said.splitlines() if "build" in line), "nothing")
     if bench.on_card:
         bench.judge("CUDA build" in planned, f"{what}: it is planned for the card", planned)
@@ -61,8 +75,6 @@ def judge(bench: Bench, what: str, folder: Path, said: str) -> None:
     bench.figure(f"{what}: largest mean difference of log-probs, engine and learner", f"{gap:.2g}")
     tensors = min(line["sync/tensors"] for line in updates)
     bench.judge(tensors > 0, f"{what}: tensors proved by their digests in every sync", f"{tensors:.0f}")
-    before, after = summary["win_rate_before_interval"], summary["win_rate_after_interval"]
-    won = f"{summary['win_rate_before']:.0%}, then {summary['win_rate_after']:.0%} of {summary['held_out_games']} games"
-    bench.judge(after[1] >= before[0], f"{what}: it does not unlearn", won)
-    seconds = {name: fmean(line[f"seconds/{name}"] for line in updates) for name in ("update", "learn", "sync")}
-    bench.figure(f"{what}: seconds", ", ".join(f"{name} {value:.2f}" for name, value in seconds.items()))
+    seconds = {name: median(line[f"seconds/{name}"] for line in updates) for name in ("update", "learn", "sync")}
+    bench.figure(f"{what}: seconds, medians", ", ".join(f"{name} {value:.2f}" for name, value in seconds.items()))
+    return summary, updates

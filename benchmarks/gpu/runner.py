@@ -8,6 +8,7 @@ when the check is over, in whatever way, whoever still bears that mark is killed
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from benchmarks.gpu.bench import FAIL, NOT_CHECKED, Check, Line, read
 ROOT = Path(__file__).parents[2]
 END_SECONDS = 20.0  # for a process that was killed
 MARK = "PARLEY_GPU_CHECK"
+LOG = "log"
 PATIENCE = {"cuda": 1, "cpu": 4}  # the limits are meant for a machine with a card
 OUT_OF_TIME = 5.0  # seconds: with less left, a check is not begun
 
@@ -34,7 +36,8 @@ class Result:
     seconds: float
 
 
-def run(check: Check, device: str, seconds_left: float) -> Result:
+def run(check: Check, device: str, seconds_left: float, logs: Path | None = None) -> Result:
+    """`logs`: a folder that keeps what the check printed."""
     reason = not_here(check, device)
     if reason is None and seconds_left < OUT_OF_TIME:
         reason = "the time of the whole command was over"
@@ -43,6 +46,8 @@ def run(check: Check, device: str, seconds_left: float) -> Result:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="parley-gpu-check-", ignore_cleanup_errors=True) as folder:
         lines = _run(check, device, min(check.seconds * PATIENCE[device], seconds_left), Path(folder))
+        if logs is not None:
+            shutil.copy(Path(folder) / LOG, logs / f"{check.name}.log")
     return Result(check, lines, time.monotonic() - began)
 
 
@@ -57,7 +62,7 @@ def not_here(check: Check, device: str) -> str | None:
 
 
 def _run(check: Check, device: str, seconds: float, folder: Path) -> list[Line]:
-    said, log, mark = folder / "lines", folder / "log", uuid.uuid4().hex
+    said, log, mark = folder / "lines", folder / LOG, uuid.uuid4().hex
     command = [sys.executable, "-m", "benchmarks.gpu.child", check.where, device, str(said)]
     environment = os.environ | {
         MARK: mark,

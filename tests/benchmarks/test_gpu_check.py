@@ -54,8 +54,9 @@ def runs(process: int) -> bool:
 # the runner
 
 
-def test_a_crash_is_a_line_after_those_before_it():
-    result = run(trouble("crash"), "cpu", 60)
+def test_a_crash_is_a_line_after_those_before_it(tmp_path):
+    result = run(trouble("crash"), "cpu", 60, tmp_path)
+    assert "the last words" in (tmp_path / "crash.log").read_text()
     assert result.lines == [Line(OK, "before"), Line(FAIL, "crash", "ended by SIGABRT; the last words")]
 
 
@@ -84,8 +85,8 @@ def test_what_cannot_be_checked_is_said_and_not_begun():
     assert run(trouble("crash"), "cpu", 1.0).lines[0].status == NOT_CHECKED
 
 
-def test_all_limits_together_are_less_than_eight_minutes():
-    assert sum(check.seconds for check in CHECKS) < 60 * command.MINUTES <= 480
+def test_all_limits_together_are_less_than_that_of_the_command():
+    assert sum(check.seconds for check in CHECKS) < 60 * command.MINUTES
 
 
 @pytest.mark.parametrize(("name", "code"), [("leave", 1), ("half", 1), ("fine", 0)])
