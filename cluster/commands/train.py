@@ -10,6 +10,7 @@ from cluster.errors import ConfigError
 from cluster.plan.lines import lines
 from cluster.plan.machine import described, there
 from cluster.plan.of_run import plan_run
+from cluster.recipe.overruled import overruled
 from cluster.recipe.reading import load_recipe, to_yaml
 
 EXAMPLES = """\
@@ -56,8 +57,10 @@ def run(asked: argparse.Namespace) -> int | None:
         machine = described(asked.machine) if asked.machine is not None else there()
         print(to_yaml(config), end="", flush=True)
         plan = plan_run(config, machine)
-        print("\n".join(["", *(f"# {line}".rstrip() for line in lines(plan))]))
+        print("\n".join(["", *(f"# {line}".rstrip() for line in (*overruled(asked.overrides), *lines(plan)))]))
         return None
+    for line in overruled(asked.overrides):
+        print(line)
     if asked.keep_going:
         return start_and_keep_going(config)
     start(config)

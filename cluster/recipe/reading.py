@@ -50,9 +50,9 @@ def load_recipe(path: str | Path | None, overrides: Sequence[str] = (), written:
         tree = in_todays_shape(tree)
     sources = {}
     for override in overrides:
-        layer = _is_layer(override)
+        layer = is_layer(override)
         over = read_recipe(recipe_file(override)) if layer else parse_override(override)
-        keys = _leaves(over) if layer else [override.partition("=")[0]]
+        keys = leaves(over) if layer else [override.partition("=")[0]]
         sources |= dict.fromkeys(keys, override if layer else COMMAND_LINE)
         tree = merge(tree, over)
     return check(tree, "" if path is None else str(path), sources)
@@ -111,16 +111,16 @@ def read_recipe(path: Path, inside: tuple[Path, ...] = ()) -> dict:
     return merge(read_recipe(path.parent / base, (*inside, path.resolve())), tree)
 
 
-def _is_layer(override: str) -> bool:
+def is_layer(override: str) -> bool:
     return "=" not in override and recipe_file(override).suffix in SUFFIXES
 
 
-def _leaves(tree: Mapping, prefix: str = "") -> list[str]:
+def leaves(tree: Mapping, prefix: str = "") -> list[str]:
     """Dotted keys of what is no section."""
     return [
         leaf
         for key, value in tree.items()
-        for leaf in (_leaves(value, f"{prefix}{key}.") if value and isinstance(value, dict) else [f"{prefix}{key}"])
+        for leaf in (leaves(value, f"{prefix}{key}.") if value and isinstance(value, dict) else [f"{prefix}{key}"])
     ]
 
 

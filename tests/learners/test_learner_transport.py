@@ -245,6 +245,7 @@ def test_a_worker_that_is_stuck_is_named_and_the_ranks_stay_together(ray_cluster
         two_ranks.send_weights([], version=6)
 
 
+@pytest.mark.long
 def test_a_worker_is_sent_the_weights_through_the_object_store(ray_cluster, model):
     (worker,) = receivers(ray_cluster, 1)
     group = learner(model, "test-store", zero=1, sync={"transport": "object_store"})

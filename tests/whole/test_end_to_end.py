@@ -18,6 +18,7 @@ from tests.support.runs import SMALL, assert_whole, command, config_for, kept_ga
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.long
 def test_two_workers_two_ranks_zero_three(ray_cluster, parrot_model, tmp_path):
     config = config_for(
         parrot_model,
