@@ -117,6 +117,7 @@ class LearnerGroup:
         self.given = self.places = places
         self.placement: PlacementGroup | None = None  # made here
         self.starts = 0
+        self.joined = False  # all ranks are up
 
     def place(self) -> None:
         """Make room for the ranks, on as few nodes as can be. `start` does it where it was not done before."""
@@ -149,6 +150,7 @@ class LearnerGroup:
             self.actors.append(self._rank(self.places[rank], self.arguments | {"rank": rank, "transport": transport}))
         meet = self._gather("start", [self.actors[0].meeting_point.remote()], deadline - time.monotonic())[0]
         self._all("start", deadline - time.monotonic(), *meet)
+        self.joined = True
 
     def _place(self, deadline: float) -> None:
         """A place that is there is kept; Ray moves it where its node is gone."""
@@ -254,7 +256,8 @@ class LearnerGroup:
 
     def _end(self) -> None:
         actors, self.actors = self.actors, []
-        if actors:
+        joined, self.joined = self.joined, False
+        if actors and joined:  # ranks that still start could not answer
             farewell = [actor.call.remote("close") for actor in actors]
             ray.wait(farewell, num_returns=len(farewell), timeout=5.0)
         for actor in actors:

@@ -210,15 +210,18 @@ class WorkerProcesses:
             self.put_off.pop(index, None)
 
     def close(self) -> None:
-        """End every process that was started here and give its place back."""
-        closing = [handle.close.remote() for handle in self.handles.values()]
+        """End every process that was started here and give its place back. One that still starts could not answer."""
+        calls = list(self.starting.values())
+        still = ray.wait(calls, num_returns=len(calls), timeout=0)[1] if calls else []
+        up = [handle for index, handle in self.handles.items() if self.starting.get(index) not in still]
+        closing = [handle.close.remote() for handle in up]
         if closing:
             ray.wait(closing, num_returns=len(closing), timeout=CLOSE_SECONDS)
         for handle in self.handles.values():
             ray.kill(handle)
         self.news.close(NEWS_SECONDS)
         self.places.close()
-        self.handles = {}
+        self.handles, self.starting = {}, {}
 
 
 def environment(settings: RolloutSettings) -> dict[str, str]:

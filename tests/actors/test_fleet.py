@@ -241,6 +241,14 @@ def test_an_engine_that_cannot_start_says_why(ray_cluster, tmp_path):
     fleet.close()
 
 
+def test_a_fleet_that_still_starts_ends_at_once(ray_cluster, tiny_model):
+    fleet = new_fleet(str(tiny_model), "test-at-once", workers=1)
+    fleet.launch()
+    began = time.monotonic()
+    fleet.close()
+    assert time.monotonic() - began < 4
+
+
 def test_a_worker_that_leaves_says_first_how_its_episodes_stand(ray_cluster, tiny_model):
     fleet = new_fleet(str(tiny_model), "leaves", workers=1, snapshot_seconds=3600.0)  # none is due before
     fleet.start()

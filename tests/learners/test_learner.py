@@ -265,6 +265,19 @@ def test_a_model_that_does_not_exist_and_a_name_that_is_taken(ray_cluster, tiny_
     assert twice.placement is None and not twice.actors, "a start that failed leaves nothing behind"
 
 
+def test_a_start_that_is_interrupted_does_not_wait_for_its_ranks(ray_cluster, tiny_model, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    group = LearnerGroup(settings_of(), str(tiny_model), 1.0, 0, "test-at-once")
+    group.place()
+    monkeypatch.setattr(group, "_gather", interrupt)
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        group.start()
+    assert time.monotonic() - began < 4 and not group.actors
+
+
 def test_a_dead_rank_is_one_clear_error(ray_cluster, tiny_model):
     group = LearnerGroup(settings_of(ranks=2, zero=3), str(tiny_model), 1.0, 0, "test-death")
     try:
