@@ -5,7 +5,7 @@
     python -m benchmarks.chaos --only raylet stop     those whose name has one of these words in it
     python -m benchmarks.chaos --only command --trials 100      Ctrl-C and SIGTERM at a hundred moments
     python -m benchmarks.chaos --processes 2          two trials at once, each in rooms of its own
-    python -m benchmarks.chaos --tables               only what has been recorded
+    python -m benchmarks.chaos --tables               runs nothing: all that was recorded with today's settings
 
 Records: benchmarks/records/chaos.json.xz. What a trial with something wrong left behind is kept in runs/chaos.
 """
@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from benchmarks.chaos.schedule import NEVER, ROUND, Trial, schedule, undisturbed
-from benchmarks.chaos.table import page, wrong
+from benchmarks.chaos.table import page, recorded, wrong
 from benchmarks.chaos.trial import processor, run
 from benchmarks.lab.store import Store
 from cluster.commands.command import positive
@@ -37,11 +37,15 @@ def main() -> None:
     parser.add_argument("--trials", type=positive, default=ROUND, help="one round is every process with every mode")
     parser.add_argument("--only", nargs="*", default=[], help="trials whose name has one of these words in it")
     parser.add_argument("--processes", type=positive, default=1, help="trials at once")
-    parser.add_argument("--tables", action="store_true", help="run nothing, show what has been recorded")
+    parser.add_argument("--tables", action="store_true", help="run nothing, show all that was recorded")
     asked = parser.parse_args()
-    store, trials = Store(RECORDS), schedule(asked.seed, asked.trials, asked.only)
+    store = Store(RECORDS)
+    if asked.tables:
+        print(page(store, recorded(store, asked.only)))
+        return
+    trials = schedule(asked.seed, asked.trials, asked.only)
     wanted = [*dict.fromkeys(undisturbed(trial.setup, processor()) for trial in trials if trial.exact), *trials]
-    missing = [] if asked.tables else store.missing(wanted)
+    missing = store.missing(wanted)
     kept = {trial: KEPT / f"{asked.seed}-{wanted.index(trial):03d}" for trial in missing}
     try:  # undisturbed runs first: the others are held against them
         complete(store, [trial for trial in missing if trial.process == NEVER], kept, asked.processes)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from benchmarks.chaos.evidence import faults, unequal
-from benchmarks.chaos.schedule import BATCH, LATER, MODES, NEVER, UPDATES, Trial, undisturbed
+from benchmarks.chaos.schedule import BATCH, LATER, MODES, NEVER, UPDATES, Trial, digest, undisturbed
 from benchmarks.lab.pages import table
 from benchmarks.lab.store import Store
 
@@ -33,6 +33,13 @@ def reference(store: Store, trial: Trial, figures: Mapping) -> Mapping | None:
 
 def wrong(store: Store, trial: Trial, figures: Mapping) -> list[str]:
     return faults(trial, figures, reference(store, trial, figures), UPDATES, BATCH)
+
+
+def recorded(store: Store, only: Sequence[str] = ()) -> list[Trial]:
+    """All trials of today's settings, in whatever order and of whatever seed they were run."""
+    trials = [Trial(**record.trial) for record in store.records.values()]
+    mine = [trial for trial in trials if trial.settings.split()[0] == digest(trial.setup)]
+    return [trial for trial in mine if not only or any(word in trial.name for word in only)]
 
 
 def page(store: Store, trials: Sequence[Trial]) -> str:

@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from benchmarks.chaos.__main__ import RECORDS
 from benchmarks.chaos.evidence import Books, account, ending, faults, faults_of_end
 from benchmarks.chaos.room import Room, wait_until
 from benchmarks.chaos.schedule import (
@@ -26,7 +27,7 @@ from benchmarks.chaos.schedule import (
     schedule,
     undisturbed,
 )
-from benchmarks.chaos.table import page, wrong
+from benchmarks.chaos.table import page, recorded, wrong
 from benchmarks.chaos.trial import processor, run
 from benchmarks.chaos.victims import empty, fill, found, is_a
 from benchmarks.lab.store import Store
@@ -154,6 +155,21 @@ def test_the_table_counts_and_names_what_is_wrong(tmp_path):
     assert lines[2] == "| worker | kill | 1 | 0 | 0 | 0 | 1 | 0 | 0 | 12, at most 12 | 1 |"
     assert lines[3] == "| gcs | stop | 1 | 0 | 0 | 1 | 0 | 3 | 0 |  | 1 |"
     assert lines[-2:] == [f"- {KILLED.name}: unequal", f"- {frozen.name}: hang, orphans"]
+
+
+def test_a_table_of_what_was_recorded_has_todays_settings_alone(tmp_path):
+    store = Store(tmp_path / "chaos.jsonl")
+    older = replace(KILLED, settings="of another day")
+    calm = undisturbed("exact", "one")
+    for trial in (older, KILLED, calm):
+        store.put(trial, Record(asdict(trial), figures=FINE))
+    assert recorded(store) == [KILLED, calm]
+    assert recorded(store, ["worker kill", "node"]) == [KILLED]
+
+
+def test_the_table_of_the_page_is_made_of_the_records():
+    store = Store(RECORDS)
+    assert page(store, recorded(store)) in (RECORDS.parents[2] / "docs" / "results" / "robustness.md").read_text()
 
 
 def test_processes_are_known_by_their_command():
