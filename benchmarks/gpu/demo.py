@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
@@ -50,13 +51,19 @@ def train(bench: Bench, recipes: Sequence[str], *settings: str) -> tuple[Path, s
     """The run's folder and what it printed; a run that fails is an error with its last line."""
     output = bench.folder / f"runs-{len(list(bench.folder.iterdir()))}"
     command = [sys.executable, "-m", "cluster", "train", *recipes, f"output={output}", *settings]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
-    print(ended.stdout, ended.stderr, sep="\n", file=sys.stderr)  # for the log of the check
-    if ended.returncode:
-        last = (ended.stderr or ended.stdout).strip().splitlines()[-1:]
-        raise RuntimeError(f"exit code {ended.returncode}: {''.join(last)}")
+    said = []
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        limit = threading.Timer(SECONDS, process.kill)
+        limit.start()
+        for line in process.stdout:  # as it comes: the log of a check that is cut off has it too
+            print(line, end="", file=sys.stderr, flush=True)
+            said.append(line)
+        limit.cancel()
+    if process.returncode:
+        last = [line.strip() for line in said if line.strip()][-1:]
+        raise RuntimeError(f"exit code {process.returncode}: {''.join(last)}")
     (folder,) = output.iterdir()
-    return folder, ended.stdout
+    return folder, "".join(said)
 
 
 def ended_well(bench: Bench, what: str, folder: Path, said: str, asked: int) -> tuple[dict, list[dict]]:

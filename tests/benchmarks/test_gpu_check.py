@@ -202,6 +202,18 @@ def test_keys_and_values_of_older_weights_fail(bench, monkeypatch):
     assert of(bench, "every token knows") == [OK]
 
 
+def test_what_a_run_said_before_its_time_was_over_is_in_the_log(bench, tmp_path, monkeypatch, capfd):
+    (tmp_path / "cluster").mkdir()
+    (tmp_path / "cluster" / "__main__.py").write_text("import time\nprint('the plan', flush=True)\ntime.sleep(60)\n")
+    monkeypatch.setattr(run_demo, "ROOT", tmp_path)
+    monkeypatch.setattr(run_demo, "SECONDS", 4.0)
+    began = time.monotonic()
+    with pytest.raises(RuntimeError, match="exit code -9: the plan"):
+        run_demo.train(bench, ("recipes/demo.yaml",))
+    assert time.monotonic() - began < 30
+    assert "the plan" in capfd.readouterr().err
+
+
 def test_a_demo_that_unlearns_fails(bench, tmp_path):
     for after, status in ((0.1, FAIL), (0.2, OK)):
         summary = {
