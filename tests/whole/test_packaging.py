@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from cluster.recipe.config import RunConfig
@@ -132,6 +133,13 @@ def test_this_environment_is_the_lock():
     assert {name: installed.get(name) for name in pins} == pins
     if device() == "cpu":
         assert not UNWANTED & set(installed)
+
+
+@pytest.mark.parametrize("python", ["3.11.0", "3.12.0", "3.13.0"])
+def test_the_first_python_of_each_version_is_enough(python):
+    """Debian 12 has 3.11.2."""
+    asked = {name: importlib.metadata.metadata(name)["Requires-Python"] or "" for name in lock(device())}
+    assert [name for name, versions in asked.items() if not SpecifierSet(versions).contains(python)] == []
 
 
 def test_nothing_that_is_needed_is_missing_from_this_environment():
