@@ -24,6 +24,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from learners.batch.trajectories import Trajectory
 from learners.settings import LearnerSettings
+from learners.transport.client import WorkersLost
 from learners.transport.rendezvous import meeting_point
 from parley.light import without_sklearn
 from reward_service.heartbeat import Watch
@@ -47,6 +48,10 @@ class LearnerError(RuntimeError):
 
 class LearnerLost(LearnerError):
     """A rank died, is silent, or is late."""
+
+
+class WorkersUnreached(LearnerError):
+    """The learners are well, but some rollout workers died in a transfer, or did not answer them."""
 
 
 @ray.remote(max_restarts=0, max_concurrency=1, concurrency_groups={"alive": 1})
@@ -304,7 +309,8 @@ class LearnerGroup:
                     raise LearnerLost(f"learner {method}: rank {gone[0]} died") from error
                 cause = error.cause or error
                 reason = str(cause) if isinstance(cause, ValueError) else f"{type(cause).__name__}: {cause}"
-                raise LearnerError(f"learner {method}, rank {rank}: {reason}") from error
+                kind = WorkersUnreached if isinstance(cause, WorkersLost) else LearnerError
+                raise kind(f"learner {method}, rank {rank}: {reason}") from error
             except RayActorError as error:
                 raise LearnerLost(f"learner {method}: rank {rank} {_death(error)}") from error
         return [results[rank] for rank in range(len(calls))]

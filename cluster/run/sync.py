@@ -11,12 +11,14 @@ is better to have no run than one whose samples come from other weights than the
 trained.
 
 A worker that dies during a sync is the fleet's business: it is replaced, and the
-replacement gets the weights before it plays. Anything else that goes wrong in a transfer
-stops the run.
+replacement gets the weights before it plays. One that answers the fleet but not the learners,
+such as while Ray's control service hangs, is sent to again a few times. Anything else that goes
+wrong in a transfer stops the run.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,12 +26,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from actors.fleet.fleet import Fleet
-from cluster.errors import ParityError, SyncError
+from cluster.errors import LostError, ParityError, SyncError
 from cluster.run.lasting_learners import LastingLearners
 from cluster.run.parity import FEW, Scores, byte_faults, gap_between
+from learners.group import WorkersUnreached
 from learners.settings import SyncSettings
 
 FAULTS_NAMED = 3  # in one message
+TRIES = 3  # of one transfer
+
+log = logging.getLogger("parley")
 
 
 @dataclass(slots=True)
@@ -74,6 +80,7 @@ class WeightSync:
         the weights when they join."""
         started = time.monotonic()
         due = self.probe_is_due(version)
+        tries = 0
         self.fleet.pause()
         while workers := self.fleet.workers():
             before = self.fleet.gone
@@ -87,7 +94,13 @@ class WeightSync:
                 if self.fleet.gone == before:  # nobody died: the transfer itself is at fault
                     if isinstance(error, ParityError):
                         raise
-                    raise SyncError(f"weight sync to version {version} failed: {error}") from error
+                    failed, tries = f"weight sync to version {version} failed: {error}", tries + 1
+                    if not isinstance(error, WorkersUnreached):
+                        raise SyncError(failed) from error
+                    if tries == TRIES:
+                        raise LostError(f"{failed}, in {TRIES} tries") from error
+                    log.warning("%s; the fleet finds every worker alive, so it is tried again", failed)
+                    continue
             if self.fleet.gone == before:
                 self.sent = sent
                 break  # else again, with those that are left

@@ -18,7 +18,7 @@ from vllm.distributed.weight_transfer.factory import WeightTransferTrainerFactor
 
 from actors.wire.circle import OVER, Circle, CircleBroken, host_store
 from learners.transport.bucket import Bucket, BucketEngine, BucketInitInfo
-from learners.transport.client import Calls, WeightSyncError, WorkerClient
+from learners.transport.client import Calls, WeightSyncError, WorkerClient, WorkersLost
 
 BLAME_SECONDS = 5.0  # for the workers to answer once they were told that it is over
 
@@ -98,7 +98,7 @@ class BroadcastTrainerEngine(BucketEngine):
         blamed = self.client.blame(calls, BLAME_SECONDS) if calls and calls.pending else self.client.losses()
         self.store = None
         if self.client.lost:
-            raise WeightSyncError(f"weight sync {self.client.version}: {blamed}") from error
+            raise WorkersLost(f"weight sync {self.client.version}: {blamed}") from error
         if isinstance(error, CircleBroken):
             why = "; ".join(filter(None, [str(error), blamed]))
             raise WeightSyncError(f"weight sync {self.client.version}: {why}") from error

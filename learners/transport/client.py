@@ -30,6 +30,10 @@ class WeightSyncError(RuntimeError):
     """Weights did not reach the rollout workers; the message says where and why."""
 
 
+class WorkersLost(WeightSyncError):
+    """Workers died or were silent, and nothing else went wrong."""
+
+
 @dataclass(slots=True)
 class Calls:
     """One method's calls that are not answered yet, each with the worker's place."""

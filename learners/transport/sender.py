@@ -19,7 +19,7 @@ from learners.model.load import adapter_config
 from learners.settings import SyncSettings
 from learners.transport.adapter import AdapterInitInfo
 from learners.transport.broadcast import BroadcastInitInfo
-from learners.transport.client import WeightSyncError, WorkerClient, identity
+from learners.transport.client import WeightSyncError, WorkerClient, WorkersLost, identity
 from learners.transport.ipc import IpcInitInfo
 from learners.transport.object_store import ObjectStoreInitInfo
 from learners.transport.proved import Digest, ProvedWeights
@@ -65,7 +65,7 @@ class WeightSender:
                 self.source.finish_pass()
             raise
         if self.client.lost:
-            raise WeightSyncError(f"weight sync {version}: {self.client.losses()}; the others have the weights")
+            raise WorkersLost(f"weight sync {version}: {self.client.losses()}; the others have the weights")
         return self.source.digests()
 
     def _meet(self, workers: list[str]) -> None:
