@@ -43,7 +43,10 @@ def main() -> None:
     if asked.tables:
         print(page(store, recorded(store, asked.only)))
         return
-    trials = schedule(asked.seed, asked.trials, asked.only)
+    try:
+        trials = schedule(asked.seed, asked.trials, asked.only)
+    except ValueError as error:
+        parser.error(str(error))
     wanted = [*dict.fromkeys(undisturbed(trial.setup, processor()) for trial in trials if trial.exact), *trials]
     missing = store.missing(wanted)
     kept = {trial: KEPT / f"{asked.seed}-{wanted.index(trial):03d}" for trial in missing}

@@ -39,6 +39,8 @@ KILLED = Trial("exact", "worker", "kill", "play", 2, 0.01, 0.0, False, digest("e
 def test_the_schedule_is_the_seeds_alone():
     assert schedule(3, 40) == schedule(3, 40) != schedule(4, 40)
     assert schedule(3, 40)[:9] == schedule(3, 9), "more trials begin with the same ones"
+    late = schedule(3, 400)[-1]
+    assert schedule(3, 1, [late.name]) == [late], "of a later round"
     assert schedule(3, 5, ["raylet"]) == [each for each in schedule(3, 400) if each.process == "raylet"][:5]
     with pytest.raises(ValueError, match="no fault has any of asteroid"):
         schedule(3, 5, ["asteroid"])
