@@ -35,6 +35,7 @@ from learners.optimiser import deepspeed_config, make_optimiser
 from learners.settings import LearnerSettings
 from learners.update import checkpoint
 from learners.update.learning import Learning, make_critic
+from parley.light import without_inductor
 from reward_service.shaper import ShapedRewards
 
 if TYPE_CHECKING:
@@ -163,7 +164,8 @@ class LearnerRank:
     # weights out
 
     def send_weights(self, workers: list, version: int) -> dict[str, int]:
-        from learners.transport.sender import WeightSender
+        with without_inductor():
+            from learners.transport.sender import WeightSender
 
         if self.sender is None:
             self.sender = WeightSender(

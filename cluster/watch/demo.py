@@ -29,7 +29,8 @@ OF_THE_MACHINE = ("host", "system", "commit", "command")  # of versions.json: no
 def unpacked() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="parley-demo-") as folder:
         with tarfile.open(fileobj=BytesIO((files("cluster.watch") / "demo.tar.xz").read_bytes())) as packed:
-            packed.extractall(folder, filter="data")
+            packed.extraction_filter = getattr(tarfile, "data_filter", None)  # the first Pythons of 3.11 have none
+            packed.extractall(folder)
         (run,) = Path(folder).iterdir()
         yield run
 

@@ -32,6 +32,8 @@ from learners.critic.turns import AnyCritic
 TAG, CRITIC = "zero", "critic.pt"
 ONLY_WEIGHTS = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"  # overrules the weights_only=False of a library
 KNOWN = [DynamicLossScaler, LossScaler, ZeroStageEnum, fragment_address]  # DeepSpeed's classes in its files
+# Of Python's own ways the first ones of 3.11 call getattr, which is not for a file to call.
+ZeroStageEnum.__reduce_ex__ = lambda member, _: (type(member), (member.value,))
 
 
 def save(
