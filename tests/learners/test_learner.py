@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import time
+from enum import Enum
+from io import BytesIO
 
 import numpy as np
 import pytest
 import torch
+from deepspeed.runtime.zero.config import ZeroStageEnum
 
 from learners.group import LearnerError, LearnerGroup
 from learners.settings import LearnerSettings
+from learners.update import checkpoint
 from tests.support.learner_batches import MADE_UP, VOCABULARY, make_batch
 
 
@@ -181,6 +185,15 @@ def test_a_checkpoint_of_a_stranger_runs_no_code(learner, tmp_path):
     assert (tmp_path / "harm").exists(), "the file does hold it"
     assert same(before, learner.parameters())
     learner.load(learner.beginning)
+
+
+def test_every_python_writes_deepspeeds_enum_as_data(monkeypatch):
+    monkeypatch.setattr(Enum, "__reduce_ex__", lambda member, _: (getattr, (type(member), member.name)))  # as 3.11.2
+    written = BytesIO()
+    torch.save({"stage": ZeroStageEnum.weights}, written)
+    written.seek(0)
+    with checkpoint.only_data():
+        assert torch.load(written)["stage"] is ZeroStageEnum.weights
 
 
 def test_the_running_baseline_lives_on_and_is_saved(learner, tmp_path):
