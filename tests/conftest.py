@@ -1,8 +1,8 @@
 """Shared fixtures: one tiny model, one private Ray cluster for the whole session.
 
 `make test` runs two processes. One begins with the modules that start runs of their own, one after the
-other; the other with those that need no Ray, module by module, and then those that share a cluster, the
-learners' last, for whoever is done first. So no more than two of these are at work at a time."""
+other; the other with those that need no Ray. Then both take, module by module, those that share the
+cluster of their process, the learners' last. So no more than two of these are at work at a time."""
 
 from __future__ import annotations
 
@@ -40,17 +40,18 @@ def shares_ray(module: Path) -> bool:
 
 def part(module: Path) -> str:
     """What is run by one process, in one go."""
+    return "own Ray" if module.stem in STARTS_RAY else module.stem
+
+
+def turn(module: Path) -> int:
     if module.stem in STARTS_RAY:
-        return "own Ray"
-    if shares_ray(module):
-        return "learners" if module.parent.name == "learners" else "shared Ray"
-    return module.stem
+        return 0
+    return 1 + shares_ray(module) * (1 + (module.parent.name == "learners"))
 
 
 def pytest_collection_modifyitems(items):
-    order = {"own Ray": 0, "shared Ray": 2, "learners": 3}
     # some connect to nodes of their own, and others of their part leave the shared cluster connected
-    items.sort(key=lambda item: (order.get(part(item.path), 1), item.path.stem not in OWN_NODES))
+    items.sort(key=lambda item: (turn(item.path), item.path.stem not in OWN_NODES))
 
 
 def pytest_xdist_make_scheduler(config, log):

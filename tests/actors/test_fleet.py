@@ -249,6 +249,7 @@ def test_a_fleet_that_still_starts_ends_at_once(ray_cluster, tiny_model):
     assert time.monotonic() - began < 4
 
 
+@pytest.mark.long
 def test_a_worker_that_leaves_says_first_how_its_episodes_stand(ray_cluster, tiny_model):
     fleet = new_fleet(str(tiny_model), "leaves", workers=1, snapshot_seconds=3600.0)  # none is due before
     fleet.start()

@@ -149,6 +149,7 @@ def test_a_worker_that_drops_out_is_noticed_and_the_others_go_on(ray_cluster, gr
     assert holds(ray_cluster, replacement, group) and holds(ray_cluster, survivor, group)
 
 
+@pytest.mark.long
 def test_a_circle_that_is_left_leaves_nothing_open(ray_cluster, group, recruit):
     one, other = recruit(2)
     ranks = ray_cluster.get([actor.process.remote() for actor in group.actors], timeout=30)
@@ -166,6 +167,7 @@ def test_a_circle_that_is_left_leaves_nothing_open(ray_cluster, group, recruit):
     assert max(grown) < 2, f"two circles were left after the first count, and each would keep a file: {counts}"
 
 
+@pytest.mark.long
 def test_a_sender_that_dies_lets_the_workers_go(ray_cluster, model, group, recruit):
     (worker,) = recruit(1)
     doomed = learners(model, "test-doomed")

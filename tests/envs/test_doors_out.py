@@ -30,7 +30,7 @@ def options(tmp_path_factory):
     """What games need to be made that cannot do without: a server, and worlds that are quickly generated."""
     with serving() as url, pytest.MonkeyPatch.context() as patch:
         patch.setenv("PARLEY_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield {"openenv": {"url": url}, "textworld": {"worlds": 2, "settings": {"level": 3}}}
+        yield {"openenv": {"url": url}, "textworld": {"worlds": 1, "settings": {"level": 1}}}
 
 
 def an_action(form, listed: tuple[str, ...], rng: random.Random) -> object:
@@ -205,6 +205,7 @@ def test_the_page_s_configuration_is_one_that_rllib_trains(ray_cluster):
         algorithm.stop()
 
 
+@pytest.mark.long
 def test_rllibs_ppo_learns_parrot(ray_cluster):
     from ray.rllib.algorithms.ppo import PPOConfig
 

@@ -37,7 +37,8 @@ def expected(alone) -> tuple:
     return before, alone.call("parameters"), alone.turn_critics()[0], figures
 
 
-@pytest.mark.parametrize("zero", [pytest.param(2, marks=pytest.mark.long), 3])
+@pytest.mark.long
+@pytest.mark.parametrize("zero", [2, 3])
 def test_two_ranks_hold_the_critics_that_one_would(learners, expected, zero):
     before, policy, critics, figures = expected
     learners.become(zero=zero, **ARCHER)

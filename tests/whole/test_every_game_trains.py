@@ -67,7 +67,7 @@ def test_a_game_trains_in_one_process(game, tmp_path, monkeypatch):
     from learners.embedded.build import build_policy
 
     monkeypatch.setenv("PARLEY_CACHE", str(tmp_path / "cache"))
-    config = recipe_of(game, "learner.ranks=1", "learner.zero=0", "model.embedded.steps=5", "batch_episodes=8")
+    config = recipe_of(game, "learner.ranks=1", "learner.zero=0", "model.embedded.steps=2", "batch_episodes=4")
     trainee = Trainee(config, build_policy(config.game, config.model.embedded), config.group_size)
     episodes = trainee.play(trainee.tickets(config.batch_episodes, 0))
     trajectories = trainee.shaped(episodes)
