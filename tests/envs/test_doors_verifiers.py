@@ -15,6 +15,7 @@ import pytest
 from cluster.commands.cli import main
 from envs.doors.inward.imported import WorldError
 from envs.doors.inward.verifiers import VerifiersGame
+from tests.support.ended import gone
 from tests.support.imported_games import play
 from tests.support.other_pythons import OUTSIDE, python_with
 
@@ -142,18 +143,7 @@ def test_nothing_is_left_of_a_process_whose_parent_is_gone(python):
     time.sleep(1)
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and alive(child):
-        time.sleep(0.2)
-    assert not alive(child)
-
-
-def alive(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    assert gone(child, 30)
 
 
 def test_it_is_played_at_the_terminal(python, capsys, monkeypatch):

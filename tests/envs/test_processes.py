@@ -31,6 +31,7 @@ from envs.processes.failures import (
 from envs.processes.pool import lease, started
 from envs.processes.process import Kind
 from envs.worlds.hosted import HostedGame
+from tests.support.ended import gone
 
 KIND = Kind("crooked", "tests.support.crooked_world:Crooked", processes=2, seconds=30.0)
 
@@ -65,19 +66,6 @@ class CrookedGame(HostedGame):
 
 def ask(world, *call):
     return finish(world.call(*call), seconds=60)
-
-
-def gone(pid: int, seconds: float = 10.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        try:
-            with open(f"/proc/{pid}/stat") as stat:
-                if stat.read().rpartition(")")[2].split()[0] == "Z":
-                    return True
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-        time.sleep(0.02)
-    return False
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from envs.coroutines import has_coroutines
 from envs.episode import Ticket
 from envs.registry import make_game, make_player
 from envs.text.chat import EndpointError
+from tests.support.ended import gone
 from tests.support.worlds import needs
 
 pytestmark = needs("mcp")
@@ -147,16 +148,6 @@ def test_every_episode_has_a_session_of_its_own_or_all_have_one():
         listed = made.briefing("agent").partition("<tools>\n")[2].partition("\n</tools>")[0]
         assert json.loads(listed)["function"]["name"] == "counted", "and no other tool"
         made.close()
-
-
-def gone(process: int, seconds: float = 20) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        stat = Path(f"/proc/{process}/stat")
-        if not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z":
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def test_a_game_that_is_over_or_thrown_away_ends_its_server():

@@ -19,6 +19,7 @@ import pytest
 from envs.registry import make_game
 from envs.text.chat import EndpointError
 from envs.tools import hearing
+from tests.support.ended import lives
 from tests.support.worlds import needs
 
 pytestmark = needs("mcp")
@@ -39,13 +40,6 @@ def until(true: Callable[[], bool], seconds: float = 20.0) -> bool:
             return True
         time.sleep(0.05)
     return False
-
-
-def lives(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 # --- how they end ------------------------------------------------------------------------------------
