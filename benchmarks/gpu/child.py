@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import argparse
 from importlib import import_module
 from pathlib import Path
 
@@ -17,4 +17,8 @@ def main(where: str, device: str, lines: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.child", description=__doc__.splitlines()[0])
+    parser.add_argument("where", help="MODULE:FUNCTION of the check")
+    parser.add_argument("device", choices=("cuda", "cpu"))
+    parser.add_argument("lines", help="the file that its lines are added to")
+    main(**vars(parser.parse_args()))

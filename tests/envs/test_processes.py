@@ -105,7 +105,7 @@ def test_a_fault_is_named_and_touches_nobody_else(kind):
         pid = ask(world, "whoami")
         with pytest.raises(failure, match=line) as error:
             ask(world, method)
-        assert len(str(error.value)) < 300 and str(error.value).startswith(kind.name) and gone(pid)
+        assert len(str(error.value)) < 300 and str(error.value).startswith(kind.name) and gone(pid, 10)
         with pytest.raises(WorldCrashed, match="ended already"):
             ask(world, "whoami")
         world.release()
@@ -127,7 +127,7 @@ def test_a_world_that_hangs_is_ended_with_all_that_it_started(kind):
     begun = time.monotonic()
     with pytest.raises(WorldHung, match="hang_in_c did not end within 1 s"):
         ask(world, "hang_in_c")
-    assert time.monotonic() - begun < 20 and all(map(gone, pids))
+    assert time.monotonic() - begun < 20 and all(gone(pid, 10) for pid in pids)
 
 
 def test_memory_is_bounded_within_an_episode_and_between_two(kind):
@@ -141,7 +141,7 @@ def test_memory_is_bounded_within_an_episode_and_between_two(kind):
     assert ask(world, "say", "goes on")
     world.release()
     world = finish(lease(small))
-    assert ask(world, "whoami") != first and gone(first) and started(small) == 3
+    assert ask(world, "whoami") != first and gone(first, 10) and started(small) == 3
 
 
 def test_whoever_finds_all_processes_taken_waits(kind):
@@ -184,7 +184,7 @@ def test_a_world_that_cannot_be_made_and_a_call_that_nobody_waits_for(kind):
     pid = ask(world, "whoami")
     with pytest.raises(TimeoutError):
         finish(impatient(world))
-    assert gone(pid)
+    assert gone(pid, 10)
 
 
 PARENT = """
@@ -214,7 +214,7 @@ def test_worlds_end_with_their_parent_however_it_ends(how):
     if how != "leave":
         parent.send_signal(signal.SIGKILL)
     assert parent.wait(20) in (0, -signal.SIGKILL)
-    assert len(pids) == 2 and all(map(gone, pids))
+    assert len(pids) == 2 and all(gone(pid, 10) for pid in pids)
 
 
 def test_a_game_holds_a_process_as_long_as_an_episode_and_goes_on_from_a_snapshot():
