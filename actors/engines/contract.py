@@ -29,7 +29,7 @@ class Request:
     seed: int
     stop_ids: tuple[int, ...]
     listed: tuple[tuple[int, ...], ...] = ()  # if any: score these after the prompt, and sample nothing
-    begun: bool = False  # of a game that is under way; where there is no room for all, these go first
+    order: int = 0  # where there is no room for all, the lowest goes first: the games that began first
     experts_from: int = 0  # place in the prompt from which on experts are asked for, if the engine records them
 
 

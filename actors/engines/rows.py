@@ -6,12 +6,12 @@
 
 A warm row holds the keys and values of the tokens that were computed in it: a prompt that
 continues them need not compute them again. So where there are more games than rows, requests of games
-that are under way go first: none of these is pushed out by a game that has not begun.
+that began first go first: none of these is pushed out by a later one.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 
@@ -66,22 +66,22 @@ class Rows:
 
 
 class Waiting:
-    """Requests without a row, in the order in which they get one."""
+    """Requests without a row, in the order in which they get one: by their own, then as they came."""
 
     def __init__(self) -> None:
-        self.under_way: deque[Request] = deque()
-        self.beginning: deque[Request] = deque()
+        self.heap: list[tuple[int, int, Request]] = []
+        self.came = 0  # so far
 
     def __bool__(self) -> bool:
-        return bool(self.under_way or self.beginning)
+        return bool(self.heap)
 
     def add(self, request: Request) -> None:
-        (self.under_way if request.begun else self.beginning).append(request)
+        self.came += 1
+        heappush(self.heap, (request.order, self.came, request))
 
     def next(self) -> Request:
-        return (self.under_way or self.beginning).popleft()
+        return heappop(self.heap)[-1]
 
     def drop(self, ids: set[str]) -> None:
-        self.under_way, self.beginning = (
-            deque(request for request in queue if request.id not in ids) for queue in (self.under_way, self.beginning)
-        )
+        self.heap = [waiting for waiting in self.heap if waiting[-1].id not in ids]
+        heapify(self.heap)

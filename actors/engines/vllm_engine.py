@@ -32,7 +32,7 @@ ADAPTER = ("policy", 1)  # name and id of the one adapter slot
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # the capacities vLLM offers
 TAGS: dict[Part, str] = {"weights": "weights", "cache": "kv_cache"}  # vLLM's names of what sleeps
 SOCKETS = "parley-ipc-"  # opens the name of the folder of an engine's sockets
-SCORE_FIRST = -1  # vLLM's priority of scoring requests; play has 0, lower goes first
+SCORE_FIRST = -1  # vLLM's priority of scoring requests; those of play have their order, from 0 on
 
 
 def prompt_logprobs(output, first: int = 1) -> np.ndarray:
@@ -192,6 +192,7 @@ class VllmEngine:
                 routed_experts_prompt_start=request.experts_from,
             ),
             lora_request=self.lora,
+            priority=request.order,
         )
         self.live.add(request.id)
 
@@ -236,7 +237,7 @@ class VllmEngine:
 
     def _score_listed(self, listing: Listing, index: int, read_cache: bool) -> None:
         ids = [*listing.request.prompt_ids, *listing.request.listed[index]]
-        self.parts[self._add_score(ids, priority=0, read_cache=read_cache)] = listing, index
+        self.parts[self._add_score(ids, listing.request.order, read_cache)] = listing, index
 
     def _listed_scored(self, output) -> list[Scored]:
         """One utterance's log-probs have come; answers the request when all have, of one version.

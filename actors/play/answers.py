@@ -31,7 +31,7 @@ def ask(live: Live, answers: dict[str, str], max_context: int) -> dict[str, Turn
             prompt += turn.tokens.observation_ids.tolist()
             if len(prompt) + len(said) < max_context:
                 request = f"{live.serial}.{name}.answer{len(asked)}"
-                seat.policy.engine.submit(Request(request, tuple(prompt), 1, 1.0, 0, stops, (said,), begun=True))
+                seat.policy.engine.submit(Request(request, tuple(prompt), 1, 1.0, 0, stops, (said,), order=live.serial))
                 asked[request] = turn
             prompt += turn.tokens.utterance_ids.tolist()
     return asked

@@ -300,7 +300,7 @@ class Play:
                     seed,
                     seat.policy.dialogue.end_ids,
                     seat.listed,
-                    bool(live.turns),
+                    live.serial,
                     seat.experts_from(),
                 )
             )

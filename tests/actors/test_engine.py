@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -169,16 +170,13 @@ def test_the_same_requests_from_an_empty_cache_give_the_same_bytes(engine, path,
     assert runs[0] == runs[1]
 
 
-def test_with_more_games_than_rows_those_that_have_begun_go_first(path, vocabulary):
-    """Three games for each row, of three turns: every later turn computes only what is new in it."""
-    engine = shared_engine("transformers", path)
-    engine.forget()
-    before = engine.metrics()
-    opened = requests(3 * engine.settings.max_sequences, vocabulary, tokens=4, seed=21)
-    for request in opened:
+def three_turns(engine, opened: list[Request], in_order: bool = True) -> tuple[int, list[str]]:
+    """Each game goes on twice from what it was answered. How many tokens were known by then, and who ended when."""
+    order = {request.id: place * in_order for place, request in enumerate(opened)}
+    asked = {request.id: replace(request, order=order[request.id]) for request in opened}
+    for request in asked.values():
         engine.submit(request)
-    turns, known, ended = dict.fromkeys((request.id for request in opened), 1), 0, []
-    asked = {request.id: request for request in opened}
+    turns, known, ended = dict.fromkeys(asked, 1), 0, []
     while engine.busy():
         for done in engine.step():
             if turns[done.id] == 3:
@@ -187,11 +185,33 @@ def test_with_more_games_than_rows_those_that_have_begun_go_first(path, vocabula
             turns[done.id] += 1
             said = (*asked[done.id].prompt_ids, *done.token_ids.tolist())
             known += len(said) - 1  # the last token of an answer was never fed
-            asked[done.id] = Request(done.id, (*said, 5, 6, 7), 4, 1.0, 3, (1,), begun=True)
+            asked[done.id] = Request(done.id, (*said, 5, 6, 7), 4, 1.0, 3, (1,), order=order[done.id])
             engine.submit(asked[done.id])
+    return known, ended
+
+
+def test_with_more_games_than_rows_those_that_began_first_go_first(path, vocabulary):
+    """Three games for each row: every later turn computes only what is new in it."""
+    engine = shared_engine("transformers", path)
+    engine.forget()
+    before = engine.metrics()
+    opened = requests(3 * engine.settings.max_sequences, vocabulary, tokens=4, seed=21)
+    known, ended = three_turns(engine, opened)
     assert engine.metrics()["cached_tokens"] - before["cached_tokens"] == known
-    begun = [request.id for request in opened]
-    assert set(ended[: len(begun) // 3]) == set(begun[: len(begun) // 3]), "in the order in which they came"
+    assert set(ended[: len(opened) // 3]) == {request.id for request in opened[: len(opened) // 3]}
+
+
+def test_where_the_cache_holds_few_games_those_that_began_first_keep_theirs(path, vocabulary):
+    """In the order in which they come, each game that takes its turn would push out what another one needs next."""
+    engine, shares = shared_engine("vllm", path), []
+    opened = requests(240, vocabulary, prompt=120, tokens=4, seed=21)
+    for in_order in (True, False):
+        engine.forget()
+        before = engine.metrics()
+        known, ended = three_turns(engine, opened, in_order)
+        assert len(ended) == len(opened)
+        shares.append((engine.metrics()["cached_tokens"] - before["cached_tokens"]) / known)
+    assert shares[0] > 0.6 and shares[1] < 0.1, shares  # whole blocks alone are cached
 
 
 def test_scores_are_computed_afresh_and_leave_requests_in_flight_alone(engine, path, vocabulary):

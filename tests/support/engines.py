@@ -24,7 +24,7 @@ KINDS = ("vllm", "transformers")
 
 def engine_settings(kind: str, dtype: str = "float32") -> EngineSettings:
     return EngineSettings(
-        kind=kind, dtype=dtype, max_context=256, max_sequences=32, max_batched_tokens=512, cpu_cache_gib=0.25
+        kind=kind, dtype=dtype, max_context=256, max_sequences=32, max_batched_tokens=512, cpu_cache_gib=0.01
     )
 
 
