@@ -28,38 +28,17 @@ from actors.engines.contract import Engine
 from actors.memory import Spare
 from actors.play.live import Failure, Returned
 from actors.play.play import Play
-from actors.play.players import Cast, Endpoint, Policy
 from actors.play.snapshots import Snapshot
-from actors.settings import RolloutSettings
 from actors.transport.receipt import Receipt
+from actors.worker_parts import WorkerSpec, import_engine, make_cast, make_engine
 from envs.coroutines import blocked_seconds
 from envs.episode import Episode, Ticket
-from envs.game import Game, Player
-from envs.registry import make_game, make_player
-from envs.settings import GameSettings
-from envs.text.dialogue import Dialogue
-from parley.light import without_sklearn
+from envs.game import Game
+from envs.registry import make_game
 
 log = logging.getLogger("parley.worker")
 COMMAND_SECONDS = 600.0  # longest wait of a call for the engine thread
 REST_SECONDS = 0.1  # how long the engine thread sleeps at a time when there is nothing to do
-
-
-@dataclass(frozen=True)
-class WorkerSpec:
-    """What every worker of a fleet is made from."""
-
-    run: str
-    model_path: str
-    games: dict[str, GameSettings]  # by the name that tickets use
-    rollout: RolloutSettings
-    transport: str | None = "shared_memory"  # None: the engine keeps the weights of its folder
-    lora_rank: int = 0
-    seed: int = 0
-    version: int = 0  # of the weights in model_path
-    trust_remote_code: bool = False
-    record_experts: bool = False  # that the policy's tokens are sent to, for a trainer that replays them
-    ray_metrics: bool = True  # report vLLM's own metrics through Ray
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,51 +104,6 @@ def told(returned: Returned) -> Result:
     return Result(ticket, None, summary, summary.tokens, wasted)
 
 
-def make_engine(spec: WorkerSpec, index: int) -> Engine:
-    settings = spec.rollout.engine
-    shared = {
-        "transport": spec.transport,
-        "lora_rank": spec.lora_rank,
-        "version": spec.version,
-        "trust_remote_code": spec.trust_remote_code,
-        "on_gpu": bool(spec.rollout.gpus_per_worker),
-        "record_experts": spec.record_experts,
-    }
-    without_sklearn()
-    if settings.kind == "transformers":
-        from actors.engines.transformers_engine import TransformersEngine
-
-        return TransformersEngine(settings, spec.model_path, **shared)
-    from actors.engines.vllm_engine import VllmEngine  # of `auto` too, where no plan has decided
-
-    own = {"seed": spec.seed + index, "ray_metrics": spec.ray_metrics, "name": spec.run}
-    return VllmEngine(settings, spec.model_path, **own, **shared)
-
-
-def make_cast(spec: WorkerSpec, engine: Engine) -> Cast:
-    """The policy, and whoever else the settings name: on the plain engine, for two of vLLM would share memory."""
-    from transformers import AutoTokenizer
-
-    def dialogue(path: str) -> Dialogue:
-        return Dialogue(AutoTokenizer.from_pretrained(path, trust_remote_code=spec.trust_remote_code))
-
-    policies = {"policy": Policy(engine, dialogue(spec.model_path), trained=True)}
-    for name, path in spec.rollout.frozen.items():
-        from actors.engines.transformers_engine import TransformersEngine
-
-        own = {"tensor_parallel": 1, "max_sequences": spec.rollout.frozen_sequences}
-        frozen = TransformersEngine(
-            spec.rollout.engine.model_copy(update=own), path, on_gpu=bool(spec.rollout.gpus_per_worker)
-        )
-        policies[f"frozen:{name}"] = Policy(frozen, dialogue(path), trained=False)
-    endpoints = {f"endpoint:{name}": Endpoint(name, settings) for name, settings in spec.rollout.endpoints.items()}
-
-    def scripted(game: str, player: str) -> Player:
-        return make_player(spec.games[game].name, player, spec.games[game].options)
-
-    return Cast(policies, endpoints, scripted)
-
-
 class RolloutWorker:
     def __init__(self, spec: WorkerSpec, index: int):
         self.spec, self.index = spec, index
@@ -185,7 +119,7 @@ class RolloutWorker:
         self.beat = time.monotonic()
         self.busy_seconds = 0.0
         self.spare = Spare()
-        self.up = threading.Event()
+        self.wanted, self.up = threading.Event(), threading.Event()  # the engine
         self.engine: Engine | None = None
         self.play_state: Play | None = None
         self.thread = threading.Thread(target=self._run, name="engine", daemon=True)
@@ -196,6 +130,8 @@ class RolloutWorker:
 
     def _run(self) -> None:
         try:
+            import_engine(self.spec)
+            self.wanted.wait()
             self.engine = make_engine(self.spec, self.index)
             cast = make_cast(self.spec, self.engine)
             self.play_state = Play(cast, self.spec.rollout, self._new_game)
@@ -282,7 +218,8 @@ class RolloutWorker:
             raise WorkerFailed(f"rollout worker {self.index}: no answer within {COMMAND_SECONDS:.0f} s") from None
 
     def ready(self) -> int:
-        """Wait until the engine is up; returns this process's id."""
+        """Make the engine, and wait until it is up; returns this process's id. What it imports is there before."""
+        self.wanted.set()
         if not self.up.wait(self.spec.rollout.engine.start_seconds):
             raise WorkerFailed(
                 f"rollout worker {self.index}: the engine did not start within "
@@ -397,4 +334,6 @@ class RolloutWorker:
     def close(self) -> None:
         """Stop the engine thread and release the engine."""
         self.closing = True
+        if not self.wanted.is_set():
+            return
         self.thread.join(COMMAND_SECONDS)

@@ -14,7 +14,7 @@ from typing import Any
 from actors.engines.contract import Completion, Engine, Request
 from actors.play.live import Failure
 from actors.play.play import Play
-from actors.worker import WorkerSpec, make_cast, make_engine
+from actors.worker_parts import WorkerSpec, make_cast, make_engine
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
 from cluster.run.session import seats_and_players

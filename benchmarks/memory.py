@@ -159,7 +159,7 @@ def grown_by_learning(config: RunConfig, model: str) -> int:
 def grown_by_playing(config: RunConfig, model: str) -> int:
     """Bytes; to be asked in a fresh process."""
     from actors.engines.contract import Request
-    from actors.worker import WorkerSpec, make_engine
+    from actors.worker_parts import WorkerSpec, make_engine
 
     if config.rollout.engine.kind == "vllm":  # imports are not the engine's
         from actors.engines.vllm_platform import prepare_environment

@@ -69,15 +69,12 @@ class VllmEngine:
         record_experts: bool = False,
         name: str | None = None,  # of the model, in the engine's own metrics
     ):
-        eager = not on_gpu if settings.enforce_eager is None else settings.enforce_eager
         self.sockets = OwnFolder(SOCKETS) if settings.tensor_parallel > 1 else None  # of its processes
-        vllm_platform.prepare_environment(compiles=on_gpu or not eager, sockets=self.sockets and self.sockets.path)
+        eager = vllm_platform.import_vllm(settings, on_gpu, self.sockets and self.sockets.path)
         from vllm import EngineArgs
         from vllm.config import WeightTransferConfig
         from vllm.lora.request import LoRARequest
         from vllm.v1.engine.llm_engine import LLMEngine
-
-        import actors.transport.vllm_receiver  # noqa: F401  (registers the transports)
 
         vllm_platform.check_platform(on_gpu)
         if settings.tensor_parallel > 1 and transport == "object_store":

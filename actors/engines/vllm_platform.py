@@ -35,6 +35,16 @@ def prepare_environment(compiles: bool = True, sockets: Path | None = None) -> N
     os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")  # workers share cores: the scheduler places them
 
 
+def import_vllm(settings: EngineSettings, on_gpu: bool, sockets: Path | None = None) -> bool:
+    """All that takes long of it. Returns whether nothing is to be compiled."""
+    eager = not on_gpu if settings.enforce_eager is None else settings.enforce_eager
+    prepare_environment(compiles=on_gpu or not eager, sockets=sockets)
+
+    import actors.transport.vllm_receiver  # noqa: F401  (registers the transports)
+
+    return eager
+
+
 @contextmanager
 def temporary_files_in(folder: Path | None) -> Iterator[None]:
     """Those that this process makes meanwhile, if there is such a folder. The processes of an engine find each other by

@@ -37,7 +37,8 @@ from actors.fleet.tokens import FleetTokens
 from actors.play.snapshots import Snapshot
 from actors.settings import RolloutSettings
 from actors.transport.receipt import Receipt
-from actors.worker import Report, WorkerSpec
+from actors.worker import Report
+from actors.worker_parts import WorkerSpec
 from envs.episode import Ticket
 
 log = logging.getLogger("parley.fleet")
@@ -74,6 +75,10 @@ class Fleet:
         return self.processes.handles
 
     # The workers
+
+    def prepare(self) -> None:
+        """Begin to start the workers' processes, without their engines."""
+        self.processes.prepare()
 
     def launch(self) -> None:
         """Begin to start the workers; `start` waits for them."""

@@ -23,7 +23,8 @@ from actors.fleet.cluster_news import ClusterNews
 from actors.fleet.health import FleetHealth, State
 from actors.fleet.places import FleetError, Places
 from actors.settings import RolloutSettings
-from actors.worker import RolloutWorker, WorkerSpec
+from actors.worker import RolloutWorker
+from actors.worker_parts import WorkerSpec
 
 log = logging.getLogger("parley.fleet")
 MESSAGE = 300  # characters of a cause
@@ -49,10 +50,16 @@ class WorkerProcesses:
         self.draining: frozenset[str] = frozenset()  # nodes
         self.put_off: dict[int, int] | None = None  # worker -> incarnation to start later; None: starts at once
 
+    def prepare(self) -> None:
+        """Begin to start the processes of the workers that have to be there, which import what their engines need."""
+        self.places.take(self.settings.least_workers)
+        self.handles = {index: self._create(index, incarnation=0) for index in range(self.settings.least_workers)}
+
     def launch(self) -> None:
-        """Begin to start every worker that has to be there; `start` waits for them."""
+        """Begin to start the engines of these workers; `start` waits for them."""
+        if not self.handles:
+            self.prepare()
         least, most = self.settings.least_workers, self.settings.most_workers
-        self.places.take(least)
         self.health = FleetHealth(
             least,
             pending=most - least,
@@ -61,8 +68,7 @@ class WorkerProcesses:
             max_restarts=self.settings.max_worker_restarts,
             now=time.monotonic(),
         )
-        for index in range(least):
-            self._start_now(index, incarnation=0)
+        self.starting = {index: handle.ready.remote() for index, handle in self.handles.items()}
 
     def start(self) -> None:
         """Wait until every worker's engine is up. The first failure stops the start."""
@@ -213,7 +219,8 @@ class WorkerProcesses:
         """End every process that was started here and give its place back. One that still starts could not answer."""
         calls = list(self.starting.values())
         still = ray.wait(calls, num_returns=len(calls), timeout=0)[1] if calls else []
-        up = [handle for index, handle in self.handles.items() if self.starting.get(index) not in still]
+        launched = self.handles.items() if self.health is not None else ()
+        up = [handle for index, handle in launched if self.starting.get(index) not in still]
         closing = [handle.close.remote() for handle in up]
         if closing:
             ray.wait(closing, num_returns=len(closing), timeout=CLOSE_SECONDS)

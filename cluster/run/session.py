@@ -262,11 +262,11 @@ def start_fleet(
     learners: LearnerGroup | None = None,
     places: list[PlacementGroupSchedulingStrategy] | None = None,
 ) -> Fleet:
-    """Start the workers of a planned config, and the learners while their engines load. On shared cards the
-    learners start first: an engine measures what is left of its card, and takes its part of that. On others they
-    are placed first, close together, unless an engine needs several cards of one node."""
+    """Start the workers of a planned config, and the learners while their engines load. On shared cards no engine
+    starts before the learners are up: it measures what is left of its card, and takes its part of that. On others the
+    learners are placed first, close together, unless an engine needs several cards of one node."""
     from actors.fleet.fleet import Fleet
-    from actors.worker import WorkerSpec
+    from actors.worker_parts import WorkerSpec
 
     spec = WorkerSpec(
         run=run,
@@ -283,6 +283,7 @@ def start_fleet(
     stack.callback(fleet.close)
     with named_failures():
         if learners is not None and places is not None:
+            fleet.prepare()
             learners.start()
         elif learners is not None and config.rollout.engine.tensor_parallel == 1:
             learners.place()

@@ -21,7 +21,7 @@ from actors.fleet.health import FleetExhausted
 from actors.fleet.places import FleetError
 from actors.play.snapshots import Snapshot
 from actors.settings import RolloutSettings
-from actors.worker import WorkerSpec
+from actors.worker_parts import WorkerSpec
 from envs.episode import Ticket
 from envs.settings import GameSettings
 from tests.support.engines import bucket_of, engine_settings, model_logprobs, model_of

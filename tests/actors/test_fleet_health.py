@@ -8,7 +8,7 @@ from ray.exceptions import ActorDiedError, GetTimeoutError, ObjectFetchTimedOutE
 from actors.fleet.fleet import Fleet
 from actors.fleet.health import UP, FleetExhausted, FleetHealth, State
 from actors.settings import RolloutSettings
-from actors.worker import WorkerSpec
+from actors.worker_parts import WorkerSpec
 from envs.episode import Ticket
 
 

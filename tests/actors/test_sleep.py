@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from actors.settings import RolloutSettings
-from actors.worker import RolloutWorker, WorkerSpec
+from actors.worker import RolloutWorker
+from actors.worker_parts import WorkerSpec
 from envs.settings import GameSettings
 from tests.actors.test_fleet import WAIT, tickets
 from tests.support.engines import KINDS, drain, engine_settings, largest_gap, model_of, requests, send, shared_engine

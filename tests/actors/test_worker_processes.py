@@ -14,7 +14,7 @@ from actors.fleet.health import State
 from actors.fleet.places import Place
 from actors.fleet.processes import WorkerProcesses
 from actors.settings import RolloutSettings
-from actors.worker import WorkerSpec
+from actors.worker_parts import WorkerSpec
 
 
 class Group:

@@ -10,7 +10,7 @@ import ray
 from actors.fleet.fleet import Fleet
 from actors.fleet.health import State
 from actors.settings import RolloutSettings
-from actors.worker import WorkerSpec
+from actors.worker_parts import WorkerSpec
 from cluster.run.collecting import Collector
 from cluster.run.ledger import Ledger
 from cluster.run.playing import Playing

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 
@@ -17,7 +17,8 @@ import learners.group
 from actors.fleet.fleet import Fleet
 from actors.fleet.places import FleetError
 from actors.settings import EngineSettings, RolloutSettings
-from actors.worker import Report, WorkerSpec
+from actors.worker import Report
+from actors.worker_parts import WorkerSpec
 from cluster.errors import RunError
 from cluster.recipe.config import RunConfig
 from cluster.run.placement import shared_cards
@@ -56,24 +57,27 @@ def light(ray_of_two_nodes, monkeypatch):
     @ray.remote(max_restarts=0)
     class Rank:
         def __init__(self, arguments):
-            self.started = False
+            self.started = self.worker_was_there = False
 
         def meeting_point(self):
             return "localhost", 1
 
         def call(self, method, *arguments):
-            self.started = self.started or method == "start"
-            return here() if method == "where" else self.started
+            if method == "start":
+                self.started = True
+                own = ray.get_runtime_context().get_actor_name()
+                self.worker_was_there = own.replace("learner", "rollout") in ray.util.list_named_actors()
+            return {"where": here, "worker was there": lambda: self.worker_was_there}.get(
+                method, lambda: self.started
+            )()
 
     class Worker:
         def __init__(self, spec, index):
-            try:
-                rank = ray.get_actor(f"parley-{spec.run}-learner-{index}")
-                self.learners_were_up = ray.get(rank.call.remote("up"), timeout=WAIT)
-            except ValueError:
-                self.learners_were_up = False
+            self.rank, self.learners_were_up = f"parley-{spec.run}-learner-{index}", False
 
         def ready(self):
+            with suppress(ValueError):
+                self.learners_were_up = ray.get(ray.get_actor(self.rank).call.remote("up"), timeout=WAIT)
             return os.getpid()
 
         def where(self):
@@ -134,6 +138,8 @@ def test_worker_i_has_the_card_of_rank_i(light):
         assert ranks == workers
         assert len(set(ranks)) == 2 * CARDS and all(len(cards) == 1 for _, cards in ranks)
         assert all(light.get([handle.after_the_learners.remote() for handle in fleet.handles.values()], timeout=WAIT))
+        there = [actor.call.remote("worker was there") for actor in learners.actors]
+        assert all(light.get(there, timeout=WAIT)), "what an engine imports is imported meanwhile"
     until_free(light, 2 * CARDS)
 
 

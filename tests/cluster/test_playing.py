@@ -8,7 +8,8 @@ import pytest
 
 from actors.fleet.fleet import Finished, Fleet
 from actors.settings import RolloutSettings
-from actors.worker import Summary, WorkerSpec
+from actors.worker import Summary
+from actors.worker_parts import WorkerSpec
 from cluster.errors import RunError
 from cluster.run.collecting import Collector, has_spread, without_spread
 from cluster.run.ledger import Ledger, training_seed

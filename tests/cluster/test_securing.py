@@ -11,7 +11,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.fleet.fleet import Fleet
 from actors.settings import RolloutSettings
-from actors.worker import WorkerSpec
+from actors.worker_parts import WorkerSpec
 from cluster.run.collecting import Collector
 from cluster.run.ledger import Ledger
 from cluster.run.playing import Playing

@@ -23,7 +23,8 @@ from actors.own_folder import held, sweep
 from actors.settings import RolloutSettings
 from actors.transport.broadcast import BroadcastReceiver
 from actors.wire.circle import CircleBroken
-from actors.worker import RolloutWorker, WorkerSpec
+from actors.worker import RolloutWorker
+from actors.worker_parts import WorkerSpec
 from envs.settings import GameSettings
 from learners.group import LearnerError, LearnerGroup, WorkersUnreached
 from learners.settings import LearnerSettings
