@@ -32,14 +32,15 @@ class WorkerSpec:
 
 
 def import_engine(spec: WorkerSpec) -> None:
-    """Whatever takes long of it and takes nothing of a GPU."""
+    """Whatever takes long before it and takes nothing of a GPU."""
     without_sklearn()
     if spec.rollout.engine.kind == "transformers":
         import actors.engines.transformers_engine  # noqa: F401
     else:
-        from actors.engines.vllm_platform import import_vllm
+        from actors.engines.vllm_platform import import_vllm, look_at_class
 
         import_vllm(spec.rollout.engine, on_gpu=bool(spec.rollout.gpus_per_worker))
+        look_at_class(spec.model_path, spec.trust_remote_code)
 
 
 def make_engine(spec: WorkerSpec, index: int) -> Engine:

@@ -45,6 +45,17 @@ def import_vllm(settings: EngineSettings, on_gpu: bool, sockets: Path | None = N
     return eager
 
 
+def look_at_class(model_path: str, trust_remote_code: bool) -> None:
+    """vLLM has a process of its own say what a model's class can do. On a machine that has not seen the class, that
+    takes as long as importing vLLM; afterwards it is in a file of vLLM's cache."""
+    from transformers import AutoConfig
+    from vllm.model_executor.models import ModelRegistry
+
+    for name in AutoConfig.from_pretrained(model_path, trust_remote_code=trust_remote_code).architectures or ():
+        if known := ModelRegistry.models.get(name):
+            known.inspect_model_cls()
+
+
 @contextmanager
 def temporary_files_in(folder: Path | None) -> Iterator[None]:
     """Those that this process makes meanwhile, if there is such a folder. The processes of an engine find each other by

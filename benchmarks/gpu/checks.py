@@ -16,6 +16,6 @@ CHECKS = (
     Check("memory", "an update takes the memory that is planned for it", TORCH, 60, card=True),
     Check("zero", "DeepSpeed's ranks learn what the CPU learns", (*TORCH, "ray", "deepspeed", "peft"), 120),
     Check("rollout", "vLLM plays what the learner reads, asleep in between", (*TORCH, "vllm"), 150),
-    Check("demo", "the demo as it stands, and learner and engine taking turns on one card", STACK, 420),
-    Check("large", "a model as large as recipes/gpu/1x80.yaml has plays and learns on one card", STACK, 300),
+    Check("demo", "the demo as it stands, and learner and engine taking turns on one card", STACK, 360),
+    Check("large", "a model as large as recipes/gpu/1x80.yaml has plays and learns on one card", STACK, 360),
 )

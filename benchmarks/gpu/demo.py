@@ -8,9 +8,11 @@ are too far apart, or if anything dies; here it is also asked that it did not un
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
@@ -23,7 +25,7 @@ UPDATES = 6
 SMALL = ("evaluation.episodes=128",)
 ON_CPU = ("batch_episodes=16", "evaluation.episodes=32", "model.embedded.steps=40", "rollout.engine.cpu_cache_gib=0.1")
 TURNS = ("rollout.share_cards=true", "rollout.engine.sleep=true", "learner.sync.transport=ipc")
-SECONDS = 300
+SECONDS = 240  # of a run
 
 
 def check(bench: Bench) -> None:
@@ -47,21 +49,24 @@ def judge(bench: Bench, what: str, folder: Path, said: str) -> None:
     bench.judge(after[1] >= before[0], f"{what}: it does not unlearn", won)
 
 
-def train(bench: Bench, recipes: Sequence[str], *settings: str) -> tuple[Path, str]:
+def train(bench: Bench, recipes: Sequence[str], *settings: str, seconds: float = SECONDS) -> tuple[Path, str]:
     """The run's folder and what it printed; a run that fails is an error with its last line."""
     output = bench.folder / f"runs-{len(list(bench.folder.iterdir()))}"
     command = [sys.executable, "-m", "cluster", "train", *recipes, f"output={output}", *settings]
-    said = []
+    said, began = [], time.monotonic()
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        limit = threading.Timer(SECONDS, process.kill)
+        limit = threading.Timer(seconds, process.kill)
         limit.start()
         for line in process.stdout:  # as it comes: the log of a check that is cut off has it too
             print(line, end="", file=sys.stderr, flush=True)
             said.append(line)
         limit.cancel()
     if process.returncode:
+        ended = f"exit code {process.returncode}"
+        if process.returncode == -signal.SIGKILL and time.monotonic() - began >= seconds:
+            ended = f"it did not end within {seconds:.0f} s"
         last = [line.strip() for line in said if line.strip()][-1:]
-        raise RuntimeError(f"exit code {process.returncode}: {''.join(last)}")
+        raise RuntimeError(f"{ended}: {''.join(last)}")
     (folder,) = output.iterdir()
     return folder, "".join(said)
 

@@ -25,7 +25,7 @@ QWEN3_1_7B = {
     "intermediate_size": 6144,
     "num_hidden_layers": 28,
 }
-UPDATES = 3
+UPDATES, SECONDS = 3, 340
 SMALL = (f"updates={UPDATES}", "batch_episodes=128", "evaluation.episodes=64", "learner.warmup_updates=0")
 SMALL += ("rollout.max_utterance_tokens=32",)  # nonsense never ends before it has to
 ON_CPU = ("batch_episodes=8", "evaluation.episodes=8", "rollout.engine.cpu_cache_gib=0.1")
@@ -41,7 +41,7 @@ def check(bench: Bench) -> None:
     with bench.part(what):
         settings = (f"model.path={path}", *SMALL, *(() if bench.on_card else ON_CPU))
         with Most(device) as most:
-            output, said = train(bench, RECIPES, *settings)
+            output, said = train(bench, RECIPES, *settings, seconds=SECONDS)
         if bench.on_card:
             bench.figure(
                 f"{what}: most of the card that was in use", f"{most.used / 2**30:.1f} of {most.total / 2**30:.1f} GiB"
