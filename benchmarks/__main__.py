@@ -17,6 +17,7 @@ from cluster.record.terminal import page
 NAMES = (
     "turns",
     "rollout",
+    "cache",
     "learner",
     "memory",
     "losses",

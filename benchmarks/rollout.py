@@ -74,7 +74,8 @@ class RawVllm:
         def ask(chain: int, turn: int) -> None:
             name = f"{chain}.{turn}"
             place[name] = chain, turn
-            engine.add_request(name, self.prompts[chain][turn], self.parameters[chain][turn])
+            order = self.chains[chain][turn].request.order
+            engine.add_request(name, self.prompts[chain][turn], self.parameters[chain][turn], priority=order)
 
         engine.reset_prefix_cache(reset_running_requests=True)
         for chain in range(len(self.chains)):
