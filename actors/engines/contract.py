@@ -79,6 +79,9 @@ class Engine(Protocol):
     def busy(self) -> bool:
         """Whether any request is unfinished."""
 
+    def room(self) -> int:
+        """How many more requests it would take up at once: none while one waits."""
+
     def score(self, sequences: list[list[int]]) -> list[np.ndarray]:
         """Log-prob (temperature 1) of each token after the first, computed afresh with
         the current weights: what the parity probe compares. May be called between steps;
@@ -114,13 +117,7 @@ class Engine(Protocol):
     def close(self) -> None: ...
 
 
-def refuse_while_resting(engine: Engine) -> None:
-    """For whatever computes with the weights and the cache."""
-    why = engine.unusable or (engine.updating and "a weight update is under way") or (engine.asleep and "it is asleep")
-    if why:
-        raise RuntimeError(f"the engine computes nothing now: {why}")
-
-
-def refuse_without_weights(engine: Engine) -> None:
-    if "weights" in engine.asleep:
-        raise RuntimeError("the engine's weights are asleep: they have to be woken before they can be updated")
+def counted(counters: dict[str, int]) -> dict[str, float]:
+    prompt = counters["prompt_tokens"]
+    hit_rate = counters["cached_tokens"] / prompt if prompt else 0.0
+    return {**{name: float(value) for name, value in counters.items()}, "prefix_cache_hit_rate": hit_rate}

@@ -24,8 +24,8 @@ class Rows:
         self.warm: dict[bytes, int] = {}  # computed tokens of a finished row -> the row; oldest first
         self.warm_lengths: dict[int, int] = {}  # how many warm rows have each length
 
-    def any_free(self) -> bool:
-        return bool(self.cold or self.warm)
+    def free(self) -> int:
+        return len(self.cold) + len(self.warm)
 
     def take(self, prompt: np.ndarray) -> tuple[int, int]:
         """A row for a prompt and how much of it the row holds already: the warm row with the

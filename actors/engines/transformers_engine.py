@@ -9,9 +9,7 @@ sets every row's computed count to zero: the next token is made wholly by the ne
 Finished rows stay warm: a prompt that continues one is computed from where it stopped.
 Each request's random numbers are drawn from its own seed when it is submitted, so what it
 samples does not depend on who else is in the batch. All work per token is vectorised;
-Python runs per request only.
-
-Memory: max_sequences rows of max_context positions.
+Python runs per request only. Memory: max_sequences rows of max_context positions.
 """
 
 from __future__ import annotations
@@ -23,8 +21,9 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from actors.engines.branches import Feed, feed, passes
-from actors.engines.contract import Completion, Part, Request, Scored, refuse_while_resting, refuse_without_weights
+from actors.engines.contract import Completion, Part, Request, Scored, counted
 from actors.engines.direct import direct
+from actors.engines.resting import refuse_while_resting, refuse_without_weights
 from actors.engines.routing import RoutingRecord
 from actors.engines.rows import Rows, Waiting
 from actors.engines.slot_cache import SlotCache
@@ -130,6 +129,9 @@ class TransformersEngine:
     def busy(self) -> bool:
         return bool(self.waiting or self.row_of)
 
+    def room(self) -> int:
+        return 0 if self.waiting else self.rows.free()
+
     def abort(self, ids: list[str]) -> None:
         gone = set(ids)
         self.waiting.drop(gone)
@@ -139,7 +141,7 @@ class TransformersEngine:
     def step(self) -> list[Completion | Scored]:
         refuse_while_resting(self)
         admitted = []
-        while self.waiting and self.rows.any_free():
+        while self.waiting and self.rows.free():
             admitted.append(self._admit(self.waiting.next()))
         scored = self._score_listed([row for row in admitted if self.requests[row].listed])
         rows = np.flatnonzero(self.playing)
@@ -304,9 +306,7 @@ class TransformersEngine:
         return scores
 
     def metrics(self) -> dict[str, float]:
-        prompt = self.counters["prompt_tokens"]
-        hit_rate = self.counters["cached_tokens"] / prompt if prompt else 0.0
-        return {**{name: float(value) for name, value in self.counters.items()}, "prefix_cache_hit_rate": hit_rate}
+        return counted(self.counters)
 
     def forget(self) -> None:
         """Drop every key and value; rows in play are computed again before their next token."""

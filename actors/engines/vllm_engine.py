@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from actors.engines import vllm_platform
-from actors.engines.contract import Completion, Part, Request, Scored, refuse_while_resting, refuse_without_weights
+from actors.engines.contract import Completion, Part, Request, Scored, counted
+from actors.engines.resting import refuse_while_resting, refuse_without_weights
 from actors.own_folder import OwnFolder
 from actors.settings import EngineSettings
 from actors.transport.adapter import AdapterReceiver, scale_of
@@ -102,8 +103,7 @@ class VllmEngine:
             arguments |= vllm_platform.node_memory(settings)
         # On CPU a seeded request cannot be sampled after a part of its prompt (vLLM would rewind
         # the generator, which a CPU one cannot): there a prompt is computed whole or waits.
-        whole_prompts = not on_gpu
-        least = settings.max_context if whole_prompts else settings.max_sequences
+        least = settings.max_sequences if on_gpu else settings.max_context
         step_tokens = max(settings.max_batched_tokens, least)
         dtype = "float32" if settings.dtype == "auto" else settings.dtype
         stat_loggers = None
@@ -118,7 +118,7 @@ class VllmEngine:
             max_model_len=settings.max_context,
             max_num_seqs=settings.max_sequences,
             max_num_batched_tokens=step_tokens,
-            enable_chunked_prefill=not whole_prompts,
+            enable_chunked_prefill=on_gpu,
             enable_prefix_caching=settings.prefix_caching,
             enforce_eager=eager,
             tensor_parallel_size=settings.tensor_parallel,
@@ -271,6 +271,11 @@ class VllmEngine:
     def busy(self) -> bool:
         return bool(self.held) or self.engine.has_unfinished_requests()
 
+    def room(self) -> int:
+        scheduler = self.engine.engine_core.engine_core.scheduler
+        running, waiting = scheduler.get_request_counts()
+        return 0 if waiting else scheduler.max_num_running_reqs - running
+
     def score(self, sequences: list[list[int]]) -> list[np.ndarray]:
         """Prompt log-probs are never read from the prefix cache. Requests in flight share the
         steps this takes; what finishes meanwhile is returned by the next `step`."""
@@ -303,9 +308,7 @@ class VllmEngine:
         return name
 
     def metrics(self) -> dict[str, float]:
-        prompt = self.counters["prompt_tokens"]
-        hit_rate = self.counters["cached_tokens"] / prompt if prompt else 0.0
-        return {**{name: float(value) for name, value in self.counters.items()}, "prefix_cache_hit_rate": hit_rate}
+        return counted(self.counters)
 
     def forget(self) -> None:
         """Empty the prefix cache, so that what follows does not depend on what went before."""

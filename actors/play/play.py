@@ -7,6 +7,7 @@
 
 A live episode is always waiting for exactly one thing: an engine's completion, a server's
 answer, or a slow game's own work in a thread or as a coroutine. Scripted players answer on the spot.
+An episode begins when the engines have room for it: before that its clock stands, and it holds no game.
 Every admitted ticket comes back from `step` exactly once:
 
     admitted = queued + live + returned
@@ -81,8 +82,10 @@ class Play:
 
     def step(self) -> list[Returned]:
         """Advance every episode as far as it goes without waiting for more than one engine step."""
-        while len(self.live) < self.settings.episodes_in_flight and (waiting := self._next()):
+        room = min(policy.engine.room() for policy in self.cast.policies.values())
+        while room and len(self.live) < self.settings.episodes_in_flight and (waiting := self._next()):
             self._begin(*waiting)
+            room -= 1
         stepped = False
         for policy in self.cast.policies.values():
             if policy.engine.busy():

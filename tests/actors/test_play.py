@@ -8,7 +8,7 @@ import pytest
 from actors.play.live import Failure
 from actors.play.players import stable_seed
 from envs.episode import Episode, Ticket
-from tests.support.engines import engine_settings, model_of, send, shared_engine
+from tests.support.engines import KINDS, engine_settings, model_of, send, shared_engine
 from tests.support.play import check_exact, new_play, play_out, tickets
 
 
@@ -117,3 +117,16 @@ def test_an_episode_in_flight_over_a_sync_carries_both_versions(tiny_model):
     versions = [np.unique(episode.sequence("left").versions).tolist() for _, episode, _ in done]
     assert all(found == [-1, 1, 2] for found in versions)
     check_exact(play, [episode for _, episode, _ in done])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_game_begins_when_the_engine_has_room_for_it(kind, tiny_model):
+    """Before that its clock stands and it holds no game: more of them would only wait for each other."""
+    play = new_play(tiny_model, kind, episodes_in_flight=200)
+    rows, most, returned = play.settings.engine.max_sequences, 0, []
+    play.admit(tickets(150))
+    while play.busy():
+        returned += play.step()
+        most = max(most, len(play.live))
+        assert len(play.queue) + len(play.live) + len(returned) == 150
+    assert rows // 2 < most <= rows and all(isinstance(each.result, Episode) for each in returned)
