@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from benchmarks.lab.trainee import HELD_OUT, TASKS, first_task
 from benchmarks.lab.trial import TUNING, Game, Method, Record, Sizes, Trial
 from benchmarks.lab.verdict import leading, ranking, room, verdict
 
+ROOT = Path(__file__).parents[2]
 ONE, TWO = Game("one", "parrot"), Game("two", "parrot", ("game.options.rounds=2",))
 BASE, OTHER, GOOD, SAME = (Method(name) for name in ("base", "other base", "good", "same"))
 RATE = 1e-3
@@ -156,3 +158,16 @@ def test_points_that_mean_nothing_are_units_and_the_same_again():
     rows = anywhere(["is it red", "is it big", "is it red"])
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-6)
     assert (rows[0] == rows[2]).all() and abs(rows[0] @ rows[1]) < 0.3 and anywhere([]).shape == (0, 384)
+
+
+def test_the_plans_figures_are_those_of_the_records():
+    page, store = (ROOT / "docs/results/contest_plan.md").read_text(), Store(contest.RECORDS)
+    rows = [
+        [cell.strip() for cell in line.strip("| ").split("|")]
+        for part in (contest.BOUND, contest.FEW_POINTS, contest.CUT_SHORT)
+        for line in room(part, store).splitlines()[4:]
+    ]
+    assert len(rows) == len(contest.GAMES) + len(contest.REPLACED) + len(contest.TOO_SLOW)
+    for _, start, _, _, fewer, more, points in rows:
+        assert f"| {start} | {fewer} | {more} | {points} |" in page
+    assert all(float(row[-1]) >= 10 for row in rows[: len(contest.GAMES)])
