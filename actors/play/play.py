@@ -82,10 +82,10 @@ class Play:
 
     def step(self) -> list[Returned]:
         """Advance every episode as far as it goes without waiting for more than one engine step."""
-        room = min(policy.engine.room() for policy in self.cast.policies.values())
-        while room and len(self.live) < self.settings.episodes_in_flight and (waiting := self._next()):
-            self._begin(*waiting)
-            room -= 1
+        rooms = [policy.engine.room() for policy in self.cast.policies.values()]
+        for _ in range(min([self.settings.episodes_in_flight - len(self.live), *rooms])):
+            if waiting := self._next():
+                self._begin(*waiting)
         stepped = False
         for policy in self.cast.policies.values():
             if policy.engine.busy():
