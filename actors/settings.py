@@ -95,7 +95,7 @@ class RolloutSettings(Settings):
         description="worker i plays on the card of learner rank i; default: where there are too few cards for both",
     )
     episodes_in_flight: Resource[int] = Field(
-        256, ge=1, description="most episodes one worker plays at once; one begins when the engines have room for it"
+        256, ge=1, description="most episodes one worker plays at once; one begins when the engine has room for it"
     )
     temperature: float = Field(1.0, gt=0, description="sampling temperature; applied in training too")
     max_utterance_tokens: int = Field(64, ge=1, description="longest utterance, in tokens")

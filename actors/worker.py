@@ -218,7 +218,7 @@ class RolloutWorker:
             raise WorkerFailed(f"rollout worker {self.index}: no answer within {COMMAND_SECONDS:.0f} s") from None
 
     def ready(self) -> int:
-        """Make the engine, and wait until it is up; returns this process's id. What it imports is there before."""
+        """Make the engine, and wait until it is up; returns this process's id. Imports do not wait for this call."""
         self.wanted.set()
         if not self.up.wait(self.spec.rollout.engine.start_seconds):
             raise WorkerFailed(

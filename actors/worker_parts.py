@@ -32,7 +32,7 @@ class WorkerSpec:
 
 
 def import_engine(spec: WorkerSpec) -> None:
-    """Whatever takes long before it and takes nothing of a GPU."""
+    """What can be done before the engine is made, and needs no memory of a GPU."""
     without_sklearn()
     if spec.rollout.engine.kind == "transformers":
         import actors.engines.transformers_engine  # noqa: F401

@@ -94,7 +94,8 @@ class RawVllm:
 
 
 def measure(quick: bool, say: Say) -> dict[str, Any]:
-    config, plain_config = (demo(f"rollout.engine.kind={kind}") for kind in ("vllm", "transformers"))
+    at_once = f"rollout.engine.max_sequences={max(EPISODES)}"  # all games begin together, as the raw requests do
+    config, plain_config = (demo(f"rollout.engine.kind={kind}", at_once) for kind in ("vllm", "transformers"))
     say("the embedded policy (made in about a minute the first time)")
     model = build_policy(config.game, config.model.embedded)
     say("starting vLLM")

@@ -80,7 +80,7 @@ class Engine(Protocol):
         """Whether any request is unfinished."""
 
     def room(self) -> int:
-        """How many more requests it would take up at once: none while one waits."""
+        """How many more requests the next step would take up: none if the last one left any waiting."""
 
     def score(self, sequences: list[list[int]]) -> list[np.ndarray]:
         """Log-prob (temperature 1) of each token after the first, computed afresh with

@@ -130,7 +130,7 @@ class TransformersEngine:
         return bool(self.waiting or self.row_of)
 
     def room(self) -> int:
-        return 0 if self.waiting else self.rows.free()
+        return max(0, self.rows.free() - len(self.waiting.heap))
 
     def abort(self, ids: list[str]) -> None:
         gone = set(ids)

@@ -106,11 +106,7 @@ class VllmEngine:
         least = settings.max_sequences if on_gpu else settings.max_context
         step_tokens = max(settings.max_batched_tokens, least)
         dtype = "float32" if settings.dtype == "auto" else settings.dtype
-        stat_loggers = None
-        if ray_metrics:
-            from vllm.v1.metrics.ray_wrappers import RayPrometheusStatLogger
-
-            stat_loggers = [RayPrometheusStatLogger]
+        stat_loggers = vllm_platform.ray_stat_loggers() if ray_metrics else None
         engine_args = EngineArgs(
             model=model_path,
             dtype=dtype,
@@ -150,6 +146,7 @@ class VllmEngine:
         self.unusable = ""
         self.asleep: set[Part] = set()
         self.live: set[str] = set()
+        self.scheduler, self.left_waiting = self.engine.engine_core.engine_core.scheduler, 0  # by the last step
         self.held: list[Completion] = []  # finished while scoring
         self.scored: dict[str, np.ndarray] = {}
         self.listings: dict[str, Listing] = {}
@@ -203,7 +200,9 @@ class VllmEngine:
     def advance(self) -> list[Completion]:
         self.counters["steps"] += 1
         done = []
-        for output in self.engine.step():
+        outputs = self.engine.step()
+        self.left_waiting = self.scheduler.get_request_counts()[1]
+        for output in outputs:
             if not output.finished:
                 continue
             if output.request_id in self.live:
@@ -272,9 +271,9 @@ class VllmEngine:
         return bool(self.held) or self.engine.has_unfinished_requests()
 
     def room(self) -> int:
-        scheduler = self.engine.engine_core.engine_core.scheduler
-        running, waiting = scheduler.get_request_counts()
-        return 0 if waiting else scheduler.max_num_running_reqs - running
+        running, waiting = self.scheduler.get_request_counts()
+        left = min(self.left_waiting, waiting)  # for want of cache
+        return 0 if left else max(0, self.scheduler.max_num_running_reqs - running - waiting)
 
     def score(self, sequences: list[list[int]]) -> list[np.ndarray]:
         """Prompt log-probs are never read from the prefix cache. Requests in flight share the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 
 from actors.settings import EngineSettings
 
+log = logging.getLogger("parley.worker")
 CPU_BLOCK = 32  # tokens; the smallest its kernels like: prefixes are cached by whole blocks, and games are short
 MADE_BY_VLLM = ("psm_", "vllm_", "sem.loky-")
 WHOLE_CARD_SHARE = 0.85  # of a card that nobody else uses
@@ -36,7 +38,7 @@ def prepare_environment(compiles: bool = True, sockets: Path | None = None) -> N
 
 
 def import_vllm(settings: EngineSettings, on_gpu: bool, sockets: Path | None = None) -> bool:
-    """All that takes long of it. Returns whether nothing is to be compiled."""
+    """The part of a start that is imports. Returns whether nothing is to be compiled."""
     eager = not on_gpu if settings.enforce_eager is None else settings.enforce_eager
     prepare_environment(compiles=on_gpu or not eager, sockets=sockets)
 
@@ -51,9 +53,12 @@ def look_at_class(model_path: str, trust_remote_code: bool) -> None:
     from transformers import AutoConfig
     from vllm.model_executor.models import ModelRegistry
 
-    for name in AutoConfig.from_pretrained(model_path, trust_remote_code=trust_remote_code).architectures or ():
-        if known := ModelRegistry.models.get(name):
-            known.inspect_model_cls()
+    try:
+        for name in AutoConfig.from_pretrained(model_path, trust_remote_code=trust_remote_code).architectures or ():
+            if known := ModelRegistry.models.get(name):
+                known.inspect_model_cls()
+    except Exception:
+        log.info("%s: its class is looked at when the engine starts", model_path, exc_info=True)
 
 
 @contextmanager
@@ -66,6 +71,12 @@ def temporary_files_in(folder: Path | None) -> Iterator[None]:
         yield
     finally:
         tempfile.tempdir = before
+
+
+def ray_stat_loggers() -> list[Any]:
+    from vllm.v1.metrics.ray_wrappers import RayPrometheusStatLogger
+
+    return [RayPrometheusStatLogger]
 
 
 def check_platform(on_gpu: bool) -> None:

@@ -53,7 +53,8 @@ class WorkerProcesses:
     def prepare(self) -> None:
         """Begin to start the processes of the workers that have to be there, which import what their engines need."""
         self.places.take(self.settings.least_workers)
-        self.handles = {index: self._create(index, incarnation=0) for index in range(self.settings.least_workers)}
+        for index in range(self.settings.least_workers):
+            self.handles[index] = self._create(index, incarnation=0)
 
     def launch(self) -> None:
         """Begin to start the engines of these workers; `start` waits for them."""

@@ -7,7 +7,7 @@
 
 A live episode is always waiting for exactly one thing: an engine's completion, a server's
 answer, or a slow game's own work in a thread or as a coroutine. Scripted players answer on the spot.
-An episode begins when the engines have room for it: before that its clock stands, and it holds no game.
+An episode begins when the policy's engine has room for it: before that its clock stands, and it holds no game.
 Every admitted ticket comes back from `step` exactly once:
 
     admitted = queued + live + returned
@@ -82,10 +82,11 @@ class Play:
 
     def step(self) -> list[Returned]:
         """Advance every episode as far as it goes without waiting for more than one engine step."""
-        rooms = [policy.engine.room() for policy in self.cast.policies.values()]
+        rooms = [policy.engine.room() for policy in self.cast.policies.values() if policy.trained]
         for _ in range(min([self.settings.episodes_in_flight - len(self.live), *rooms])):
-            if waiting := self._next():
-                self._begin(*waiting)
+            if (waiting := self._next()) is None:
+                break
+            self._begin(*waiting)
         stepped = False
         for policy in self.cast.policies.values():
             if policy.engine.busy():

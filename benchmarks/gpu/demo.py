@@ -19,7 +19,7 @@ from statistics import median
 
 from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.card import needed
-from benchmarks.gpu.runner import ROOT
+from benchmarks.gpu.runner import PATIENCE, ROOT
 
 UPDATES = 6
 SMALL = ("evaluation.episodes=128",)
@@ -51,6 +51,7 @@ def judge(bench: Bench, what: str, folder: Path, said: str) -> None:
 
 def train(bench: Bench, recipes: Sequence[str], *settings: str, seconds: float = SECONDS) -> tuple[Path, str]:
     """The run's folder and what it printed; a run that fails is an error with its last line."""
+    seconds *= PATIENCE[bench.device]
     output = bench.folder / f"runs-{len(list(bench.folder.iterdir()))}"
     command = [sys.executable, "-m", "cluster", "train", *recipes, f"output={output}", *settings]
     said, began = [], time.monotonic()

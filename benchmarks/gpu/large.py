@@ -25,7 +25,7 @@ QWEN3_1_7B = {
     "intermediate_size": 6144,
     "num_hidden_layers": 28,
 }
-UPDATES, SECONDS = 3, 340
+UPDATES, SECONDS = 3, 320
 SMALL = (f"updates={UPDATES}", "batch_episodes=128", "evaluation.episodes=64", "learner.warmup_updates=0")
 SMALL += ("rollout.max_utterance_tokens=32",)  # nonsense never ends before it has to
 ON_CPU = ("batch_episodes=8", "evaluation.episodes=8", "rollout.engine.cpu_cache_gib=0.1")

@@ -123,10 +123,12 @@ def test_an_episode_in_flight_over_a_sync_carries_both_versions(tiny_model):
 def test_a_game_begins_when_the_engine_has_room_for_it(kind, tiny_model):
     """Before that its clock stands and it holds no game: more of them would only wait for each other."""
     play = new_play(tiny_model, kind, episodes_in_flight=200)
-    rows, most, returned = play.settings.engine.max_sequences, 0, []
+    rows, live, returned = play.settings.engine.max_sequences, [], []
     play.admit(tickets(150))
     while play.busy():
         returned += play.step()
-        most = max(most, len(play.live))
+        if play.queue:
+            live.append(len(play.live) + len(play.finished))
         assert len(play.queue) + len(play.live) + len(returned) == 150
-    assert rows // 2 < most <= rows and all(isinstance(each.result, Episode) for each in returned)
+    assert max(live) <= rows and np.mean(live[1:]) > 0.9 * rows, "a place does not stay empty while others talk"
+    assert all(isinstance(each.result, Episode) for each in returned)

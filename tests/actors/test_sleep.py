@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import weakref
 
 import numpy as np
 import pytest
 
+import actors.worker
 from actors.settings import RolloutSettings
-from actors.worker import RolloutWorker
+from actors.worker import RolloutWorker, WorkerFailed
 from actors.worker_parts import WorkerSpec
 from envs.settings import GameSettings
 from tests.actors.test_fleet import WAIT, tickets
@@ -126,3 +128,22 @@ def test_the_time_asleep_counts_for_no_episode(tiny_model):
     while worker.status()["steps"] == steps:
         assert time.monotonic() < deadline, "the worker does not play on"
     worker.close()
+
+
+def test_no_engine_is_made_before_it_is_asked_for(tiny_model, monkeypatch):
+    """On a shared card the learners come up first, and what it imports is there by then."""
+    imported, made = threading.Event(), []
+
+    def make(*arguments):
+        made.append(arguments)
+        raise ValueError("made")
+
+    monkeypatch.setattr(actors.worker, "import_engine", lambda spec: imported.set())
+    monkeypatch.setattr(actors.worker, "make_engine", make)
+    settings = RolloutSettings(engine=engine_settings("transformers"))
+    worker = RolloutWorker(WorkerSpec("held", str(tiny_model), {}, settings), 0)
+    assert imported.wait(WAIT)
+    time.sleep(0.3)
+    assert not made and not worker.up.is_set()
+    with pytest.raises(WorkerFailed, match="made"):
+        worker.ready()

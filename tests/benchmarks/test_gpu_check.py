@@ -208,7 +208,7 @@ def test_what_a_run_said_before_its_time_was_over_is_in_the_log(bench, tmp_path,
     monkeypatch.setattr(run_demo, "ROOT", tmp_path)
     began = time.monotonic()
     with pytest.raises(RuntimeError, match="it did not end within 4 s: the plan"):
-        run_demo.train(bench, ("recipes/demo.yaml",), seconds=4.0)
+        run_demo.train(bench, ("recipes/demo.yaml",), seconds=1.0)
     assert time.monotonic() - began < 30
     assert "the plan" in capfd.readouterr().err
 

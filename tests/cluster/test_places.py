@@ -143,6 +143,18 @@ def test_worker_i_has_the_card_of_rank_i(light):
     until_free(light, 2 * CARDS)
 
 
+def test_workers_without_engines_leave_nothing_behind_when_the_learners_fail(light):
+    config = config_of(2, 2)
+    with shared_cards(config) as places:
+        fleet = Fleet(config.rollout, WorkerSpec("half", "", {}, config.rollout), places)
+        fleet.prepare()
+        began = time.monotonic()
+        fleet.close()
+        assert time.monotonic() - began < 5 and not fleet.handles
+    until_free(light, 2 * CARDS)
+    assert not light.util.list_named_actors()
+
+
 def test_the_replacement_of_a_worker_gets_its_card(light):
     with ExitStack() as stack:
         learners, fleet = start(config_of(1, 2, parts=(0.3, 0.7)), stack, "replaced")
