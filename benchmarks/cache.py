@@ -88,7 +88,7 @@ def context_tokens(episode: Episode) -> int:
 
 
 def tables(result: dict[str, Any]) -> list[Table]:
-    table = Table(title=f"Cache: {result['games']} games at once, {result['model']}", title_justify="left")
+    table = Table(title=f"Cache: {result['games']} games, {result['model']}", title_justify="left")
     table.add_column("of the games fits", justify="right")
     for name in NAMES:
         table.add_column(f"{name}: from the cache", justify="right")
