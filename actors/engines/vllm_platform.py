@@ -41,6 +41,7 @@ def import_vllm(settings: EngineSettings, on_gpu: bool, sockets: Path | None = N
     """The part of a start that is imports. Returns whether nothing is to be compiled."""
     eager = not on_gpu if settings.enforce_eager is None else settings.enforce_eager
     prepare_environment(compiles=on_gpu or not eager, sockets=sockets)
+    import vllm.v1.engine.llm_engine  # noqa: F401
 
     import actors.transport.vllm_receiver  # noqa: F401  (registers the transports)
 

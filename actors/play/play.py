@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from inspect import isawaitable, iscoroutinefunction
+from itertools import islice
 from typing import Any
 
 from actors.engines.contract import Completion, Request, Scored
@@ -83,9 +84,7 @@ class Play:
     def step(self) -> list[Returned]:
         """Advance every episode as far as it goes without waiting for more than one engine step."""
         rooms = [policy.engine.room() for policy in self.cast.policies.values() if policy.trained]
-        for _ in range(min([self.settings.episodes_in_flight - len(self.live), *rooms])):
-            if (waiting := self._next()) is None:
-                break
+        for waiting in islice(iter(self._next, None), min([self.settings.episodes_in_flight - len(self.live), *rooms])):
             self._begin(*waiting)
         stepped = False
         for policy in self.cast.policies.values():
