@@ -1,4 +1,4 @@
-"""What a layer takes back of a layer before it. Layers are chosen by their names, so a run says it."""
+"""What a layer takes back of what stands before it. Layers are chosen by their names, so a run says it."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cluster.recipe.packaged import recipe_file
-from cluster.recipe.reading import is_layer, leaves, merge, parse_override, read_recipe
+from cluster.recipe.reading import COMMAND_LINE, is_layer, leaves, merge, parse_override, read_recipe
 
 
 def overruled(overrides: Sequence[str]) -> list[str]:
-    """One line for each setting that one layer has and a later one changes, unless the command line decides it."""
+    """One line for each setting that a layer changes after another one or the command line has set it, unless the
+    command line decides it later."""
     tree: dict = {}
-    said: dict[str, str] = {}  # setting -> the last layer that has it
+    said: dict[str, str] = {}  # setting -> the layer that had it last, or the command line
     lines: dict[str, str] = {}
     for override in overrides:
         if not is_layer(override):
-            over, key = parse_override(override), override.partition("=")[0]
-            tree = merge(tree, over)
+            over, key = written_out(parse_override(override)), override.partition("=")[0]
             for decided in [each for each in said if f"{each}.".startswith(f"{key}.")]:
                 del said[decided]
                 lines.pop(decided, None)
+            said |= dict.fromkeys(leaves(over), f"the {COMMAND_LINE}")
+            tree = merge(tree, over)
             continue
         over = written_out(read_recipe(recipe_file(override)))
         after = merge(tree, over)

@@ -39,3 +39,12 @@ def test_a_layer_is_held_against_the_last_that_spoke(tmp_path):
     assert overruled([a, b, c]) == [f"learner.epochs is 3 by {c}, not 2 as {b} says"]
     (tmp_path / "c.yaml").write_text("learner: {loss: {kind: policy_gradient}}")
     assert overruled([a, c]) == [f"learner.loss.kind is policy_gradient by {c}, not ppo as {a} says"]
+
+
+def test_a_setting_before_a_layer_that_changes_it_is_named_too():
+    taken_back = f"learner.epochs is 2 by {PPO}, not 4 as the command line says"
+    assert overruled(["learner.epochs=4", PPO]) == [taken_back]
+    assert overruled(["learner.epochs=4", PPO, "learner.epochs=4"]) == overruled([PPO, "learner.epochs=4"]) == []
+    assert overruled(["learner.loss=policy_gradient", PPO]) == [
+        f"learner.loss.kind is ppo by {PPO}, not policy_gradient as the command line says"
+    ]
