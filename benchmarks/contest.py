@@ -2,6 +2,7 @@
 
     python -m benchmarks.contest                   the next stage that is not complete; goes on where it was stopped
     python -m benchmarks.contest --stage bound     how many points less noise is worth, in each game
+    python -m benchmarks.contest --stage known     how many points credit is worth that knows what turns are worth
     python -m benchmarks.contest --stage tune      every method, short, on tuning seeds: its step size, and who goes on
     python -m benchmarks.contest --stage report    the five best, the baselines and the controls, on reported seeds
     python -m benchmarks.contest --seconds 3600    no run begins after an hour
@@ -31,7 +32,7 @@ from benchmarks.report import quiet
 from cluster.commands.command import positive
 
 RECORDS = Path(__file__).parent / "records" / "contest.jsonl"
-STAGES = ("bound", "tune", "report")
+STAGES = ("bound", "known", "tune", "report")
 FIRST_SEED, SEEDS, WARM_STARTS, GO_ON = 100, 16, 4, 5
 UPDATES, SHORT = 80, 40
 SIZES = Sizes(updates=UPDATES, batch=16, held_out=400, cloning_steps=300)
@@ -76,7 +77,10 @@ LESS_NOISE = Method("four times the games", (*PER_TURN.settings, f"batch_episode
 BOUND = replace(contest((PER_TURN, LESS_NOISE)), tuning_seeds=2)
 FEW_POINTS = replace(BOUND, games=REPLACED, rates=BEGIN)  # two step sizes of each were enough to see it
 CUT_SHORT = replace(BOUND, games=TOO_SLOW, rates=BEGIN, tuning_seeds=1)
+KNOWN = replace(PER_TURN, name="known credit", more_games=16)
+CREDIT = replace(contest((PER_TURN, KNOWN)), tuning_seeds=2, rates=BEGIN)
 TUNE = contest(METHODS)
+ON_TUNING_SEEDS = {"bound": BOUND, "known": CREDIT, "tune": TUNE}
 
 
 def reporting(store: Store) -> Contest:
@@ -91,15 +95,13 @@ def reporting(store: Store) -> Contest:
 
 
 def next_stage(store: Store) -> str:
-    if BOUND.to_tune(store):
-        return "bound"
-    return "tune" if TUNE.to_tune(store) else "report"
+    return next((stage for stage, part in ON_TUNING_SEEDS.items() if part.to_tune(store)), "report")
 
 
 def left(stage: str, store: Store) -> list[Trial]:
     """Runs that are missing, as far as is known: of the report, before it is known who goes on, with any that might."""
     if stage != "report":
-        return (BOUND if stage == "bound" else TUNE).to_tune(store)
+        return ON_TUNING_SEEDS[stage].to_tune(store)
     if not TUNE.to_tune(store):
         part = reporting(store)
         return store.missing([trial for pair in part.pairs() for trial in part.reported(store, *pair, SEEDS)])
@@ -110,19 +112,23 @@ def left(stage: str, store: Store) -> list[Trial]:
 
 def forecast(store: Store, processes: int) -> str:
     """Hours of each stage by the CPU seconds of an update so far, which leave out held-out games."""
-    spent: dict[tuple[str, bool], list[float]] = {}  # by game, and whether each update plays four times the games
+    spent: dict[tuple[str, str], list[float]] = {}  # by game and method, where one plays more games than others
     for record in store.records.values():
-        kind = record.trial["game"]["name"], record.trial["method"]["name"] == LESS_NOISE.name
+        kind = kind_of(record.trial["game"]["name"], record.trial["method"]["name"])
         spent.setdefault(kind, []).append(sum(record.seconds.values()))
     rows = []
     for stage in STAGES:
         trials = left(stage, store)
-        kinds = [(trial.game.name, trial.method == LESS_NOISE) for trial in trials]
+        kinds = [kind_of(trial.game.name, trial.method.name) for trial in trials]
         known = [(trial, kind) for trial, kind in zip(trials, kinds, strict=True) if kind in spent]
         seconds = sum(trial.sizes.updates * float(np.mean(spent[kind])) for trial, kind in known)
         hours = f"{seconds / processes / 3600:.1f}" if len(known) == len(trials) else NONE
         rows.append([stage, len(trials), hours])
     return f"**What is left**, hours on {processes} cores\n\n" + table(["stage", "runs", "hours"], rows)
+
+
+def kind_of(game: str, method: str) -> tuple[str, str]:
+    return game, method if method in (LESS_NOISE.name, KNOWN.name) else ""
 
 
 def tables(stage: str, store: Store, seeds: int) -> Iterator[str]:
@@ -131,6 +137,8 @@ def tables(stage: str, store: Store, seeds: int) -> Iterator[str]:
         yield "Games that were replaced, at the better of two step sizes; BabyAI by one seed:"
         yield room(FEW_POINTS, store)
         yield room(CUT_SHORT, store)
+    elif stage == "known":
+        yield room(CREDIT, store)
     elif stage == "tune":
         yield ranking(TUNE, store)
     else:
@@ -167,7 +175,7 @@ def work(stage: str, store: Store, processes: int, until: float | None) -> None:
     if stage == "report":
         reporting(store).report(store, SEEDS, processes, say, until)
     else:
-        (BOUND if stage == "bound" else TUNE).tune(store, processes, say, until)
+        ON_TUNING_SEEDS[stage].tune(store, processes, say, until)
 
 
 if __name__ == "__main__":

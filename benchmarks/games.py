@@ -43,9 +43,9 @@ def worker_spec(config: RunConfig, model: Path, run: str = "benchmark", **other:
     return WorkerSpec(run, str(model), {config.game.name: config.game}, config.rollout, ray_metrics=False, **other)
 
 
-def new_play(config: RunConfig, model: Path, engine: Engine) -> Play:
+def new_play(config: RunConfig, model: Path, engine: Engine, kind: type[Play] = Play) -> Play:
     options = {config.game.name: config.game.options}
-    return Play(
+    return kind(
         make_cast(worker_spec(config, model), engine), config.rollout, lambda game: make_game(game, options[game])
     )
 

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from benchmarks.games import ONE_STEP
+from benchmarks.lab.known import KnownCredit
 from benchmarks.lab.trainee import Trainee
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
@@ -35,6 +36,7 @@ class Method:
     name: str
     settings: tuple[str, ...] = ()  # key=value, over the game's recipe
     group_size: int = 1
+    more_games: int | None = None  # from each situation, which tell what its turn is worth; None: credit is estimated
 
 
 @dataclass(frozen=True)
@@ -162,9 +164,15 @@ def elsewhere(trial: Trial, trainee: Trainee) -> dict[str, float]:
     return {other: trainee.held_out(ELSEWHERE, trial.config_with(other)) for other in trial.game.transfer}
 
 
+def trainee_of(trial: Trial) -> Trainee:
+    given = trial.config, warm_start(trial), trial.method.group_size, trial.game.discount
+    more_games = trial.method.more_games
+    return Trainee(*given) if more_games is None else KnownCredit(*given, more_games=more_games)
+
+
 def run(trial: Trial) -> Record:
-    record, config, tuning = Record(asdict(trial)), trial.config, trial.seed in TUNING
-    trainee = Trainee(config, warm_start(trial), trial.method.group_size, trial.game.discount)
+    record, tuning = Record(asdict(trial)), trial.seed in TUNING
+    trainee = trainee_of(trial)
     try:
         if not tuning:
             record.untrained = elsewhere(trial, trainee)

@@ -60,7 +60,7 @@ def ranking(contest: Contest, store: Store) -> str:
 
 
 def room(contest: Contest, store: Store) -> str:
-    """`contest` has two methods, of which the second plays more games for each step: what less noise is worth."""
+    """`contest` has two methods, of which the second has less noise: what that is worth."""
     fewer, more = contest.methods
     rows = []
     for game in contest.games:

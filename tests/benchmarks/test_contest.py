@@ -164,11 +164,13 @@ def test_the_plans_figures_are_those_of_the_records():
     page, store = (ROOT / "docs/results/contest_plan.md").read_text(), Store(contest.RECORDS)
     rows = [
         [cell.strip() for cell in line.strip("| ").split("|")]
-        for part in (contest.BOUND, contest.FEW_POINTS, contest.CUT_SHORT)
+        for part in (contest.BOUND, contest.FEW_POINTS, contest.CUT_SHORT, contest.CREDIT)
         for line in room(part, store).splitlines()[4:]
     ]
-    assert len(rows) == len(contest.GAMES) + len(contest.REPLACED) + len(contest.TOO_SLOW)
+    assert len(rows) == 2 * len(contest.GAMES) + len(contest.REPLACED) + len(contest.TOO_SLOW)
     for name, start, _, _, fewer, more, points in rows:
         figures = f"| {start} | {fewer} | {more} | {points} |"
         assert any(name in line and figures in line for line in page.splitlines()), name
+    brought = [float(row[-1]) for row in rows[-len(contest.GAMES) :]]
+    assert f"That is {np.mean(brought):.1f} points over the per-turn mean" in page
     assert all(float(row[-1]) >= 10 for row in rows[: len(contest.GAMES)])
