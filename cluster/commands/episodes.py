@@ -39,6 +39,8 @@ def run(asked: argparse.Namespace) -> None:
 
     if asked.to and (asked.sort or asked.limit or asked.show or asked.json):
         raise ConfigError("--to writes every game that --where finds: leave --sort, --limit, --show and --json away")
+    if asked.to and not asked.to.endswith(".parquet"):
+        raise ConfigError(f"--to={asked.to} writes Parquet: give it a name that ends in .parquet")
     if asked.reverse and not asked.sort:
         raise ConfigError("--reverse is for --sort: which column?")
     kept = load_run(asked.run)

@@ -81,6 +81,7 @@ def test_games_as_json_and_as_a_file(run_folder, capsys, tmp_path):
         (["--sort", "dialogue"], 2, "games have no column 'dialogue'; there are: update, "),
         (["--reverse"], 2, "--reverse is for --sort"),
         (["--to", "x.parquet", "--limit", "3"], 2, "--to writes every game that --where finds"),
+        (["--to", "x.csv"], 2, "--to=x.csv writes Parquet: give it a name that ends in .parquet"),
         (["--to", "/nowhere/x.parquet"], 1, "cannot write /nowhere/x.parquet: No such file or directory"),
     ],
 )
