@@ -126,12 +126,16 @@ def are_token_ids(part: Any) -> bool:
 
 def reward_scale_of(path: Path) -> str:
     """By the first reward of a lone player that is not 0: below it, -1 is lost and 0 won."""
+    rewarded = False
     for _, raw in lines_of(path):
         reward = raw.get("reward")
+        rewarded |= "reward" in raw
         if isinstance(reward, int | float) and reward:
             return "minus_one" if reward < 0 else "outcome"
         if "alice_actions" in raw or "bob_actions" in raw:
             return "outcome"
+    if not rewarded:
+        return "outcome"  # it is read next, which says what it lacks
     raise FileRefused(
         f"{path}: every reward is 0, which may be won or lost: give offline.reward_scale=minus_one (0 is won) or "
         "offline.reward_scale=outcome (0 is lost)"

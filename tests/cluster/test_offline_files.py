@@ -69,6 +69,9 @@ def test_which_reward_is_a_win_is_read_off_the_file_or_has_to_be_said(tmp_path):
     assert reward_scale_of(write(file, [lone("1", "y", 1.0), lone("1", "y", 1.0, reward=1)])) == "outcome"
     with pytest.raises(FileRefused, match="every reward is 0, which may be won or lost: give offline.reward_scale"):
         reward_scale_of(write(file, [lone("1", "y", 1.0)]))
+    for nothing, said in (([], "FILE holds no game"), ([{"a": 1}], "FILE, line 1: alice_actions: is missing")):
+        scale = reward_scale_of(write(file, nothing))
+        assert refusal(file, ONE, scale).startswith(said)
     write(file, [lone("1", "y", 0.0), lone("1", "y", 0.0, reward=1)])
     assert refusal(file, ONE, "minus_one") == (
         "FILE, line 2: reward: should be from -1 (lost) to 0 (won) in this file, not 1"
