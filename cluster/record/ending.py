@@ -87,7 +87,7 @@ def listen(then: str, folder: str, silent: str) -> None:
     cause = KILLED
     if ending is not None:
         with suppress(OSError):  # a folder that is gone, a full disk: the line below is said all the same
-            cause = ending.ended("killed", KILLED, then)
+            cause = ending.ended("killed", KILLED, then.removeprefix("go on with: "))
     if not silent:
         print(f"parley: {cause}; {then}", file=sys.stderr, flush=True)
 

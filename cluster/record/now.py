@@ -25,6 +25,10 @@ class Now:
         self.beside = path.with_name(f".{path.name}")
         self.open: list[str] = []  # stages that have begun, the innermost last
 
+    def starting(self, update: int) -> None:
+        """The run's process is there, and nothing is played yet."""
+        self._write(update)
+
     @contextmanager
     def stage(self, name: str, update: int) -> Iterator[None]:
         self.open.append(name)

@@ -28,6 +28,7 @@ from cluster.plan.of_run import plan_run
 from cluster.recipe.config import RunConfig
 from cluster.record.checkpoints import CheckpointStore, all_checkpoints
 from cluster.record.metrics import Metrics
+from cluster.record.now import Now
 from cluster.record.picture import draw_curve
 from cluster.record.run_folder import RunFolder
 from cluster.record.telemetry.spans import Spans
@@ -64,8 +65,7 @@ def train(config: RunConfig, folder: RunFolder) -> dict:
 
 def resume(config: RunConfig, folder: RunFolder) -> dict:
     """Continue the run in `folder` from its newest whole checkpoint."""
-    store = CheckpointStore(folder.checkpoints, config.checkpoint.keep)
-    checkpoint = store.latest()
+    checkpoint = CheckpointStore(folder.checkpoints, config.checkpoint.keep).latest()
     if checkpoint is None:
         raise CheckpointError(f"{folder.path} holds no complete checkpoint to resume from")
     return _run(config, folder, checkpoint)
@@ -77,6 +77,7 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
     with ExitStack() as stack:
         asked = stack.enter_context(interruptible())
         show = stack.enter_context(Show(config, folder))  # first: the imports take seconds
+        Now(folder.now).starting(_update_of(checkpoint))
         from actors.memory import return_large_pieces
         from actors.transport.digest import digest
         from cluster.run.lasting_learners import LastingLearners

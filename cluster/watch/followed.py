@@ -65,6 +65,8 @@ class Followed:
             return {}
 
     def state(self) -> str:
+        if end := self._summary().get("end"):  # null in one that goes on
+            return end["how"]
         process = self.now().get("process")
         if isinstance(process, int) and Path(f"/proc/{process}").is_dir():
             return "running"
@@ -72,11 +74,14 @@ class Followed:
 
     def end(self) -> dict[str, Any]:
         """How it ended; empty while it runs."""
+        summary = self._summary()
+        return summary.get("end") or ({"how": "finished"} if summary else {})
+
+    def _summary(self) -> dict[str, Any]:
         try:
-            summary = object_of(self.folder / "summary.json")
+            return object_of(self.folder / "summary.json")
         except ParleyError:  # just replaced
             return {}
-        return summary.get("end") or ({"how": "finished"} if summary else {})
 
     def figures(self) -> dict[str, Any]:
         """All that is drawn of a run beside its games; read again where it has changed."""

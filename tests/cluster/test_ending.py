@@ -75,16 +75,17 @@ def test_what_the_kernel_killed_for_memory_meanwhile_is_told(folder):
 def test_a_killed_run_says_so_too(folder, spoken_for):
     program = (
         "import os, signal; from pathlib import Path; from cluster.run.last_word import last_word\n"
-        f"with last_word('go on', None, Path({str(folder.path)!r})): os.kill(os.getpid(), signal.SIGKILL)"
+        f"with last_word('go on with: parley resume x', None, Path({str(folder.path)!r})):\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **({SPOKEN_FOR: "1"} if spoken_for else {})}
     ended = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
     deadline = time.monotonic() + 30
     while summary(folder.path)["end"]["how"] != "killed" and time.monotonic() < deadline:
         time.sleep(0.05)
-    end = {"how": "killed", "cause": KILLED, "update": 3, "stage": "learn", "go_on": "go on"}
+    end = {"how": "killed", "cause": KILLED, "update": 3, "stage": "learn", "go_on": "parley resume x"}
     assert summary(folder.path) == {"updates": 3, "end": end}
-    assert ended.stderr == ("" if spoken_for else f"parley: {KILLED}; go on\n")
+    assert ended.stderr == ("" if spoken_for else f"parley: {KILLED}; go on with: parley resume x\n")
 
 
 def test_errors_of_ray_name_the_part_and_the_reason_in_one_line(ray_cluster):

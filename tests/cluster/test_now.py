@@ -19,11 +19,13 @@ def test_the_innermost_stage_is_told_and_the_last_one_stays_where_it_breaks(tmp_
     def told():
         return json.loads(path.read_text())
 
+    now.starting(2)
+    assert told() == {"update": 2, "stage": None, "since": 100, "process": os.getpid()}
     with now.stage("learn", 2):
-        assert told() == {"update": 2, "stage": "learn", "since": 100, "process": os.getpid()}
+        assert told() == {"update": 2, "stage": "learn", "since": 101, "process": os.getpid()}
         with now.stage("sync", 3):
             assert (told()["stage"], told()["update"]) == ("sync", 3)
-        assert (told()["stage"], told()["since"]) == ("learn", 102)
+        assert (told()["stage"], told()["since"]) == ("learn", 103)
     assert told()["stage"] is None
     with pytest.raises(ValueError), now.stage("shape", 3):
         raise ValueError

@@ -22,6 +22,7 @@ from cluster.commands.cli import main
 from cluster.episodes.columns import PLAIN, table_of
 from cluster.episodes.store import EpisodeStore
 from cluster.recipe.fields import dotted_keys
+from cluster.record.now import Now
 from cluster.record.statistics import mean_interval
 from cluster.report.held_out import HELD_OUT, held_out
 from cluster.report.results import interval
@@ -239,6 +240,19 @@ def test_a_run_that_goes_well_or_has_hardly_begun_gets_no_advice():
 
 
 # --- commands -------------------------------------------------------------------------------------
+
+
+def test_a_run_is_running_from_its_start_until_it_has_said_how_it_ended(tmp_path):
+    (tmp_path / "config.yaml").write_text("game: {name: parrot}\n")
+    run = Followed.of(tmp_path)
+    assert run.state() == "killed"
+    Now(tmp_path / "now.json").starting(0)
+    assert run.state() == "running"
+    for end, state in ((None, "running"), ({"how": "failed"}, "failed")):
+        (tmp_path / "summary.json").write_text(json.dumps({"updates": 3, "end": end}))
+        assert run.state() == state
+    Now(tmp_path / "now.json").ended()
+    assert run.state() == "failed"
 
 
 def test_runs_lists_them_and_what_cannot_be_read(run, capsys):
