@@ -120,11 +120,16 @@ class Kinds:
         return {"anyOf": [*choices, tagged]}
 
 
+def see_current_folder() -> None:
+    """For what is imported by name. It comes last: a folder of the user's hides nothing."""
+    if getcwd() not in sys.path:
+        sys.path.append(getcwd())
+
+
 def class_at(name: str) -> type:
     """The class at `module:Class`, of the user's own, in the current folder or wherever Python finds it."""
     module, _, attribute = name.partition(":")
-    if getcwd() not in sys.path:  # at the end: a folder of the user's hides nothing
-        sys.path.append(getcwd())
+    see_current_folder()
     try:
         found = getattr(import_module(module), attribute)
     except Exception as error:  # of whoever wrote the module

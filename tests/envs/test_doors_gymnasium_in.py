@@ -14,6 +14,7 @@ import pytest
 from envs.doors.inward.gymnasium import GymnasiumGame
 from envs.doors.inward.imported import WorldError
 from envs.doors.inward.told import TooLarge, told
+from envs.registry import make_game
 from tests.support.imported_games import mean_outcome
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the other libraries, about themselves
@@ -92,6 +93,16 @@ def test_texts_in_and_out():
         assert game.step("abc").terminated and game.outcome() == {"player": pytest.approx(0.5)}
     finally:
         del gymnasium.registry["tests/Echo-v0"]
+
+
+def test_an_environment_in_the_current_folder_is_found_by_its_module(tmp_path, monkeypatch):
+    (tmp_path / "own_environment.py").write_text(
+        "import gymnasium\nfrom gymnasium.envs.toy_text import FrozenLakeEnv\n"
+        "gymnasium.register('Own-v0', FrozenLakeEnv, kwargs={'is_slippery': False})\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [each for each in sys.path if each])
+    assert make_game("gymnasium", {"id": "own_environment:Own-v0"}).seats == ("player",)
 
 
 def test_minigrid_is_told_in_words_and_solved_by_hand():

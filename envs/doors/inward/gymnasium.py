@@ -24,6 +24,7 @@ from envs.doors.inward.players import Curious, Random, TextReader
 from envs.doors.inward.practice import best_actions
 from envs.doors.inward.told import TooLarge, told
 from envs.game import Player, Step, Trial
+from envs.kinds import see_current_folder
 from envs.options import several, words
 from envs.text.listed import named
 
@@ -78,6 +79,7 @@ class GymnasiumGame(ImportedGame):
         gymnasium = library("gymnasium", self.name)
         if self.id.startswith(OF_MINIGRID):
             library("minigrid", self.name)
+        see_current_folder()  # `id` may be module:Env-v0
         picture = {"render_mode": "ansi"} if self.show == "picture" else {}
         try:
             made = gymnasium.make(self.id, **self.settings, **picture)
