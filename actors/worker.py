@@ -63,6 +63,7 @@ class Result(NamedTuple):
     summary: Summary | None
     tokens: int  # sampled for it by the policy
     wasted: int  # tokens of a snapshot that it could not go on from
+    what: str = ""  # as in Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ def summarise(episode: Episode) -> Summary:
 def told(returned: Returned) -> Result:
     ticket, result, wasted = returned
     if isinstance(result, Failure):
-        return Result(ticket, result.reason, None, result.tokens, wasted)
+        return Result(ticket, result.reason, None, result.tokens, wasted, result.what)
     summary = summarise(result)
     return Result(ticket, None, summary, summary.tokens, wasted)
 

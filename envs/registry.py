@@ -17,6 +17,7 @@ from inspect import signature
 from envs.coroutines import Blocking, has_coroutines
 from envs.game import Game, Player, Trial, hook
 from envs.kinds import class_at
+from envs.well_formed import is_a_game
 
 GAMES = {
     "bargaining": "envs.glee.bargaining:Bargaining",
@@ -92,8 +93,10 @@ def make_game(name: str, options: dict | None = None, blocking: bool = True) -> 
     unknown = [key for key in options if key not in names]
     if unknown and not any(each.kind is each.VAR_KEYWORD for each in known):
         raise ValueError(f"game {name!r} has no option {unknown[0]!r}; it has: {', '.join(names)}")
+    is_a_game(name, made_by)
     with _packages_of(name):
         game = made_by(**options)
+    is_a_game(name, game)
     return Blocking(game) if blocking and has_coroutines(game) else game
 
 

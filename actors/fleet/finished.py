@@ -22,4 +22,5 @@ class Finished:
     tokens: int = 0  # sampled for it by the policy, as far as its worker lived to tell
     node: str | None = None  # that a large episode lies on, and goes with
     worker: int | None = None  # that had it last
+    what: str = ""  # was raised, where `reason` is a game's own
     ended: float = field(default_factory=time.time, compare=False)  # in seconds of Unix time

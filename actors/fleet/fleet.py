@@ -236,8 +236,9 @@ class Fleet:
                 self.snapshots.pop(result.ticket, None)
                 self.tokens.hand_over(index, result.tokens, result.wasted)
                 self.counters["refused"] += result.wasted > 0
-                node = self.processes.places.node(index)
-                self._return(Finished(result.ticket, ref, result.reason, result.summary, result.tokens, node, index))
+                what, node = result.what, self.processes.places.node(index)
+                found = Finished(result.ticket, ref, result.reason, result.summary, result.tokens, node, index, what)
+                self._return(found)
         if report.silent_seconds > self.settings.worker_silence_seconds:
             self.processes.lose(index, "worker_stuck")
 

@@ -11,6 +11,7 @@ import numpy as np
 from actors.play.players import EndpointSeat, PolicySeat
 from envs.episode import Episode, Ticket, Turn
 from envs.game import Game, Player, hook, money_of
+from envs.well_formed import told
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,7 @@ class Failure:
 
     reason: str
     tokens: int = field(default=0, compare=False)  # that the policy had sampled for it
+    what: str = field(default="", compare=False)  # was raised, and where, for people to read
 
 
 class Ending(NamedTuple):
@@ -40,9 +42,12 @@ class Returned(NamedTuple):
 
 
 class EpisodeFailed(Exception):
-    def __init__(self, reason: str):
+    def __init__(self, reason: str, what: BaseException | str = ""):
         super().__init__(reason)
-        self.reason = reason
+        self.reason, self.what = reason, what if isinstance(what, str) else told(what)
+
+    def result(self, tokens: int = 0) -> Failure:
+        return Failure(self.reason, tokens, self.what)
 
 
 @dataclass(slots=True)

@@ -12,11 +12,10 @@ Every admitted ticket comes back from `step` exactly once:
 
     admitted = queued + live + returned
 
-What an episode samples depends on its ticket's seed and number, not on the attempt or on
-its neighbours: two tickets with one seed play the same game in different ways. Tickets
-admitted to an idle Play start from empty caches, so the same set of tickets gives the
-same bytes - as long as nothing waits for a server or a slow game, whose timing decides what
-the engine computes together.
+What an episode samples depends on its ticket's seed and number, not on the attempt or its neighbours: two tickets with
+one seed play the same game in different ways. Tickets admitted to an idle Play start from empty caches, so the same set
+of tickets gives the same bytes - unless something waits for a server or a slow game, whose timing decides what the
+engine computes together.
 """
 
 from __future__ import annotations
@@ -43,6 +42,7 @@ from envs import coroutines
 from envs.episode import Episode, Ticket, Turn
 from envs.game import Game, Player, Step, at_once_of, hook
 from envs.text.chat import EndpointError
+from envs.well_formed import good_outcome, good_sight, good_step
 
 log = logging.getLogger("parley.play")
 IDLE_WAIT_SECONDS = 0.05  # longest step when only servers and threads have something to say
@@ -120,7 +120,7 @@ class Play:
                 game = spare.pop() if spare else self.new_game(ticket.game)
                 self.at_once[ticket.game] = at_once_of(game)
         except EpisodeFailed as failure:
-            self.finished.append(Returned(ticket, Failure(failure.reason), snapshot.tokens if snapshot else 0))
+            self.finished.append(Returned(ticket, failure.result(), snapshot.tokens if snapshot else 0))
             return
         live = Live(self.admitted, ticket, game, dict(ticket.players), {}, temperature, time.monotonic())
         self.live[live.serial] = live
@@ -138,7 +138,7 @@ class Play:
                 else:
                     work = self._restore(live.game, standing)
         except EpisodeFailed as failure:
-            self._fail(live, failure.reason)
+            self._fail(live, failure)
             return
         if isinstance(work, Future):
             whole_turns = standing is not None  # which may take long to be played again
@@ -166,11 +166,10 @@ class Play:
             return self._begin_anew(live)
         try:
             if set(live.players) != set(game.seats):
-                log.error("ticket %s fills seats %s of a game with %s", ticket, sorted(live.players), game.seats)
-                raise EpisodeFailed("wrong_seats")
+                raise EpisodeFailed("wrong_seats", f"{sorted(live.players)} are to be filled, of {sorted(game.seats)}")
             live.seats = {seat: self._seat(ticket, game, seat, player) for seat, player in live.players.items()}
         except EpisodeFailed as failure:
-            self._fail(live, failure.reason)
+            self._fail(live, failure)
             return
         if standing is None or go_back(live, standing, time.monotonic()):
             self._go_on(live)
@@ -185,7 +184,7 @@ class Play:
             with self._failing_as("game_error", ticket):
                 live.game = self.new_game(ticket.game)
         except EpisodeFailed as failure:
-            self._fail(live, failure.reason)
+            self._fail(live, failure)
             return
         self._set_up(live, None)
 
@@ -212,21 +211,21 @@ class Play:
             yield
         except Exception as error:
             log.exception("episode %d (%s, seed %d) failed", ticket.number, ticket.game, ticket.seed)
-            raise EpisodeFailed(reason if bare else f"{reason}:{type(error).__name__}") from error
+            raise EpisodeFailed(reason if bare else f"{reason}:{type(error).__name__}", error) from error
 
     def _go_on(self, live: Live, said: Said | None = None) -> None:
         """Hand over what was said, if anything, then play until the episode waits or is over."""
         try:
             while said is None or self._hear(live, said):
                 with self._failing_as("game_error", live.ticket):
-                    live.observation, live.actions = live.game.observe(), tuple(live.game.actions())
+                    live.observation, live.actions = good_sight(live.game)
                 said = self._ask(live)
                 if said is None:
                     return
                 if live.seconds > self.settings.episode_seconds:
                     raise EpisodeFailed("timeout")
         except EpisodeFailed as failure:
-            self._fail(live, failure.reason)
+            self._fail(live, failure)
 
     def _hear(self, live: Live, said: Said) -> bool:
         """Let the game hear an utterance. False if the episode now waits for it, or is over."""
@@ -243,10 +242,12 @@ class Play:
             if self._record(live, seat, said, step):
                 self._go_on(live)
         except EpisodeFailed as failure:
-            self._fail(live, failure.reason)
+            self._fail(live, failure)
 
     def _record(self, live: Live, seat: str, said: Said, step: Step) -> bool:
         """Write down one turn. False once the episode is over."""
+        with self._failing_as("game_error", live.ticket):
+            good_step(live.game, step)
         turn = Turn(
             seat,
             live.players[seat],
@@ -288,8 +289,7 @@ class Play:
             room = seat.room(self.settings.engine.max_context)
             if room < 1:
                 if not live.turns:
-                    log.error("%s: the opening prompt of %s fills the context", live.ticket.game, name)
-                    raise EpisodeFailed("context_too_small")
+                    raise EpisodeFailed("context_too_small", seat.too_long(live.ticket.game))
                 self._finish(live, Ending(False, {name: live.observation}, {}, {}))
                 return None
             live.request = f"{live.serial}.{name}.{turn}"
@@ -346,20 +346,20 @@ class Play:
                 then(work.result())
                 continue
             log.error("episode %d: %s: %s", live.ticket.number, type(error).__name__, error)
-            known = isinstance(error, EndpointError)
-            self._fail(live, "endpoint_error" if known else f"game_error:{type(error).__name__}")
+            reason = "endpoint_error" if isinstance(error, EndpointError) else f"game_error:{type(error).__name__}"
+            self._fail(live, EpisodeFailed(reason, error))
 
     def _end_overdue(self) -> None:
         oldest = time.monotonic() - self.settings.episode_seconds
         for live in [live for live in self.live.values() if live.started < oldest]:
-            self._fail(live, "timeout")
+            self._fail(live, EpisodeFailed("timeout"))
         if self.settings.turn_seconds is not None:
             for serial in self.outside.overdue(self.settings.turn_seconds):
-                self._fail(self.live[serial], "turn_timeout")
+                self._fail(self.live[serial], EpisodeFailed("turn_timeout"))
 
     def _finish(self, live: Live, ending: Ending) -> None:
         with self._failing_as("game_error", live.ticket):
-            outcome = dict(live.game.outcome())
+            outcome = good_outcome(live.game)
             ids = closing_ids(live, ending.closing)
         episode = Episode(
             live.ticket,
@@ -382,7 +382,7 @@ class Play:
         if not live.scored:
             self._leave(live, episode)
 
-    def _fail(self, live: Live, reason: str) -> None:
+    def _fail(self, live: Live, failure: EpisodeFailed) -> None:
         """The game and its scripted players are not used again: nobody knows what state they are in."""
         asked = [*live.scored] if live.request is None else [live.request]
         for policy in self.cast.policies.values() if asked else ():
@@ -390,7 +390,7 @@ class Play:
         for request in asked:
             del self.waiting_for[request]
         self.outside.give_up(live.serial)
-        self._leave(live, Failure(reason, live.tokens))
+        self._leave(live, failure.result(live.tokens))
 
     def _leave(self, live: Live, result: Episode | Failure) -> None:
         del self.live[live.serial]

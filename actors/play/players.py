@@ -80,6 +80,11 @@ class PolicySeat:
         longest = max((len(ids) for ids in self.listed), default=0)
         return left if longest < left else 0  # vLLM makes a token after what it scores
 
+    def too_long(self, game: str) -> str:
+        """Why there is no room."""
+        tokens = len(self.prompt) + len(self.new_ids)
+        return f"{game} shows {self.name} {tokens} tokens at once: raise rollout.engine.max_context"
+
     def asked(self) -> tuple[int, ...]:
         """The whole prompt, with what was just seen."""
         return (*self.prompt, *self.new_ids)

@@ -13,6 +13,7 @@ from cluster.record.manner import busy
 from cluster.record.run_folder import to_json
 from envs.game import hook
 from envs.registry import game_class, game_names, make_game
+from envs.well_formed import is_a_game
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +34,7 @@ def run(asked: argparse.Namespace) -> None:
         describe(asked.game)
         return
     from rich import box
+    from rich.markup import escape
     from rich.table import Table
 
     from cluster.record.terminal import page
@@ -42,7 +44,7 @@ def run(asked: argparse.Namespace) -> None:
         table.add_column(column, no_wrap=column == "game")
     with busy("looking at the games"):
         for name in game_names():
-            table.add_row(*_row(name))
+            table.add_row(*map(escape, _row(name)))
     page().print(table)
     print("parley games NAME    its rules, options, players and trials\nparley play NAME     sit down and play")
 
@@ -122,7 +124,8 @@ def trial_rows(game: type) -> list[tuple[str, int, list[str]]]:
 
 def known(name: str) -> type:
     try:
-        return game_class(name)
+        is_a_game(name, made_by := game_class(name))
+        return made_by
     except ValueError as error:
         raise ConfigError(str(error)) from error
 

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cluster.errors import ConfigError
 from cluster.recipe.config import RunConfig
 from envs.registry import make_game
+from envs.settings import GameSettings
+from envs.well_formed import told
 
 TIED_UNLESS_SAID = {"bloom", "cohere", "cohere2", "falcon", "gemma", "gemma2", "gemma3", "gemma3_text", "gpt2", "opt"}
 PLAIN_FEED_FORWARD = {"bloom", "falcon", "gpt2", "gpt_bigcode", "gpt_neox", "gptj", "opt", "phi", "starcoder2"}
@@ -131,13 +134,20 @@ def shape_of(content: Mapping[str, Any]) -> ModelShape:
     )
 
 
+def language_of(game: GameSettings) -> list[str]:
+    try:
+        return list(make_game(game.name, game.options).language())
+    except Exception as error:  # of whoever wrote the game
+        raise ConfigError(f"game.name: scripted players cannot play {game.name}: {told(error)}") from error
+
+
 def shape_of_run(config: RunConfig, folder: Path | str | None = None) -> ModelShape:
     """Of the policy that a run starts from (of the model in `folder`, if it is there already);
     ShapeUnknown if its config.json is out of reach."""
     path = config.model.path if folder is None else str(folder)
     if path == "embedded":
         embedded = config.model.embedded
-        words = {word for said in make_game(config.game.name, config.game.options).language() for word in said.split()}
+        words = {word for said in language_of(config.game) for word in said.split()}
         return ModelShape(
             layers=embedded.layers,
             hidden=embedded.hidden,

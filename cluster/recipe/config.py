@@ -74,7 +74,7 @@ class RunConfig(Settings):
     )
     output: str = Field("runs", description="folder that holds the run folders (shared by all nodes of a cluster)")
     seed: int = Field(0, ge=0, lt=2**31, description="seed of the games, of sampling and of the batches")
-    updates: int = Field(60, ge=0, le=10**9, description="learner updates in the whole run")
+    updates: int = Field(60, ge=1, le=10**9, description="learner updates in the whole run")
     batch_episodes: int = Field(128, ge=1, le=10**6, description="episodes that one update consumes")
     group_size: int = Field(
         1,

@@ -34,6 +34,7 @@ from cluster.recipe.renamed import GONE, WHOLE_ONCE, instead_of, renamed
 from envs.game import Game, hook
 from envs.kinds import Kinds
 from envs.registry import game_class, game_names, is_game, make_game
+from envs.well_formed import NotAGame, is_a_game
 from envs.worlds.package import MissingPackage
 
 COMMAND_LINE = "command line"
@@ -244,7 +245,8 @@ def _check_game(config: RunConfig) -> None:
         hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(game_names())}"
         raise ConfigError(f"game.name: unknown game {name!r}; {hint}")
     try:
-        parameters = signature(game_class(name)).parameters.values()
+        is_a_game(name, made_by := game_class(name))
+        parameters = signature(made_by).parameters.values()
     except ValueError as error:
         raise ConfigError(f"game.name: {error}") from error
     known = [parameter.name for parameter in parameters]
@@ -257,9 +259,13 @@ def _check_game(config: RunConfig) -> None:
         game = make_game(name, options)
     except MissingPackage as error:
         raise ConfigError(f"game.name: {name}: {error}") from error
+    except NotAGame as error:
+        raise ConfigError(f"game.name: {error}") from error
     except (TypeError, ValueError) as error:
         given = "" if str(error).startswith("game option") else f" refuses {options}"  # or it has named the one
         raise ConfigError(f"game.options: {name}{given}: {error}") from error
+    except Exception as error:  # of whoever wrote the game
+        raise ConfigError(f"game.name: {name} cannot be made: {type(error).__name__}: {error}") from error
     if config.rollout.choose_listed and not _lists_actions(game):
         raise ConfigError(f"rollout.choose_listed: {name} lists no actions to choose from, at least not at its opening")
     if getattr(config.reward.shaper, "annotator", "") == "rule" and hook(game, "helpful") is None:

@@ -25,7 +25,11 @@ from cluster.run.token_balance import TokenBalance
 from envs.episode import Episode, Ticket
 
 POLL_SECONDS = 1.0
-HINTS = {"timeout": " (see rollout.episode_seconds)", "turn_timeout": " (see rollout.turn_seconds)"}
+HINTS = {
+    "timeout": " (see rollout.episode_seconds)",
+    "turn_timeout": " (see rollout.turn_seconds)",
+    "worker_stuck": " (a step of the game, or the engine, takes longer than rollout.worker_silence_seconds)",
+}
 
 log = logging.getLogger("parley")
 
@@ -105,7 +109,8 @@ class Playing:
     def _again(self, failed: Finished) -> Ticket:
         ticket, attempts = failed.ticket, self.settings.max_attempts
         if ticket.attempt + 1 >= attempts:
-            raise RunError(f"the game with seed {ticket.seed} failed {attempts} times, last: {failed.reason}")
+            said = f": {failed.what}" if failed.what else HINTS.get(failed.reason, "")
+            raise RunError(f"the game with seed {ticket.seed} failed {attempts} times, last: {failed.reason}{said}")
         return replace(ticket, attempt=ticket.attempt + 1)
 
     def start(self, tickets: Sequence[Ticket], take: Take, temperature: float | None = None) -> None:
@@ -138,7 +143,7 @@ class Playing:
         arrived: dict[Take, list[Finished]] = {}
         for finished in self.fleet.poll(seconds):
             if finished.reason is not None:
-                self._count(finished.reason)
+                self._count(finished.reason, finished.what)
                 self.drop(finished, finished.reason)
             arrived.setdefault(self.takers.pop(finished.ticket), []).append(finished)
         for take, results in arrived.items():
@@ -147,11 +152,12 @@ class Playing:
             for holder in self.holders:
                 bring(holder, draining)
 
-    def _count(self, reason: str) -> None:
+    def _count(self, reason: str, what: str = "") -> None:
         self.failures[reason] += 1
         count = self.failures[reason]
         if count == 10 ** (len(str(count)) - 1):
-            log.warning("failed episodes so far: %d for %s%s", count, reason, HINTS.get(reason, ""))
+            said = f": {what}" if what else HINTS.get(reason, "")
+            log.warning("failed episodes so far: %d for %s%s", count, reason, said)
 
     def lose(self, result: Finished) -> None:
         """Its episode is gone with the node that made it."""

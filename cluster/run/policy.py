@@ -8,10 +8,11 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cluster.errors import ConfigError
+from cluster.errors import ConfigError, RunError
 from cluster.recipe.config import RunConfig
 from cluster.record.run_folder import RunFolder
 from cluster.record.terminal import Show
+from envs.well_formed import told
 from parley.light import without_sklearn
 
 if TYPE_CHECKING:
@@ -32,7 +33,12 @@ def policy_folder(config: RunConfig, folder: RunFolder, show: Show) -> Path | st
         copy = folder.path / "initial_policy"
         if not copy.is_dir():
             show.stage("embedded policy (made in some minutes the first time, then cached)")
-            made = build_policy(config.game, config.model.embedded, progress=show.progress)
+            try:
+                made = build_policy(config.game, config.model.embedded, progress=show.progress)
+            except (AttributeError, LookupError, TypeError, ValueError) as error:  # of whoever wrote the game
+                raise RunError(
+                    f"no policy can be cloned from scripted games of {config.game.name}: {told(error)}"
+                ) from error
             shutil.copytree(made, copy.with_suffix(".part"), dirs_exist_ok=True)
             copy.with_suffix(".part").rename(copy)
         return copy

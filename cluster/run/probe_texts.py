@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import ray
 
+from cluster.errors import RunError
 from cluster.recipe.config import RunConfig
 from envs.registry import make_game
 from envs.text.dialogue import Dialogue
+from envs.well_formed import good_sight, told
 
 SEQUENCES = 4
 TOKENS = 96
@@ -41,7 +43,10 @@ class ProbeTexts:
         game = make_game(game_settings.name, game_settings.options)
         found: dict[tuple[int, ...], None] = {}
         for seed in range(SEQUENCES):
-            game.reset(seed)
-            ids = dialogue.opening(game.briefing(game.seat), game.observe())
-            found[ids[: self.length]] = None
+            try:
+                game.reset(seed)
+                shown = game.briefing(game.seat), good_sight(game)[0]
+            except Exception as error:  # of whoever wrote the game
+                raise RunError(f"{game_settings.name} does not begin with seed {seed}: {told(error)}") from error
+            found[dialogue.opening(*shown)[: self.length]] = None
         return [list(ids) for ids in found]

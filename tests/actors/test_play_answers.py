@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from actors.play.live import Failure
+from actors.play.live import EpisodeFailed, Failure
 from cluster.episodes.reader import Episodes
 from envs.episode import HELD_OUT_NUMBERS
 from tests.support.engines import model_logprobs
@@ -55,7 +55,7 @@ def test_a_game_that_fails_while_it_is_asked_about_leaves_nothing_behind(tiny_mo
     while not any(live.scored for live in play.live.values()):
         assert play.step() == []
     (live,) = play.live.values()
-    play._fail(live, "timeout")
+    play._fail(live, EpisodeFailed("timeout"))
     assert play.waiting_for == {} and play.finished[0].result == Failure("timeout")
     assert not play.cast.policies["policy"].engine.busy()
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from actors.play.live import Failure
+from actors.play.live import EpisodeFailed, Failure
 from actors.play.play import Play
 from actors.play.snapshots import Snapshot
 from envs.episode import Episode, Ticket
@@ -91,7 +91,7 @@ def broken_off(play: Play, wanted: list[Ticket], turns: float) -> tuple[dict[int
         assert not taken.keys() & {ticket for ticket in wanted if ticket.number in finished}
         snapshots |= taken
     for live in list(play.live.values()):
-        play._fail(live, "worker_died")
+        play._fail(live, EpisodeFailed("worker_died"))
     play.step()
     play.queue.clear()
     return finished, snapshots

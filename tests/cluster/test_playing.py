@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from actors.fleet.fleet import Finished, Fleet
+from actors.play.live import EpisodeFailed, Returned
 from actors.settings import RolloutSettings
-from actors.worker import Summary
+from actors.worker import Summary, told
 from actors.worker_parts import WorkerSpec
 from cluster.errors import RunError
 from cluster.run.collecting import Collector, has_spread, without_spread
@@ -132,6 +134,18 @@ def test_a_game_that_keeps_failing_stops_whoever_wants_it_and_is_dropped_from_a_
     with pytest.raises(RunError, match=r"every episode of batch 0 was dropped \(\w+: 8\)"):
         Collector(failing, counts, 1, lambda _: None).batch()
     assert counts.counts.reissued == 8 and not counts.missing()
+
+
+def test_what_a_game_raised_is_told(failing, caplog):
+    broken = EpisodeFailed("game_error:RuntimeError", "the dragon ate it (mine.py, line 20)").result()
+    result = told(Returned(tickets(1, first=0)[0], broken))
+    ticket = replace(result.ticket, attempt=failing.settings.max_attempts - 1)
+    failed = Finished(ticket, None, result.reason, None, what=result.what)
+    says = r"times, last: game_error:RuntimeError: the dragon ate it \(mine.py, line 20\)$"
+    with pytest.raises(RunError, match=says):
+        failing._again(failed)
+    failing._count(failed.reason, failed.what)
+    assert caplog.messages[-1].endswith("1 for game_error:RuntimeError: the dragon ate it (mine.py, line 20)")
 
 
 def test_a_wait_ends_at_its_time_limit_and_says_what_is_missing(failing):

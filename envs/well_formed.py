@@ -1,0 +1,103 @@
+"""Whether what somebody wrote is a game, and whether a game answers as the contract says.
+
+    is_a_game     its class or its object, when it is made        -> NotAGame, a ValueError
+    good_step     what `step` returned                            -> TypeError, ValueError
+    good_sight    what `observe` and `actions` return             -> TypeError
+    good_outcome  what `outcome` returned once the game is over   -> ValueError
+    told          what else it raised, in a line
+
+Each is one line that names the game, what it did, and what it has to do.
+"""
+
+from __future__ import annotations
+
+import math
+import traceback
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+import envs.game
+from envs.coroutines import Blocking
+from envs.game import Game, Step
+
+METHODS = (
+    *("reset", "observe", "step", "briefing", "actions", "outcome"),
+    *("closing", "facts", "save", "restore", "players", "language"),
+)
+LONGEST = 300  # characters of an error that are told
+NAME_IT = __file__, envs.game.__file__  # what they raise says which method of which game
+ROUNDING = 1e-6  # an outcome may be beyond [0, 1] by so much
+
+
+class NotAGame(ValueError):
+    pass
+
+
+def is_a_game(name: str, made: Any) -> None:
+    """`made`: its class, or an object of it."""
+    made_by = made if isinstance(made, type) else type(made)
+    derive = "derive it from parley.Game, which has all but seats, reset, observe and step"
+    if left := sorted(getattr(made_by, "__abstractmethods__", ())):
+        raise NotAGame(f"{name} is no whole game: its class does not say {', '.join(left)}")
+    if missing := [each for each in METHODS if not hasattr(made, each)]:
+        raise NotAGame(f"{name} is no game: it has no {', '.join(missing)}; {derive}")
+    if made is made_by:
+        return
+    for each, example in (("seats", '("guesser",)'), ("horizon", "20")):
+        if not hasattr(made, each):
+            raise NotAGame(f"{name} is no whole game: it does not say {each}, such as {each} = {example}")
+    seats, horizon = made.seats, made.horizon
+    names = isinstance(seats, tuple | list) and all(isinstance(seat, str) and seat for seat in seats)
+    if not names or not seats or len(set(seats)) < len(seats):
+        raise NotAGame(f'{name}.seats has to be a tuple of different names, such as ("guesser",), not {seats!r}')
+    if not isinstance(horizon, Integral) or horizon < 1:
+        raise NotAGame(f"{name}.horizon has to be a whole number of turns from 1 on, not {horizon!r}")
+
+
+def good_step(game: Game, step: Any) -> Step:
+    if not isinstance(step, Step):
+        raise TypeError(f"{_of(game)}.step has to return a Step, not {_short(step)}")
+    for seat, reward in step.rewards.items():
+        if seat not in game.seats:
+            raise ValueError(f"{_of(game)}.step rewards {seat!r}, which is none of its seats: {', '.join(game.seats)}")
+        if not isinstance(reward, Real) or not math.isfinite(reward):
+            raise ValueError(f"{_of(game)}.step rewards {seat!r} by {_short(reward)}, which is no finite number")
+    return step
+
+
+def good_sight(game: Game) -> tuple[str, tuple[str, ...]]:
+    """What the acting seat sees, and what is listed for it."""
+    seen, listed = game.observe(), game.actions()
+    if not isinstance(seen, str):
+        raise TypeError(f"{_of(game)}.observe has to return text, not {_short(seen)}")
+    return seen, tuple(listed)
+
+
+def good_outcome(game: Game) -> dict[str, float]:
+    outcome = dict(game.outcome())
+    for seat in game.seats:
+        found = outcome.get(seat)
+        if not isinstance(found, Real) or not -ROUNDING <= found <= 1 + ROUNDING:
+            raise ValueError(
+                f"{_of(game)}.outcome has to give each seat a number from 0 to 1, and gives {seat!r} {_short(found)}"
+            )
+    return outcome
+
+
+def told(error: BaseException) -> str:
+    """In a line: what was raised, and where, if it does not name what is to be mended itself."""
+    frames = traceback.extract_tb(error.__traceback__)
+    last = frames[-1] if frames and frames[-1].filename not in NAME_IT else None
+    place = f" ({Path(last.filename).name}, line {last.lineno})" if last else ""
+    return f"{' '.join(str(error).split())[:LONGEST] or type(error).__name__}{place}"
+
+
+def _of(game: Game) -> str:
+    """Its class, also where a game of coroutines is wrapped."""
+    return type(game.game if isinstance(game, Blocking) else game).__name__
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
