@@ -89,7 +89,7 @@ def test_a_run_keeps_samples_and_a_resumed_one_keeps_them_once(ray_cluster, parr
 
 
 def test_samples_are_bounded_however_long_the_run(tmp_path):
-    for updates, wanted, every in ((0, 100, 1), (100, 100, 1), (101, 100, 2), (10_000, 100, 100), (3, 2, 2)):
+    for updates, wanted, every in ((1, 100, 1), (100, 100, 1), (101, 100, 2), (10_000, 100, 100), (3, 2, 2)):
         config = config_for(tmp_path, tmp_path, updates=updates, samples={"updates": wanted, "episodes": 1})
         samples = Samples(tmp_path / "samples.jsonl", config)
         assert samples.every == every and updates // samples.every <= wanted

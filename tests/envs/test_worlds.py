@@ -14,6 +14,7 @@ import pytest
 from cluster.errors import ConfigError
 from cluster.recipe.reading import load_recipe
 from docs.games_page import games_page
+from envs.parrot import Parrot
 from envs.registry import DOORS, GAMES, WORLDS, game_class, game_names, make_game
 from envs.worlds.package import LONGEST, MissingPackage, number_of, package, text_of
 from tests.support.worlds import MODULES
@@ -68,7 +69,7 @@ def test_the_list_of_games_and_a_recipe_say_so_too(monkeypatch):
         load_recipe(None, ["game.name=far_away"])
 
 
-class FarAway:
+class FarAway(Parrot):
     def __init__(self):
         package("no_such_world")
 
