@@ -8,6 +8,7 @@ Exit codes: 0 done; 1 the run failed; 2 the command or the recipe is wrong; 75 w
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import sys
 from collections.abc import Sequence
@@ -81,6 +82,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """argparse takes all of `key=value ...` in one place only; people put options between them."""
     top = parser()
+    words = sys.argv[1:] if arguments is None else arguments
+    first, names = words[0] if words else "", [each.name for each in COMMANDS]
+    if not first.startswith("-") and first not in names and (close := difflib.get_close_matches(first, names, n=1)):
+        top.error(f"there is no command {first!r}; did you mean {close[0]}?")
     asked, rest = top.parse_known_args(arguments)
     unknown = [word for word in rest if word.startswith("-") or not hasattr(asked, "overrides")]
     if unknown:

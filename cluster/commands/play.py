@@ -17,6 +17,7 @@ from cluster.record import checkpoints
 from envs.game import Game, Player
 from envs.outside import OutsideError
 from envs.registry import make_game, make_player
+from envs.well_formed import told
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -56,6 +57,8 @@ def run(asked: argparse.Namespace) -> None:
     person = None if asked.watch else asked.seat or game.seats[0]
     if person is not None and person not in game.seats:
         raise ConfigError(f"{asked.game} has no seat {person!r}; it has: {', '.join(game.seats)}")
+    if person is not None and len(game.seats) == 1 and asked.against != "mediocre":
+        raise ConfigError(f"--against={asked.against}: {asked.game} has one seat, and you sit there")
     others = {seat: asked.watch or asked.against for seat in game.seats if seat != person}
     players = {}
     for seat, player in others.items():
@@ -87,6 +90,8 @@ def made(name: str, options: dict) -> Game:
         return make_game(name, options)
     except ValueError as error:
         raise ConfigError(str(error)) from error
+    except Exception as error:  # of whoever wrote the game
+        raise RunError(f"{name} cannot be made: {type(error).__name__}: {told(error)}") from error
 
 
 def sign_of_life(console: Console, what: str) -> AbstractContextManager:

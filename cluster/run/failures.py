@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -30,6 +31,9 @@ def named_failures() -> Iterator[None]:
         raise LostError(in_words(error)) from error
     except (FleetExhausted, LearnerLost) as error:
         raise LostError(f"{type(error).__name__}: {error}") from error
+    except shutil.Error as error:  # of a copy: where to, where from and why, for each file
+        _, into, why = error.args[0][0]
+        raise RunError(f"{into} cannot be written: {why}") from error
     except (RuntimeError, ValueError, OSError) as error:
         raise RunError(f"{type(error).__name__}: {error}") from error
 

@@ -81,6 +81,16 @@ def test_a_dry_run_prints_a_recipe_and_the_placement_and_makes_no_folder(tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("trian", "train"), ("evalute", "evaluate"), ("serve_model", "serve-model")]
+)
+def test_a_command_that_is_nearly_one(typed, meant, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main([typed, "demo"])
+    assert stop.value.code == 2
+    assert capsys.readouterr().err.endswith(f"there is no command {typed!r}; did you mean {meant}?\n")
+
+
 def test_help_of_every_command_reads(capsys):
     for command in ("", "train", "resume", "evaluate", "doctor", "games", "config", "version"):
         with pytest.raises(SystemExit) as stop:

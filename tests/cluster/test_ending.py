@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -12,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from cluster.errors import ConfigError, LostError
+from cluster.errors import ConfigError, LostError, RunError
 from cluster.recipe.reading import load_recipe
 from cluster.record.ending import KILLED, Ending
 from cluster.record.run_folder import RunFolder
-from cluster.run.failures import in_words
+from cluster.run.failures import in_words, named_failures
 from cluster.run.last_word import SPOKEN_FOR
 
 ROOT = Path(__file__).parents[2]
@@ -107,3 +108,11 @@ def test_errors_of_ray_name_the_part_and_the_reason_in_one_line(ray_cluster):
     assert words.startswith("Shard (process ") and words.endswith(" code 2. End of file.") and len(words) < 300, words
     memory = ray_cluster.exceptions.OutOfMemoryError("Task was killed as the node ran low on memory.\nMore.")
     assert in_words(memory) == "Ray killed a process for want of memory: Task was killed as the node ran low on memory."
+
+
+def test_a_copy_that_fails_is_one_line(tmp_path):
+    (tmp_path / "from").mkdir()
+    (tmp_path / "from" / "model").symlink_to(tmp_path / "gone")
+    with pytest.raises(RunError, match=r"/to/model cannot be written: .*No such file") as failed, named_failures():
+        shutil.copytree(tmp_path / "from", tmp_path / "to")
+    assert "[" not in str(failed.value).replace("[Errno", "")

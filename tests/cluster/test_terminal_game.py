@@ -252,6 +252,11 @@ def test_something_is_said_while_a_model_loads(tiny_model, capsys, monkeypatch):
     assert shown.startswith(f"loading policy:{tiny_model} for bob\n")
 
 
+def test_nobody_can_be_played_against_in_a_game_of_one_seat(capsys):
+    assert main(["play", "parrot", "--against", "nobody"]) == 2
+    assert capsys.readouterr().err == "parley: --against=nobody: parrot has one seat, and you sit there\n"
+
+
 def test_the_command_plays_at_a_pipe():
     result = subprocess.run(
         [sys.executable, "-m", "cluster", "play", "parrot", "--seed", "3", "rounds=1"],
