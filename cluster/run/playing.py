@@ -36,6 +36,10 @@ log = logging.getLogger("parley")
 Take = Callable[[list[Finished]], None]
 
 
+def in_words(reason: str, what: str) -> str:
+    return f"{reason}: {what}" if what else reason + HINTS.get(reason, "")
+
+
 @dataclass(slots=True, eq=False)
 class Games:
     """Games that were asked for, and those that are played."""
@@ -109,8 +113,8 @@ class Playing:
     def _again(self, failed: Finished) -> Ticket:
         ticket, attempts = failed.ticket, self.settings.max_attempts
         if ticket.attempt + 1 >= attempts:
-            said = f": {failed.what}" if failed.what else HINTS.get(failed.reason, "")
-            raise RunError(f"the game with seed {ticket.seed} failed {attempts} times, last: {failed.reason}{said}")
+            last = in_words(failed.reason, failed.what)
+            raise RunError(f"the game with seed {ticket.seed} failed {attempts} times, last: {last}")
         return replace(ticket, attempt=ticket.attempt + 1)
 
     def start(self, tickets: Sequence[Ticket], take: Take, temperature: float | None = None) -> None:
@@ -156,8 +160,7 @@ class Playing:
         self.failures[reason] += 1
         count = self.failures[reason]
         if count == 10 ** (len(str(count)) - 1):
-            said = f": {what}" if what else HINTS.get(reason, "")
-            log.warning("failed episodes so far: %d for %s%s", count, reason, said)
+            log.warning("failed episodes so far: %d for %s", count, in_words(reason, what))
 
     def lose(self, result: Finished) -> None:
         """Its episode is gone with the node that made it."""
