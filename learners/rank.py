@@ -212,10 +212,10 @@ class LearnerRank:
 
     def save(self, folder: str) -> None:
         counters = self.learning.counters() | {"version": self.version}
-        checkpoint.save(self.engine, self.learning.critic, Path(folder), self._identity(), counters)
+        checkpoint.save(self.engine, self.learning.parts(), Path(folder), self._identity(), counters)
 
     def load(self, folder: str) -> None:
-        counters = checkpoint.load(self.engine, self.learning.critic, Path(folder), self._identity())
+        counters = checkpoint.load(self.engine, self.learning.parts(), Path(folder), self._identity())
         self.learning.restore(counters)
         self.version = counters["version"]
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, PrivateAttr, model_validator
 
 from envs.settings import Resource, Settings
-from learners.credit.critics import CriticSettings, Schedule
+from learners.credit.critics import CriticSettings, Schedule, UtteranceCriticSettings
 from learners.credit.method import CREDIT, AnyCredit
 from learners.loss.loss import LOSS, AnyLoss
 
@@ -78,6 +78,12 @@ class LearnerSettings(Settings):
     minibatches: int = Field(
         1, ge=1, description="optimiser steps in each epoch, every one on a share of the batch's whole games"
     )
+    replay_batches: int = Field(
+        0,
+        ge=0,
+        le=100,
+        description="newest batches before this one that an update learns from once more: fewer games, longer updates",
+    )
     gradient_clip: float = Field(1.0, gt=0, description="largest gradient norm")
     tokens_per_micro_batch: Resource[int] = Field(
         4096, ge=16, description="tokens packed into one forward pass; bounds activation memory"
@@ -144,7 +150,25 @@ class LearnerSettings(Settings):
         low, high = self.logprob_gap_warn, self.logprob_gap_stop
         if low is not None and high is not None and low > high:
             raise ValueError(f"logprob_gap_warn={low} is above logprob_gap_stop={high}")
+        if self.replay_batches:
+            self._check_replay()
         return self
+
+    def _check_replay(self) -> None:
+        refused = f"replay_batches={self.replay_batches}"
+        if not self.loss.asks_sampler:
+            raise ValueError(
+                f"{refused} learns from games of older weights, which loss.kind={LOSS.name_of(self.loss)} does not "
+                "correct for: set loss.kind to decoupled"
+            )
+        method = CREDIT.name_of(self.credit)
+        if isinstance(self.credit.critic_settings, UtteranceCriticSettings):
+            raise ValueError(f"{refused} is for critics without a replay; credit.method={method} has its own")
+        if self.credit.by_labels:
+            raise ValueError(
+                f"{refused} does not go with credit.anchor=labels: labels are numbered anew in each batch; set "
+                "credit.anchor to observation"
+            )
 
     @property
     def steps(self) -> int:

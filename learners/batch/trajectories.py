@@ -76,6 +76,12 @@ def batch_of(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
         raise ValueError("the batch holds no turn of the policy, so there is nothing to learn from")
     if len({(trajectory.number, trajectory.seat) for trajectory in trajectories}) < len(trajectories):
         raise ValueError("a seat's game is in the batch twice")
+    check_together(trajectories)
+    return sorted(trajectories, key=lambda trajectory: (trajectory.number, trajectory.seat))
+
+
+def check_together(trajectories: Sequence[Trajectory]) -> None:
+    """ValueError if credit cannot be made of all of them in one way."""
     kinds = sorted({trajectory.kind for trajectory in trajectories})
     if len(kinds) > 1 or kinds[0] not in ("reward", "advantage"):
         raise ValueError(f"rewards of one batch must all be 'reward' or all 'advantage', not {kinds}")
@@ -84,7 +90,6 @@ def batch_of(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
         raise ValueError(
             "expected advantages go on top of those that credit makes of rewards, for all of a batch or for none"
         )
-    return sorted(trajectories, key=lambda trajectory: (trajectory.number, trajectory.seat))
 
 
 def _trajectory(episode: Episode, seat: str, shaped: ShapedRewards) -> Trajectory:

@@ -4,6 +4,7 @@
     folder/zero/          DeepSpeed's own files: weights, moments, master weights
     folder/critic.pt      weights and moments of the critic, where the credit method has one; of
                           archer's also the slow copies and the replay
+    folder/replayed.pt    the batches that are learned from once more, with learner.replay_batches
 
 Every rank writes its part, so the folder is on storage that all of them see. The caller
 makes the whole of it atomic: it writes to a folder that gets its name afterwards.
@@ -19,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
@@ -27,25 +28,35 @@ from deepspeed.runtime.fp16.loss_scaler import DynamicLossScaler, LossScaler
 from deepspeed.runtime.zero.config import ZeroStageEnum
 from deepspeed.utils.tensor_fragment import fragment_address
 
-from learners.critic.turns import AnyCritic
-
-TAG, CRITIC = "zero", "critic.pt"
+TAG = "zero"
 ONLY_WEIGHTS = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"  # overrules the weights_only=False of a library
 KNOWN = [DynamicLossScaler, LossScaler, ZeroStageEnum, fragment_address]  # DeepSpeed's classes in its files
 # Of Python's own ways the first ones of 3.11 call getattr, which is not for a file to call.
 ZeroStageEnum.__reduce_ex__ = lambda member, _: (type(member), (member.value,))
 
 
-def save(
-    engine: Any, critic: AnyCritic | None, folder: Path, identity: dict[str, Any], counters: dict[str, Any]
-) -> None:
+class Part(Protocol):
+    """What a learner keeps beside the engine's weights, the same on every rank."""
+
+    device: torch.device
+
+    def state(self) -> Any:
+        """Of tensors and plain values."""
+
+    def restore(self, state: Any) -> None: ...
+
+
+Parts = dict[str, Part]  # by the name of the file, without its ending
+
+
+def save(engine: Any, parts: Parts, folder: Path, identity: dict[str, Any], counters: dict[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     engine.save_checkpoint(
         str(folder), tag=TAG, save_latest=False, exclude_frozen_parameters=bool(identity["lora.rank"])
     )
     if dist.get_rank() == 0:
-        if critic is not None:
-            torch.save(critic.state(), folder / CRITIC)
+        for name, part in parts.items():
+            torch.save(part.state(), folder / f"{name}.pt")
         text = json.dumps({"identity": identity, "counters": counters}, indent=1)
         (folder / "learner.json").write_text(text)
     dist.barrier()
@@ -69,7 +80,7 @@ def unknown(error: UnpicklingError) -> str:
     return found[1] if found else str(error).strip().splitlines()[0]
 
 
-def load(engine: Any, critic: AnyCritic | None, folder: Path, identity: dict[str, Any]) -> dict[str, Any]:
+def load(engine: Any, parts: Parts, folder: Path, identity: dict[str, Any]) -> dict[str, Any]:
     """Restores the engine and returns the counters. Nothing is touched when the checkpoint
     does not fit."""
     file = folder / "learner.json"
@@ -88,6 +99,6 @@ def load(engine: Any, critic: AnyCritic | None, folder: Path, identity: dict[str
         raise ValueError(f"the checkpoint in {folder} holds more than a learner's data: {unknown(error)}") from error
     if path is None:
         raise ValueError(f"the checkpoint in {folder} is incomplete: DeepSpeed found nothing to load in {TAG}/")
-    if critic is not None:
-        critic.restore(torch.load(folder / CRITIC, map_location=critic.device, weights_only=True))
+    for name, part in parts.items():
+        part.restore(torch.load(folder / f"{name}.pt", map_location=part.device, weights_only=True))
     return stored["counters"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ import torch
 from learners.batch.crediting import assign_credit
 from learners.batch.minibatches import shares
 from learners.batch.packing import by_trajectory, plan
+from learners.batch.replayed import ReplayedBatches
 from learners.batch.trajectories import Trajectory, label_anchors
 from learners.credit.critics import UtteranceCriticSettings
 from learners.credit.turns import Credit
@@ -34,6 +35,9 @@ from learners.update.clock import device_time
 from learners.update.policy_steps import Batch, PolicySteps
 from learners.update.reading import BatchReader
 from learners.update.schedule import critic_learning_rate, learning_rate
+
+if TYPE_CHECKING:
+    from learners.update.checkpoint import Parts
 
 EQUAL = 1e-6  # returns that differ by no more are the same: rewards come in float32
 
@@ -72,6 +76,7 @@ class Learning:
     ):
         self.settings, self.seed, self.rank, self.critic, self.device = settings, seed, rank, critic, device
         self.replay = RouterReplay(engine.module, device) if settings.router_replay else None
+        self.replayed = ReplayedBatches(settings.replay_batches)
         self.reader = BatchReader(engine, settings, temperature, device, critic, reference, self.replay)
         self.steps = PolicySteps(engine, settings, temperature, device, optimiser, rank, self.replay)
         self.updates = 0  # applied
@@ -97,10 +102,13 @@ class Learning:
         """`version`: of the weights held now. A step whose gradient is not finite is left out:
         weights and optimiser stay as they were, bit for bit."""
         began = device_time(self.device)
+        new, trajectories = trajectories, self.replayed.with_new(trajectories)
+        replayed = len(trajectories) - len(new)
         credited = self.credit_of(trajectories, version)
         batch = self.batch(credited, version)
-        names = [(trajectory.number, trajectory.seat) for trajectory in trajectories]
-        self.advantages = names, [len(each) for each in batch.advantages], credited.credit.advantages
+        of_new = batch.advantages[replayed:]
+        names = [(trajectory.number, trajectory.seat) for trajectory in new]
+        self.advantages = names, [len(each) for each in of_new], np.concatenate(of_new)
         prepare = device_time(self.device) - began
         torch.manual_seed(hash((self.seed, self.updates, self.bad_updates, self.rank)) & 0x7FFF_FFFF)
         learned = learned_from(trajectories, self.settings)
@@ -116,13 +124,14 @@ class Learning:
         if applied:
             self.updates += 1
             self.credit_state = credited.credit.state
+            self.replayed.add(new)
         if taken.bad:
             self._count_bad_update()
         tokens = sum(len(trajectory) for trajectory in trajectories)
         return (
             taken.figures(self.settings)
             | criticised
-            | _figures(trajectories, credited.credit)
+            | _figures(trajectories, credited.credit, replayed)
             | credited.credit.figures
             | ({"cut_off_masked": 1 - len(learned) / len(trajectories)} if self.settings.mask_cut_off else {})
             | {
@@ -176,6 +185,11 @@ class Learning:
                 f"{self.settings.max_bad_updates}): lower learner.learning_rate, and look at loss, grad_norm and "
                 "logprob_gap_max of the updates before, and at the rewards"
             )
+
+    def parts(self) -> Parts:
+        """What a checkpoint keeps of it beside the counters."""
+        critic = {} if self.critic is None else {"critic": self.critic}
+        return critic | ({"replayed": self.replayed} if self.settings.replay_batches else {})
 
     def counters(self) -> dict[str, Any]:
         return {"updates": self.updates, "bad_updates": self.bad_updates, "credit_state": self.credit_state}
@@ -232,13 +246,15 @@ def nothing_to_learn(credited: CreditedBatch, learned: Sequence[int], settings: 
     return not any(advantages[place].any() for place in learned)
 
 
-def _figures(trajectories: Sequence[Trajectory], credit: Credit) -> dict[str, float]:
+def _figures(trajectories: Sequence[Trajectory], credit: Credit, replayed: int) -> dict[str, float]:
+    """The first `replayed` ones have been learned from before."""
     first = np.cumsum([0, *(len(trajectory.rewards) for trajectory in trajectories)])[:-1]
     return {
         "trajectories": float(len(trajectories)),
+        "replayed_trajectories": float(replayed),
         "trained_tokens": float(len(credit.advantages)),
         "alone": float(credit.alone),
-        "return_mean": float(credit.returns[first].mean()),
+        "return_mean": float(credit.returns[first[replayed:]].mean()),
         "advantage_mean": float(credit.advantages.mean()),
         "advantage_std": float(credit.advantages.std()),
     }

@@ -239,7 +239,8 @@ LEARNER = (
         "learner/cut_off_masked", "share", "Games that were cut off and left out of the policy's loss (`mask_cut_off`)."
     ),
     Metric("learner/learning_rate", "", "Step size of the update."),
-    Metric("learner/trajectories", "games", "Games of policy seats in the batch."),
+    Metric("learner/trajectories", "games", "Games of policy seats that were learned from."),
+    Metric("learner/replayed_trajectories", "games", "Those of earlier batches, learned from once more."),
     Metric("learner/alone", "games", "Those that had no other game of their group to be compared with.", LOWER),
     Metric("learner/states", "", "States that turns are compared in, those of each task apart; anchored methods."),
     Metric(
