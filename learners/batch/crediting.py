@@ -41,7 +41,7 @@ def assign_credit(
     if trajectories[0].kind == "advantage":
         turns = turns_of(trajectories)
         advantages = np.repeat(turns.rewards, turns.tokens).astype(np.float32)
-        return whitened(Credit(advantages, turns.rewards, dict(state)), method)
+        return scaled(Credit(advantages, turns.rewards, dict(state)), method)
     needed = method.readings
     if "sampler_logprobs" in needed and readings.get("sampler_logprobs") is None:
         readings["sampler_logprobs"] = np.concatenate([t.sequence.logprobs[t.sequence.mask] for t in trajectories])
@@ -68,7 +68,7 @@ def assign_credit(
     if trajectories[0].expected_advantages is not None:
         expected = np.concatenate([trajectory.expected_advantages for trajectory in trajectories])
         credit.advantages = (credit.advantages + np.repeat(expected, turns.tokens)).astype(np.float32)
-    credit = whitened(credit, method)
+    credit = scaled(credit, method)
     if "group" in needed:
         credit.alone = int((np.unique(turns.group, return_counts=True)[1] == 1).sum())
     if "group" in needed and turns.anchor is not None:
@@ -78,9 +78,12 @@ def assign_credit(
     return credit
 
 
-def whitened(credit: Credit, method: CreditMethod) -> Credit:
-    """Mean 0 and standard deviation 1 over the trained tokens of the whole batch, if asked."""
+def scaled(credit: Credit, method: CreditMethod) -> Credit:
+    """Mean 0 and standard deviation 1 over the trained tokens of the whole batch, and then without what is negative, if
+    asked. Targets of a critic stay as they are."""
     if method.whiten and len(credit.advantages):
         exact = credit.advantages.astype(np.float64)
         credit.advantages = ((exact - exact.mean()) / (exact.std() + 1e-8)).astype(np.float32)
+    if method.positive_only:
+        credit.advantages = np.maximum(credit.advantages, 0)
     return credit

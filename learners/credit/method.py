@@ -21,7 +21,10 @@ class CreditMethod(Settings, ABC):
 
     gamma: float = Field(1.0, gt=0, le=1, description="discount between turns")
     whiten: bool = Field(False, description="give a batch's advantages mean 0 and standard deviation 1 over tokens")
-
+    positive_only: bool = Field(
+        False,
+        description="count negative advantages as 0: only what did better than expected is learned (self-imitation)",
+    )
     overlong: Overlong | None = Field(
         None, description="charge utterances near their limit ({limit: 64, buffer: 16}, say); null: none"
     )

@@ -308,6 +308,19 @@ def test_whitened_advantages_have_mean_0_and_deviation_1_over_tokens():
     assert (white.mean(), white.std()) == (pytest.approx(0, abs=1e-6), pytest.approx(1, abs=1e-6))
 
 
+@pytest.mark.parametrize("kind", ["reward", "advantage"])
+def test_positive_only_leaves_out_what_did_worse_than_expected(kind):
+    trajectories = collect(*make_batch(6, seed=3))
+    for trajectory in trajectories:
+        trajectory.kind, trajectory.rewards = kind, trajectory.rewards - 0.5
+    values = {"values": np.full(int(sum(t.turn_tokens.sum() for t in trajectories)), 0.2)}
+    plain = assign_credit(trajectories, CREDIT.make("gae", whiten=True), {}, **values)
+    found = assign_credit(trajectories, CREDIT.make("gae", whiten=True, positive_only=True), {}, **values)
+    assert plain.advantages.min() < 0 < plain.advantages.max(), "what is left out is known after whitening"
+    assert np.array_equal(found.advantages, np.maximum(plain.advantages, 0)) and found.advantages.dtype == np.float32
+    assert kind == "advantage" or np.array_equal(found.targets, plain.targets), "the critic learns from all of them"
+
+
 # groups and anchors
 
 
