@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.contestants import BASELINES, CANDIDATES, CONTROLS, METHODS, PER_TURN, RIVALS
+from benchmarks.contestants import BASELINES, CANDIDATES, CONTROLS, METHODS, ONCE, PER_TURN, REPLAYED, RIVALS
 from benchmarks.lab.contest import Contest
 from benchmarks.lab.pages import NONE, costs, outcomes, step_sizes, table
 from benchmarks.lab.store import Store
@@ -80,6 +80,7 @@ CUT_SHORT = replace(BOUND, games=TOO_SLOW, rates=BEGIN, tuning_seeds=1)
 KNOWN = replace(PER_TURN, name="known credit", more_games=16)
 CREDIT = replace(contest((PER_TURN, KNOWN)), tuning_seeds=2, rates=BEGIN)
 TUNE = contest(METHODS)
+SLOW = {method.name for method in METHODS if set(REPLAYED) <= set(method.settings)}
 ON_TUNING_SEEDS = {"bound": BOUND, "known": CREDIT, "tune": TUNE}
 
 
@@ -128,7 +129,10 @@ def forecast(store: Store, processes: int) -> str:
 
 
 def kind_of(game: str, method: str) -> tuple[str, str]:
-    return game, method if method in (LESS_NOISE.name, KNOWN.name) else ""
+    """Those that cost alike. Methods that play or learn more than others are a kind of their own."""
+    if method in (LESS_NOISE.name, KNOWN.name):
+        return game, method
+    return game, "replayed" if method in SLOW else ""
 
 
 def tables(stage: str, store: Store, seeds: int) -> Iterator[str]:
@@ -144,8 +148,9 @@ def tables(stage: str, store: Store, seeds: int) -> Iterator[str]:
     else:
         part = reporting(store)
         yield from outcomes(part, store, seeds)
-        for criterion in CRITERIA:
-            yield verdict(part, store, seeds, BASELINES, criterion)
+        for baselines in (BASELINES, ONCE):
+            for criterion in CRITERIA:
+                yield verdict(part, store, seeds, baselines, criterion)
         yield costs(part, store, seeds)
         yield step_sizes(part, store)
 

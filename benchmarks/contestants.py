@@ -6,7 +6,8 @@
     CONTROLS     what a candidate would be without the one thing that it is said to win by
 
 All of them discount by GAMMA a turn, and take STEPS on each batch: at staleness 0 they are PPO's. Where a rival's paper
-has a clip of its own, that one replaces it.
+has a clip of its own, that one replaces it. Those that are REPLAYED learn from the three batches before it, too, and
+from positive advantages alone.
 """
 
 from __future__ import annotations
@@ -40,12 +41,19 @@ def pooled(how: str, *more: str, baseline: str = "history") -> tuple[str, ...]:
     return tuple(f"aggregate.{each}" for each in given)
 
 
+REPLAYED = (f"{CREDIT}.positive_only=true", "learner.replay_batches=3")
 PER_TURN = method("per-turn mean", DISCOUNT, f"{CREDIT}.baseline=turn")
-BASELINES = (
+NO_BASELINE = (DISCOUNT, f"{CREDIT}.baseline=none")
+ONCE = (  # each batch is learned from once
     PER_TURN,
     method("leave-one-out", DISCOUNT, f"{CREDIT}.baseline=leave_one_out"),
     method("gae, hidden-state critic", *CRITIC),
     grouped("grpo", f"{CREDIT}.method=grpo"),
+)
+BASELINES = (
+    *ONCE,
+    method("gae, replayed", *CRITIC, *REPLAYED),
+    method("no baseline, replayed", *NO_BASELINE, *REPLAYED),
 )
 
 RIVALS = (
@@ -63,6 +71,7 @@ RIVALS = (
 )
 
 OWN_HALF, EVIDENCE = pooled("shrinkage", "own=0.5"), pooled("evidence")
+REGRESSED = ("reward.shaper=regressed", "reward.shaper.gives=outcome", *CRITIC)
 CANDIDATES = (
     by_intention("aria, own half", *OWN_HALF),
     by_intention("aria, by evidence", *EVIDENCE),
@@ -72,7 +81,9 @@ CANDIDATES = (
         *("reward.shaper=aria", "reward.shaper.gives=outcome", f"{INTENTIONS}.refit=inline"),
         *(f"{INTENTIONS}.space.granularity=held_out", f"{CREDIT}.method=gigpo", f"{CREDIT}.anchor=labels", DISCOUNT),
     ),
-    method("regressed, hidden-state critic", "reward.shaper=regressed", "reward.shaper.gives=outcome", *CRITIC),
+    method("regressed, hidden-state critic", *REGRESSED),
+    method("regressed, replayed", *REGRESSED, *REPLAYED),
+    Method("aria, replayed", (*by_intention("aria", *OWN_HALF).settings, *REPLAYED)),
 )
 
 MEANINGLESS = "benchmarks.lab.meaningless:Meaningless"
@@ -81,7 +92,7 @@ CONTROLS = (
     by_intention("nothing shared, per-turn mean", *pooled("shrinkage", "own=1", baseline="turn")),
     by_intention("meaningless, own half", *OWN_HALF, shaper=MEANINGLESS),
     by_intention("meaningless, by evidence", *EVIDENCE, shaper=MEANINGLESS),
-    method("no baseline", DISCOUNT, f"{CREDIT}.baseline=none"),
+    method("no baseline", *NO_BASELINE),
     method("per-turn mean, not discounted", f"{CREDIT}.gamma=1", f"{CREDIT}.baseline=turn"),
     by_intention("aria as published", "space.method=average", "space.amount_weight=0", "space.granularity=split"),
 )

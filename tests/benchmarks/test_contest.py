@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks import contest
-from benchmarks.contestants import BASELINES, CANDIDATES, CONTROLS, METHODS, RIVALS
+from benchmarks.contestants import BASELINES, CANDIDATES, CONTROLS, METHODS, REPLAYED, RIVALS
 from benchmarks.lab.contest import Contest
 from benchmarks.lab.meaningless import anywhere
 from benchmarks.lab.store import Store
@@ -24,6 +24,12 @@ ROOT = Path(__file__).parents[2]
 ONE, TWO = Game("one", "parrot"), Game("two", "parrot", ("game.options.rounds=2",))
 BASE, OTHER, GOOD, SAME = (Method(name) for name in ("base", "other base", "good", "same"))
 RATE = 1e-3
+REPLAYED_FROM = {
+    "gae, replayed": "gae, hidden-state critic",
+    "no baseline, replayed": "no baseline",
+    "regressed, replayed": "regressed, hidden-state critic",
+    "aria, replayed": "aria, own half",
+}
 FOUR = (BASE, OTHER, GOOD, SAME)
 MADE = Contest((ONE, TWO), FOUR, (RATE,), 4, Sizes(4, 8, 8), 4, rates=(RATE,), tuning_updates=2, first_seed=100)
 
@@ -110,12 +116,14 @@ def test_no_reported_seed_before_everything_is_chosen(tmp_path):
 
 def test_what_is_left_is_told_in_hours(tmp_path):
     store = Store(tmp_path / "made.jsonl")
-    assert f"| report | {16 * 4 * 16} | - |" in contest.forecast(store, 2), "nothing is known of a game's updates"
+    runs = (6 + 5 + 7) * 4 * 16
+    assert f"| report | {runs} | - |" in contest.forecast(store, 2), "nothing is known of a game's updates"
     for game in contest.GAMES:
-        trial = contest.TUNE.trial(game, contest.PER_TURN, contest.BEGIN[0], TUNING[0])
-        store.put(trial, Record(asdict(trial), [0.1], [9], None, seconds={"play": 0.2, "learn": 0.1}))
-    hours = 16 * 4 * 16 * contest.UPDATES * 0.3 / 2 / 3600
-    assert f"| report | {16 * 4 * 16} | {hours:.1f} |" in contest.forecast(store, 2)
+        for method, learning in ((contest.PER_TURN, 0.1), (BASELINES[-1], 0.4)):
+            trial = contest.TUNE.trial(game, method, contest.BEGIN[0], TUNING[0])
+            store.put(trial, Record(asdict(trial), [0.1], [9], None, seconds={"play": 0.2, "learn": learning}))
+    hours = (16 * 0.3 + 2 * 0.6) * 4 * 16 * contest.UPDATES / 2 / 3600
+    assert f"| report | {runs} | {hours:.1f} |" in contest.forecast(store, 2), "replayed ones cost more"
 
 
 def test_a_contest_that_is_stopped_goes_on_where_it_was(tmp_path, monkeypatch):
@@ -152,6 +160,9 @@ def test_every_method_of_the_contest_is_one_that_can_be_run():
     assert len(by_name["nothing shared"] ^ by_name["aria, own half"]) == 2
     assert len(by_name["meaningless, own half"] ^ by_name["aria, own half"]) == 2
     assert len((*BASELINES, *RIVALS)) + len(by_name) == len(METHODS)
+    by_name |= {method.name: set(method.settings) for method in BASELINES}
+    for replayed, once in REPLAYED_FROM.items():
+        assert by_name[replayed] - by_name[once] == set(REPLAYED) and by_name[once] < by_name[replayed]
 
 
 def test_points_that_mean_nothing_are_units_and_the_same_again():
