@@ -142,7 +142,7 @@ def tables(stage: str, store: Store, seeds: int) -> Iterator[str]:
         yield room(FEW_POINTS, store)
         yield room(CUT_SHORT, store)
     elif stage == "known":
-        yield room(CREDIT, store)
+        yield room(CREDIT, store, "What credit is worth that is known")
     elif stage == "tune":
         yield ranking(TUNE, store)
     else:

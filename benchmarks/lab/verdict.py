@@ -59,8 +59,8 @@ def ranking(contest: Contest, store: Store) -> str:
     )
 
 
-def room(contest: Contest, store: Store) -> str:
-    """`contest` has two methods, of which the second has less noise: what that is worth."""
+def room(contest: Contest, store: Store, title: str = "What less noise is worth") -> str:
+    """`contest` has two methods, of which the second has what others lack: what that is worth."""
     fewer, more = contest.methods
     rows = []
     for game in contest.games:
@@ -77,7 +77,7 @@ def room(contest: Contest, store: Store) -> str:
         )
     ends = (f"{method.name}, second half" for method in contest.methods)
     head = ["game", "start", fewer.name, more.name, *ends, "points that exist"]
-    return "**What less noise is worth**, percent, on tuning seeds\n\n" + table(head, rows)
+    return f"**{title}**, percent, on tuning seeds\n\n" + table(head, rows)
 
 
 def _late(record: Record) -> float:

@@ -75,11 +75,10 @@ def value_net(width: int) -> nn.Sequential:
 
 
 class Placed(NamedTuple):
-    """A micro-batch on the critic's device."""
+    """Of a micro-batch the tokens whose targets count, on the critic's device: of all of them, or one of each turn."""
 
-    hidden: torch.Tensor  # [trained tokens, width]
+    hidden: torch.Tensor  # [tokens, width]
     targets: torch.Tensor
-    used: torch.Tensor  # bool: which of the targets count
 
 
 class Critic:
@@ -118,24 +117,22 @@ class Critic:
             group["lr"] = self.settings.learning_rate if rate is None else rate
         placed = [
             Placed(
-                states.hidden[: states.tokens],
-                torch.from_numpy(target).to(self.device),
-                torch.from_numpy(use).to(self.device),
+                states.hidden[: states.tokens][torch.from_numpy(use).to(self.device)].float(),
+                torch.from_numpy(target[use]).to(self.device).float(),
             )
             for states, target, use in zip(batch, targets, valued, strict=True)
         ]
         with torch.no_grad():
-            before = [self.net(each.hidden.float()).squeeze(-1)[each.used] for each in placed]
-        used = float(sum(each.used.sum() for each in placed))
-        count = torch.tensor(used, device=self.device, dtype=torch.float64)
+            before = [self.net(each.hidden).squeeze(-1) for each in placed]
+        count = torch.tensor(float(sum(len(each.targets) for each in placed)), device=self.device, dtype=torch.float64)
         dist.all_reduce(count)
         losses = []
         for _ in range(self.settings.epochs):
             self.optimiser.zero_grad(set_to_none=False)
             total = torch.zeros((), dtype=torch.float64, device=self.device)
             for each, start in zip(placed, before, strict=True):
-                values = self.net(each.hidden.float()).squeeze(-1)[each.used]
-                errors = value_losses(values, each.targets.float()[each.used], start, self.settings.value_clip)
+                values = self.net(each.hidden).squeeze(-1)
+                errors = value_losses(values, each.targets, start, self.settings.value_clip)
                 loss = errors.sum() / count
                 loss.backward()
                 total += loss.detach().double()
