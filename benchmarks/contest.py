@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.contestants import BASELINES, CANDIDATES, CONTROLS, METHODS, ONCE, PER_TURN, REPLAYED, RIVALS
+from benchmarks.contestants import BASELINES, CANDIDATES, CONTROLS, METHODS, OF, ONCE, PER_TURN, REPLAYED, RIVALS
 from benchmarks.lab.contest import Contest
 from benchmarks.lab.pages import NONE, costs, outcomes, step_sizes, table
 from benchmarks.lab.store import Store
@@ -92,7 +92,9 @@ def reporting(store: Store) -> Contest:
             "complete --stage tune first"
         )
     best = leading(TUNE, store, (*RIVALS, *CANDIDATES), GO_ON)
-    return contest((*BASELINES, *best, *CONTROLS))
+    named = {method.name for method in best}
+    controls = [each for each in CONTROLS if each.name not in OF or named.intersection(OF[each.name])]
+    return contest((*BASELINES, *best, *controls))
 
 
 def next_stage(store: Store) -> str:

@@ -71,7 +71,8 @@ RIVALS = (
 )
 
 OWN_HALF, EVIDENCE = pooled("shrinkage", "own=0.5"), pooled("evidence")
-REGRESSED = ("reward.shaper=regressed", "reward.shaper.gives=outcome", *CRITIC)
+REGRESSED = ("reward.shaper.gives=outcome", *CRITIC)
+BY_MEANING = "reward.shaper=regressed"
 CANDIDATES = (
     by_intention("aria, own half", *OWN_HALF),
     by_intention("aria, by evidence", *EVIDENCE),
@@ -81,8 +82,8 @@ CANDIDATES = (
         *("reward.shaper=aria", "reward.shaper.gives=outcome", f"{INTENTIONS}.refit=inline"),
         *(f"{INTENTIONS}.space.granularity=held_out", f"{CREDIT}.method=gigpo", f"{CREDIT}.anchor=labels", DISCOUNT),
     ),
-    method("regressed, hidden-state critic", *REGRESSED),
-    method("regressed, replayed", *REGRESSED, *REPLAYED),
+    method("regressed, hidden-state critic", BY_MEANING, *REGRESSED),
+    method("regressed, replayed", BY_MEANING, *REGRESSED, *REPLAYED),
     Method("aria, replayed", (*by_intention("aria", *OWN_HALF).settings, *REPLAYED)),
 )
 
@@ -92,9 +93,15 @@ CONTROLS = (
     by_intention("nothing shared, per-turn mean", *pooled("shrinkage", "own=1", baseline="turn")),
     by_intention("meaningless, own half", *OWN_HALF, shaper=MEANINGLESS),
     by_intention("meaningless, by evidence", *EVIDENCE, shaper=MEANINGLESS),
+    method("meaningless, regressed, replayed", f"reward.shaper={MEANINGLESS}Regressed", *REGRESSED, *REPLAYED),
     method("no baseline", *NO_BASELINE),
     method("per-turn mean, not discounted", f"{CREDIT}.gamma=1", f"{CREDIT}.baseline=turn"),
     by_intention("aria as published", "space.method=average", "space.amount_weight=0", "space.granularity=split"),
 )
+# A control that tells something about some candidates only
+OF = {
+    "meaningless, by evidence": ("aria, by evidence", "aria, by evidence, half-life"),
+    "meaningless, regressed, replayed": ("regressed, replayed",),
+}
 
 METHODS = (*BASELINES, *RIVALS, *CANDIDATES, *CONTROLS)

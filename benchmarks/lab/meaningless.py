@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from envs.settings import GameSettings
 from reward_service.shapers.aria import Aria, AriaShaper
+from reward_service.shapers.regressed import Regressed
+
+if TYPE_CHECKING:
+    from reward_service.shapers.regressed.shaper import RegressedShaper
 
 WIDTH = 384  # as the embeddings that take its place
 
@@ -22,6 +27,15 @@ class Meaningless(Aria):
 
     def make(self, game: GameSettings) -> AriaShaper:
         return AriaShaper(self.intentions, embed=anywhere, gives=self.gives)
+
+
+class MeaninglessRegressed(Regressed):
+    """Regressions on random points instead of embeddings."""
+
+    def make(self, game: GameSettings) -> RegressedShaper:
+        from reward_service.shapers.regressed.shaper import RegressedShaper
+
+        return RegressedShaper(self, embed=anywhere)
 
 
 def anywhere(texts: Sequence[str]) -> np.ndarray:

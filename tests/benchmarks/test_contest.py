@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks import contest
-from benchmarks.contestants import BASELINES, CANDIDATES, CONTROLS, METHODS, REPLAYED, RIVALS
+from benchmarks.contestants import BASELINES, CANDIDATES, CONTROLS, METHODS, OF, REPLAYED, RIVALS
 from benchmarks.lab.contest import Contest
 from benchmarks.lab.meaningless import anywhere
 from benchmarks.lab.store import Store
@@ -114,15 +114,24 @@ def test_no_reported_seed_before_everything_is_chosen(tmp_path):
     assert len({each[0] for each in tasks}) == len(tasks)
 
 
+def test_a_control_of_methods_that_do_not_go_on_stays_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(contest, "TUNE", replace(contest.TUNE, methods=()))
+    monkeypatch.setattr(contest, "leading", lambda *_: [each for each in CANDIDATES if each.name in going_on])
+    going_on = ["regressed, replayed", "aria, own half"]
+    names = {method.name for method in contest.reporting(Store(tmp_path / "made.jsonl")).methods}
+    assert names >= {"meaningless, regressed, replayed", "nothing shared", *going_on}
+    assert "meaningless, by evidence" not in names and len(names) == len(BASELINES) + 2 + len(CONTROLS) - 1
+
+
 def test_what_is_left_is_told_in_hours(tmp_path):
     store = Store(tmp_path / "made.jsonl")
-    runs = (6 + 5 + 7) * 4 * 16
+    runs = (6 + 5 + 8) * 4 * 16
     assert f"| report | {runs} | - |" in contest.forecast(store, 2), "nothing is known of a game's updates"
     for game in contest.GAMES:
         for method, learning in ((contest.PER_TURN, 0.1), (BASELINES[-1], 0.4)):
             trial = contest.TUNE.trial(game, method, contest.BEGIN[0], TUNING[0])
             store.put(trial, Record(asdict(trial), [0.1], [9], None, seconds={"play": 0.2, "learn": learning}))
-    hours = (16 * 0.3 + 2 * 0.6) * 4 * 16 * contest.UPDATES / 2 / 3600
+    hours = (16 * 0.3 + 3 * 0.6) * 4 * 16 * contest.UPDATES / 2 / 3600
     assert f"| report | {runs} | {hours:.1f} |" in contest.forecast(store, 2), "replayed ones cost more"
 
 
@@ -159,7 +168,10 @@ def test_every_method_of_the_contest_is_one_that_can_be_run():
     by_name = {method.name: set(method.settings) for method in (*CANDIDATES, *CONTROLS)}
     assert len(by_name["nothing shared"] ^ by_name["aria, own half"]) == 2
     assert len(by_name["meaningless, own half"] ^ by_name["aria, own half"]) == 2
+    assert len(by_name["meaningless, regressed, replayed"] ^ by_name["regressed, replayed"]) == 2
     assert len((*BASELINES, *RIVALS)) + len(by_name) == len(METHODS)
+    assert OF.keys() <= {method.name for method in CONTROLS}
+    assert set().union(*OF.values()) <= {method.name for method in CANDIDATES}
     by_name |= {method.name: set(method.settings) for method in BASELINES}
     for replayed, once in REPLAYED_FROM.items():
         assert by_name[replayed] - by_name[once] == set(REPLAYED) and by_name[once] < by_name[replayed]
