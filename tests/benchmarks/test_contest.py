@@ -18,7 +18,7 @@ from benchmarks.lab.store import Store
 from benchmarks.lab.strata import corrected, half_width, stratified
 from benchmarks.lab.trainee import HELD_OUT, TASKS, first_task
 from benchmarks.lab.trial import TUNING, Game, Method, Record, Sizes, Trial
-from benchmarks.lab.verdict import leading, ranking, room, verdict
+from benchmarks.lab.verdict import leading, ranking, room, verdict, worth
 
 ROOT = Path(__file__).parents[2]
 ONE, TWO = Game("one", "parrot"), Game("two", "parrot", ("game.options.rounds=2",))
@@ -194,6 +194,11 @@ def test_the_plans_figures_are_those_of_the_records():
     for name, start, _, _, fewer, more, points in rows:
         figures = f"| {start} | {fewer} | {more} | {points} |"
         assert any(name in line and figures in line for line in page.splitlines()), name
+    scores = {method.name: 100 * np.mean(worth(contest.TUNE, store, method)) for method in METHODS}
+    replayed = [score for name, score in scores.items() if name in contest.SLOW]
+    best = max(score for name, score in scores.items() if name not in contest.SLOW)
+    said = f"{min(replayed):.1f} to {max(replayed):.1f}, and the best of the others has {best:.1f}"
+    assert said in " ".join(page.split())
     brought = [float(row[-1]) for row in rows[-len(contest.GAMES) :]]
     assert f"That is {np.mean(brought):.1f} points over the per-turn mean" in page
     assert all(float(row[-1]) >= 10 for row in rows[: len(contest.GAMES)])
