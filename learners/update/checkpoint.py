@@ -28,6 +28,8 @@ from deepspeed.runtime.fp16.loss_scaler import DynamicLossScaler, LossScaler
 from deepspeed.runtime.zero.config import ZeroStageEnum
 from deepspeed.utils.tensor_fragment import fragment_address
 
+from learners.batch.replayed import ReplayedBatches
+
 TAG = "zero"
 ONLY_WEIGHTS = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"  # overrules the weights_only=False of a library
 KNOWN = [DynamicLossScaler, LossScaler, ZeroStageEnum, fragment_address]  # DeepSpeed's classes in its files
@@ -100,5 +102,8 @@ def load(engine: Any, parts: Parts, folder: Path, identity: dict[str, Any]) -> d
     if path is None:
         raise ValueError(f"the checkpoint in {folder} is incomplete: DeepSpeed found nothing to load in {TAG}/")
     for name, part in parts.items():
-        part.restore(torch.load(folder / f"{name}.pt", map_location=part.device, weights_only=True))
+        kept = folder / f"{name}.pt"
+        if isinstance(part, ReplayedBatches) and not kept.is_file():
+            continue  # the run that saved it did not replay: this one begins to
+        part.restore(torch.load(kept, map_location=part.device, weights_only=True))
     return stored["counters"]

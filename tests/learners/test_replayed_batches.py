@@ -80,6 +80,17 @@ def test_a_restored_learner_replays_the_same_games_to_the_same_bytes(learners, t
     assert same(learners.call("parameters"), whole)
 
 
+@pytest.mark.parametrize(("before", "after", "replayed"), [(0, 2, 0), (2, 1, 6), (2, 0, 0)])
+def test_a_run_may_go_on_with_another_number_of_batches(learners, tmp_path, before, after, replayed):
+    learners.become(**CHOSEN, replay_batches=before)
+    for batch in BATCHES[:3]:
+        learners.call("update_on", batch)
+    learners.call("save", str(tmp_path))
+    learners.become(**CHOSEN, replay_batches=after)
+    learners.call("load", str(tmp_path))
+    assert learners.call("update_on", BATCHES[3])["replayed_trajectories"] == replayed
+
+
 def test_a_batch_whose_update_was_skipped_is_not_learned_from_again(learners):
     learners.become(**CHOSEN, replay_batches=2)
     broken = numbered(100, seed=99)
