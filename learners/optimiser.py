@@ -59,7 +59,7 @@ class GuardedAdamW(torch.optim.AdamW):
             self.overflow = False
             return self._shorten(self.shorten_to)
         gradients = [parameter.grad for parameter in self._stepped() if parameter.grad is not None]
-        self.overflow = any(not torch.isfinite(gradient).all() for gradient in gradients)
+        self.overflow = bool(gradients) and not _all_finite(gradients)
         if self.overflow:
             return None
         if self.clip is not None:
@@ -71,6 +71,11 @@ class GuardedAdamW(torch.optim.AdamW):
         return super().step(closure)
 
 
+def _all_finite(tensors: list[torch.Tensor]) -> bool:
+    """By the largest size of each: to look at every number by itself would take as much room as they all do."""
+    return bool(torch.isfinite(torch.stack(torch._foreach_norm(tensors, torch.inf))).all())
+
+
 def make_optimiser(parameters: list[torch.nn.Parameter], settings: LearnerSettings) -> GuardedAdamW:
     return GuardedAdamW(
         parameters,
@@ -80,6 +85,7 @@ def make_optimiser(parameters: list[torch.nn.Parameter], settings: LearnerSettin
         betas=settings.betas,
         eps=settings.eps,
         weight_decay=settings.weight_decay,
+        fused=True,  # a step takes no room of its own; the other kinds hold a copy or two of all weights
     )
 
 

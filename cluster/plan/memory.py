@@ -13,7 +13,8 @@ P weights of b bytes on N ranks, after what DeepSpeed makes of them:
     2        b P                      4 P / N            12 P / N
     3        b P / N + gathered       4 P / N            12 P / N
 
-With an adapter the gradients and the optimiser are those of its weights alone. `loss.kl_guard` keeps a copy of what
+A step copies gradients, when activations and logits are gone; `gradients` has what these leave no room for. With an
+adapter the gradients and the optimiser are those of its weights alone. `loss.kl_guard` keeps a copy of what
 the optimiser steps, 4 bytes a weight, cut up as its states are.
 """
 
@@ -33,7 +34,8 @@ BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 CUDA_CONTEXT = 600 * MIB  # of each process on a card: CUDA itself, its kernels, cuBLAS
 CUDA_GRAPHS = 1024 * MIB  # of an engine: what its captured graphs keep
 HELD_BACK = 0.05  # of a card: what the allocator cannot use, and what arithmetic does not know
-GATHERED = 1_000_000_000  # weights that ZeRO-3 holds gathered at once
+GATHERED = 1_000_000_000  # weights that ZeRO-3 holds gathered, and steps, at once
+REDUCED = 500_000_000  # weights whose gradients are reduced at once without ZeRO
 VLLM_ON_CPU = 100 * MIB  # of an engine: what vLLM holds beside the model and the cache; benchmarks/memory.py
 # The products of a layer, by what goes in: the layer's input, heads, the feed-forward part's input and its inside
 READ = frozenset({"q_proj", "k_proj", "v_proj", "qkv_proj", "query_key_value"})
@@ -80,6 +82,9 @@ def learner(config: RunConfig, shape: ModelShape) -> Need:
     if reads_base(settings) and not adapter:  # the reference, whole on every rank unless ZeRO-3 cuts it up
         weights += size * (own if settings.zero == 3 else shape.parameters)
     gradients, optimiser = _training(trained, settings, size)
+    kept = activations(shape, settings, size)
+    logits = head_bytes(settings.tokens_per_micro_batch, shape.vocabulary, shape.hidden)
+    gradients += max(0.0, _copied(trained, settings, size) - kept - logits)
     if settings.offload_optimizer and on_gpu:
         gradients = optimiser = 0.0
     if settings.zero and on_gpu:  # where there is no card, what is not used of it is never there
@@ -88,8 +93,8 @@ def learner(config: RunConfig, shape: ModelShape) -> Need:
         weights=weights,
         gradients=gradients,
         optimiser=optimiser,
-        activations=activations(shape, settings, size),
-        logits=head_bytes(settings.tokens_per_micro_batch, shape.vocabulary, shape.hidden),
+        activations=kept,
+        logits=logits,
         transit=transit(config, shape, size),
         runtime=CUDA_CONTEXT if on_gpu else 0.0,
     )
@@ -115,6 +120,15 @@ def _training(trained: float, settings: LearnerSettings, size: int) -> tuple[flo
         return size * trained, ((12 if size == 2 else 8) + guard) * trained
     shared = ranks if settings.zero > 1 else 1
     return 4 * trained / shared, (12 + guard) * trained / ranks
+
+
+def _copied(trained: float, settings: LearnerSettings, size: int) -> float:
+    """What a step copies of the gradients, in float32: the whole part that a rank steps, in one piece."""
+    if settings.zero == 0:
+        return 4 * (trained if size == 2 else min(trained, REDUCED))
+    if settings.zero == 3:
+        return 4 * min(trained / settings.ranks, GATHERED)
+    return 0.0 if size == 2 else 4 * trained / settings.ranks  # in half precision they are summed in one piece
 
 
 def activations(shape: ModelShape, settings: LearnerSettings, size: int) -> float:
