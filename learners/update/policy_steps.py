@@ -192,6 +192,8 @@ class PolicySteps:
         for number, share in enumerate(steps[:1] if still else steps):
             began = device_time(self.device)
             unread = None if taken.consistency else consistency
+            if self.device.type == "cuda":  # gradients lie in one piece: no earlier pass may keep its room in pieces
+                torch.cuda.empty_cache()
             found, far = self._accumulate(batch, share, unread, guarded=number > 0, still=still)
             stepped = device_time(self.device)
             if not taken.consistency:
