@@ -22,7 +22,18 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.contestants import BASELINES, CANDIDATES, CONTROLS, METHODS, OF, ONCE, PER_TURN, REPLAYED, RIVALS
+from benchmarks.contestants import (
+    ALL_ADVANTAGES,
+    BASELINES,
+    CANDIDATES,
+    CONTROLS,
+    METHODS,
+    MORE_EPOCHS,
+    OF,
+    PER_TURN,
+    REPLAY,
+    RIVALS,
+)
 from benchmarks.lab.contest import Contest
 from benchmarks.lab.pages import NONE, costs, outcomes, step_sizes, table
 from benchmarks.lab.store import Store
@@ -80,7 +91,7 @@ CUT_SHORT = replace(BOUND, games=TOO_SLOW, rates=BEGIN, tuning_seeds=1)
 KNOWN = replace(PER_TURN, name="known credit", more_games=16)
 CREDIT = replace(contest((PER_TURN, KNOWN)), tuning_seeds=2, rates=BEGIN)
 TUNE = contest(METHODS)
-SLOW = {method.name for method in METHODS if set(REPLAYED) <= set(method.settings)}
+SLOW = {method.name for method in METHODS if {REPLAY, MORE_EPOCHS} & set(method.settings)}
 ON_TUNING_SEEDS = {"bound": BOUND, "known": CREDIT, "tune": TUNE}
 
 
@@ -150,7 +161,7 @@ def tables(stage: str, store: Store, seeds: int) -> Iterator[str]:
     else:
         part = reporting(store)
         yield from outcomes(part, store, seeds)
-        for baselines in (BASELINES, ONCE):
+        for baselines in (BASELINES, ALL_ADVANTAGES):
             for criterion in CRITERIA:
                 yield verdict(part, store, seeds, baselines, criterion)
         yield costs(part, store, seeds)

@@ -17,6 +17,7 @@ from benchmarks.lab.trial import Method
 GAMMA, GROUP = 0.97, 8
 CREDIT, INTENTIONS = "learner.credit", "reward.shaper.intentions"
 DISCOUNT = f"{CREDIT}.gamma={GAMMA}"
+POSITIVE = f"{CREDIT}.positive_only=true"
 STEPS = ("learner.loss=decoupled", "learner.loss.kl_guard=0.02", "learner.epochs=2", "learner.minibatches=2")
 CRITIC = (f"{CREDIT}.method=gae", DISCOUNT, f"{CREDIT}.lambda_a=0.95")
 
@@ -36,24 +37,30 @@ def by_intention(name: str, *settings: str, shaper: str = "aria") -> Method:
     return method(name, f"reward.shaper={shaper}", *(f"{INTENTIONS}.{each}" for each in (*every, *settings)))
 
 
+def positive(of: Method) -> Method:
+    return Method(f"{of.name}, positive", (*of.settings, POSITIVE))
+
+
 def pooled(how: str, *more: str, baseline: str = "history") -> tuple[str, ...]:
     given = f"pooling={how}", f"baseline={baseline}", *more
     return tuple(f"aggregate.{each}" for each in given)
 
 
-REPLAYED = (f"{CREDIT}.positive_only=true", "learner.replay_batches=3")
+REPLAY = "learner.replay_batches=3"
+REPLAYED = (POSITIVE, REPLAY)
+MORE_EPOCHS = "learner.epochs=8"  # as often as a replayed game is learned from in all
 PER_TURN = method("per-turn mean", DISCOUNT, f"{CREDIT}.baseline=turn")
 NO_BASELINE = (DISCOUNT, f"{CREDIT}.baseline=none")
-ONCE = (  # each batch is learned from once
+ALL_ADVANTAGES = (
     PER_TURN,
     method("leave-one-out", DISCOUNT, f"{CREDIT}.baseline=leave_one_out"),
     method("gae, hidden-state critic", *CRITIC),
     grouped("grpo", f"{CREDIT}.method=grpo"),
 )
 BASELINES = (
-    *ONCE,
-    method("gae, replayed", *CRITIC, *REPLAYED),
-    method("no baseline, replayed", *NO_BASELINE, *REPLAYED),
+    *ALL_ADVANTAGES,
+    method("gae, positive", *CRITIC, POSITIVE),
+    method("no baseline, positive", *NO_BASELINE, POSITIVE),
 )
 
 RIVALS = (
@@ -83,8 +90,8 @@ CANDIDATES = (
         *(f"{INTENTIONS}.space.granularity=held_out", f"{CREDIT}.method=gigpo", f"{CREDIT}.anchor=labels", DISCOUNT),
     ),
     method("regressed, hidden-state critic", BY_MEANING, *REGRESSED),
-    method("regressed, replayed", BY_MEANING, *REGRESSED, *REPLAYED),
-    Method("aria, replayed", (*by_intention("aria", *OWN_HALF).settings, *REPLAYED)),
+    method("regressed, positive", BY_MEANING, *REGRESSED, POSITIVE),
+    positive(by_intention("aria", *OWN_HALF)),
 )
 
 MEANINGLESS = "benchmarks.lab.meaningless:Meaningless"
@@ -93,7 +100,10 @@ CONTROLS = (
     by_intention("nothing shared, per-turn mean", *pooled("shrinkage", "own=1", baseline="turn")),
     by_intention("meaningless, own half", *OWN_HALF, shaper=MEANINGLESS),
     by_intention("meaningless, by evidence", *EVIDENCE, shaper=MEANINGLESS),
-    method("meaningless, regressed, replayed", f"reward.shaper={MEANINGLESS}Regressed", *REGRESSED, *REPLAYED),
+    method("meaningless, regressed, positive", f"reward.shaper={MEANINGLESS}Regressed", *REGRESSED, POSITIVE),
+    positive(by_intention("meaningless", *OWN_HALF, shaper=MEANINGLESS)),
+    method("gae, replay alone", *CRITIC, REPLAY),
+    method("gae, replayed", *CRITIC, *REPLAYED),
     method("no baseline", *NO_BASELINE),
     method("per-turn mean, not discounted", f"{CREDIT}.gamma=1", f"{CREDIT}.baseline=turn"),
     by_intention("aria as published", "space.method=average", "space.amount_weight=0", "space.granularity=split"),
@@ -101,7 +111,15 @@ CONTROLS = (
 # A control that tells something about some candidates only
 OF = {
     "meaningless, by evidence": ("aria, by evidence", "aria, by evidence, half-life"),
-    "meaningless, regressed, replayed": ("regressed, replayed",),
+    "meaningless, regressed, positive": ("regressed, positive",),
+    "meaningless, positive": ("aria, positive",),
 }
+TRIED = (  # on tuning seeds alone, to learn what replay is worth
+    method("gae, positive, eight epochs", *CRITIC, POSITIVE, MORE_EPOCHS),
+    method("no baseline, replayed", *NO_BASELINE, *REPLAYED),
+    method("regressed, replayed", BY_MEANING, *REGRESSED, *REPLAYED),
+    Method("aria, replayed", (*by_intention("aria", *OWN_HALF).settings, *REPLAYED)),
+    method("meaningless, regressed, replayed", f"reward.shaper={MEANINGLESS}Regressed", *REGRESSED, *REPLAYED),
+)
 
-METHODS = (*BASELINES, *RIVALS, *CANDIDATES, *CONTROLS)
+METHODS = (*BASELINES, *RIVALS, *CANDIDATES, *CONTROLS, *TRIED)
