@@ -8,6 +8,7 @@ wait has a limit from the settings. This module imports neither torch nor deepsp
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
@@ -32,6 +33,8 @@ from reward_service.shaper import ShapedRewards
 
 if TYPE_CHECKING:
     from learners.transport.proved import Digest
+
+log = logging.getLogger("parley.learners")
 
 MESSAGE = 300  # characters of a cause
 LOOK_SECONDS = 1.0  # from one look at the ranks to the next
@@ -307,6 +310,7 @@ class LearnerGroup:
             except RayTaskError as error:
                 if gone := self._gone():
                     raise LearnerLost(f"learner {method}: rank {gone[0]} died") from error
+                log.error("learner %s, rank %d, where it failed:\n%s", method, rank, error)
                 cause = error.cause or error
                 reason = str(cause) if isinstance(cause, ValueError) else f"{type(cause).__name__}: {cause}"
                 kind = WorkersUnreached if isinstance(cause, WorkersLost) else LearnerError
