@@ -30,6 +30,7 @@ from cluster.recipe.reading import load_recipe
 from envs.episode import Episode, Ticket, Turn, TurnTokens
 from reward_service.shaper import ShapedRewards
 
+FEW = "150M, few tokens"
 # hidden, layers, heads of width 64, key heads, inner width, vocabulary; tokens of a micro-batch
 SIZES = {
     "1M": ((128, 4, 4, 2, 384, 1_000), 8192),
@@ -37,8 +38,9 @@ SIZES = {
     "30M": ((512, 8, 8, 4, 1536, 8_000), 2048),
     "85M": ((768, 10, 12, 4, 2304, 16_000), 1024),
     "150M": ((1024, 10, 16, 8, 2816, 16_000), 1024),
+    FEW: ((1024, 10, 16, 8, 2816, 16_000), 128),  # a step takes more than a pass
 }
-HALF = ("1M", "8M")  # sizes that are measured in bfloat16 too, which CPUs compute slowly
+HALF = ("1M", "8M", FEW)  # sizes that are measured in bfloat16 too, which CPUs compute slowly
 WAYS = {  # overrides of a learner
     "full": ("learner.zero=2",),
     "full, ZeRO 0": ("learner.zero=0",),
@@ -61,6 +63,8 @@ def measure(quick: bool, say: Say) -> dict[str, Any]:
             model = random_model(size, Path(folder))
             for dtype in ("float32", "bfloat16") if size in HALF else ("float32",):
                 asked = [("learner", EVERY_SIZE), ("engine", "vllm")]
+                if size == FEW:
+                    asked = [("learner", way) for way in ("full", "full, ZeRO 0", "full, ZeRO 3")]
                 if size == OF_OTHERS:
                     asked += [("learner", way) for way in WAYS if way != EVERY_SIZE] + [("engine", "transformers")]
                 for part, way in asked:
