@@ -90,7 +90,8 @@ def told(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     last = frames[-1] if frames and frames[-1].filename not in NAME_IT else None
     place = f" ({Path(last.filename).name}, line {last.lineno})" if last else ""
-    return f"{' '.join(str(error).split())[:LONGEST] or type(error).__name__}{place}"
+    words = f"there is no {error}" if isinstance(error, KeyError) and error.args else str(error)
+    return f"{' '.join(words.split())[:LONGEST] or type(error).__name__}{place}"
 
 
 def _of(game: Game) -> str:

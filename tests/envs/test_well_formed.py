@@ -13,7 +13,7 @@ from cluster.recipe.reading import load_recipe
 from envs.coroutines import Blocking
 from envs.game import Game, Step
 from envs.registry import DOORS, GAMES, make_game
-from envs.well_formed import NotAGame, good_outcome, good_sight, good_step, is_a_game
+from envs.well_formed import NotAGame, good_outcome, good_sight, good_step, is_a_game, told
 
 HERE = "tests.envs.test_well_formed"
 
@@ -150,3 +150,10 @@ def test_a_failure_carries_what_was_raised_and_where():
     assert failed.result(7) == Failure("game_error:RuntimeError") and failed.result(7).tokens == 7
     assert re.fullmatch(r"the data file is gone \(test_well_formed.py, line \d+\)", failed.result().what)
     assert EpisodeFailed("timeout").result().what == ""
+
+
+def test_a_key_that_is_missing_is_told_as_missing():
+    with pytest.raises(KeyError) as raised:
+        {"torch": 1}["lamp"]
+    assert re.fullmatch(r"there is no 'lamp' \(test_well_formed.py, line \d+\)", told(raised.value))
+    assert told(KeyError()) == "KeyError"
