@@ -6,8 +6,8 @@
     CONTROLS     what a candidate would be without the one thing that it is said to win by
 
 All of them discount by GAMMA a turn, and take STEPS on each batch: at staleness 0 they are PPO's. Where a rival's paper
-has a clip of its own, that one replaces it. Those that are REPLAYED learn from the three batches before it, too, and
-from positive advantages alone.
+has a clip of its own, that one replaces it. Positive ones count negative advantages as 0; those with REPLAY learn from
+the three batches before the new one, too.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ def pooled(how: str, *more: str, baseline: str = "history") -> tuple[str, ...]:
 
 REPLAY = "learner.replay_batches=3"
 REPLAYED = (POSITIVE, REPLAY)
-MORE_EPOCHS = "learner.epochs=8"  # as often as a replayed game is learned from in all
 PER_TURN = method("per-turn mean", DISCOUNT, f"{CREDIT}.baseline=turn")
-NO_BASELINE = (DISCOUNT, f"{CREDIT}.baseline=none")
+# REINFORCE, whose advantages are never negative where no reward is
+NOT_SHARED = method("no baseline", DISCOUNT, f"{CREDIT}.baseline=none")
 ALL_ADVANTAGES = (
     PER_TURN,
     method("leave-one-out", DISCOUNT, f"{CREDIT}.baseline=leave_one_out"),
     method("gae, hidden-state critic", *CRITIC),
     grouped("grpo", f"{CREDIT}.method=grpo"),
-    method("no baseline", *NO_BASELINE),  # whose advantages are never negative where no reward is
 )
 BASELINES = (
     *ALL_ADVANTAGES,
+    NOT_SHARED,
     method("gae, positive", *CRITIC, POSITIVE),
 )
 
@@ -100,6 +100,7 @@ CONTROLS = (
     by_intention("nothing shared, per-turn mean", *pooled("shrinkage", "own=1", baseline="turn")),
     by_intention("meaningless, own half", *OWN_HALF, shaper=MEANINGLESS),
     by_intention("meaningless, by evidence", *EVIDENCE, shaper=MEANINGLESS),
+    method("meaningless, regressed", f"reward.shaper={MEANINGLESS}Regressed", *REGRESSED),
     method("meaningless, regressed, positive", f"reward.shaper={MEANINGLESS}Regressed", *REGRESSED, POSITIVE),
     positive(by_intention("meaningless", *OWN_HALF, shaper=MEANINGLESS)),
     method("gae, replay alone", *CRITIC, REPLAY),
@@ -110,16 +111,8 @@ CONTROLS = (
 # A control that tells something about some candidates only
 OF = {
     "meaningless, by evidence": ("aria, by evidence", "aria, by evidence, half-life"),
+    "meaningless, regressed": ("regressed, hidden-state critic",),
     "meaningless, regressed, positive": ("regressed, positive",),
     "meaningless, positive": ("aria, positive",),
 }
-# What replay is worth, looked at on tuning seeds before these were chosen
-HALF_BY_HALF = (
-    method("gae, hidden-state critic", *CRITIC),
-    method("gae, replay alone", *CRITIC, REPLAY),
-    method("gae, positive", *CRITIC, POSITIVE),
-    method("gae, replayed", *CRITIC, *REPLAYED),
-    method("gae, positive, eight epochs", *CRITIC, POSITIVE, MORE_EPOCHS),
-)
-
 METHODS = (*BASELINES, *RIVALS, *CANDIDATES, *CONTROLS)

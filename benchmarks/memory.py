@@ -46,6 +46,7 @@ WAYS = {  # overrides of a learner
     "full, ZeRO 0": ("learner.zero=0",),
     "full, ZeRO 3": ("learner.zero=3",),
     "full, checkpointed": ("learner.zero=2", "learner.gradient_checkpointing=true"),
+    "full, ZeRO 1": ("learner.zero=1",),
     "LoRA": ("learner.zero=2", "learner.lora.rank=8"),
 }
 EVERY_SIZE = "full"  # the way that all sizes are measured in; the others at one size
@@ -64,7 +65,7 @@ def measure(quick: bool, say: Say) -> dict[str, Any]:
             for dtype in ("float32", "bfloat16") if size in HALF else ("float32",):
                 asked = [("learner", EVERY_SIZE), ("engine", "vllm")]
                 if size == FEW:
-                    asked = [("learner", way) for way in ("full", "full, ZeRO 0", "full, ZeRO 3")]
+                    asked = [("learner", way) for way in WAYS if way.startswith("full, ZeRO") or way == EVERY_SIZE]
                 if size == OF_OTHERS:
                     asked += [("learner", way) for way in WAYS if way != EVERY_SIZE] + [("engine", "transformers")]
                 for part, way in asked:
@@ -128,7 +129,7 @@ def one(part: str, size: str, model: Path, dtype: str, way: str) -> dict[str, An
     work = grown_by_learning if part == "learner" else grown_by_playing
     return {
         "part": part,
-        "way": way,
+        "way": f"{way}, few tokens" if size == FEW else way,
         "parameters": shape.parameters,
         "dtype": dtype,
         "planned": need.total,

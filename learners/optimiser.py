@@ -54,11 +54,20 @@ class GuardedAdamW(torch.optim.AdamW):
             else:
                 parameter.copy_(before)
 
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """A checkpoint also says how its optimiser stepped, which older ones did in another way than this one does."""
+        super().load_state_dict(state_dict)
+        for group in self.param_groups:
+            group |= {"fused": True, "foreach": None}
+            for parameter in group["params"]:
+                if "step" in (state := self.state.get(parameter, {})):
+                    state["step"] = torch.as_tensor(state["step"]).to(parameter.device, torch.float32)
+
     def step(self, closure=None):
         if self.shorten_to is not None:
             self.overflow = False
             return self._shorten(self.shorten_to)
-        gradients = [parameter.grad for parameter in self._stepped() if parameter.grad is not None]
+        gradients = [each.grad for each in self._stepped() if each.grad is not None and each.numel()]
         self.overflow = bool(gradients) and not _all_finite(gradients)
         if self.overflow:
             return None

@@ -22,9 +22,10 @@ from learners.update.policy_steps import pack_loss
 
 WORDS, TOKENS = 151_936, 16_384  # Qwen3's vocabulary; trained tokens of a pack
 LEAST, MOST = 0.5, 1.15  # of what is planned: a plan must not be short, and not keep half of a card empty
-RANKS = (  # tokens of a micro-batch, games; where they are few, the optimiser's step takes more than a pass
-    ("an update of a DeepSpeed rank", BUDGET, GAMES),
-    ("an update of a DeepSpeed rank by few tokens", 1024, 8),
+RANKS = (  # ZeRO stage, tokens of a micro-batch, games; where they are few, the optimiser's step takes more than a pass
+    ("an update of a DeepSpeed rank", 2, BUDGET, GAMES),
+    ("an update of a DeepSpeed rank by few tokens", 2, 1024, 8),
+    ("an update of a DeepSpeed rank by few tokens, ZeRO 3", 3, 1024, 8),
 )
 BATCH, LONG = (GAMES, 0), {"words": LARGE["vocab_size"], "said": SAID}
 LOGITS_LIMIT = 1.5e9  # bytes; float32 logits of all these places would be 10e9
@@ -43,12 +44,12 @@ def check(bench: Bench) -> None:
     path = large_model(bench.folder, device)
     with bench.part("an update"):
         alone(bench, path, device)
-    for what, tokens, count in RANKS:
+    for what, zero, tokens, count in RANKS:
         with bench.part(what):
             for package in ("ray", "deepspeed"):
                 if find_spec(package) is None:
                     raise NotHere(f"{package} is not installed")
-            of_rank(bench, path, what, tokens, count)
+            of_rank(bench, path, what, zero, tokens, count)
 
 
 def of_logits(path: Path, device: torch.device) -> tuple[int, int]:
@@ -80,11 +81,11 @@ def alone(bench: Bench, path: Path, device: torch.device) -> None:
     against(bench, "an update", peak - before, need.gradients + need.activations + need.logits)
 
 
-def of_rank(bench: Bench, path: Path, what: str, tokens: int, count: int) -> None:
+def of_rank(bench: Bench, path: Path, what: str, zero: int, tokens: int, count: int) -> None:
     """All that a rank has of the card, but for CUDA's own and for weights in transit."""
     from learners.rank import LearnerRank
 
-    chosen = settings(dtype="bfloat16", tokens_per_micro_batch=tokens, zero=2, gpus_per_rank=1.0)
+    chosen = settings(dtype="bfloat16", tokens_per_micro_batch=tokens, zero=zero, gpus_per_rank=1.0)
     gc.collect()
     earlier = torch.cuda.memory_allocated()  # what an earlier part has not given back
     rank = LearnerRank(chosen, str(path), 1.0, 0, 0, "shared_memory")

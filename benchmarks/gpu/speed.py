@@ -76,7 +76,7 @@ def projected(path: Path) -> int:
 
 def ours(path: Path, chosen: LearnerSettings, batch: list[Trajectory], device: torch.device) -> Callable[[], int]:
     model = load_model(str(path), chosen, seed=0).to(device)
-    optimiser = GuardedAdamW(model.parameters(), clip=chosen.gradient_clip, lr=chosen.learning_rate)
+    optimiser = GuardedAdamW(model.parameters(), clip=chosen.gradient_clip, lr=chosen.learning_rate, fused=True)
     learning = Learning(Driver(model, optimiser), optimiser, chosen, 1.0, device, 0, 0)
 
     def update() -> int:

@@ -1,6 +1,6 @@
 """A contest of methods on games, fair to each: its step size is chosen on seeds that are not reported.
 
-1  every method, tuning seeds, step sizes from two in the middle on towards where it gets better,
+1  every method, tuning seeds, step sizes from those that it begins with on towards where it gets better,
    until the best one lies between two others      -> the step size that is worth most
 2  every method at its step size, reported seeds   -> means with 95 % intervals
 3  differences to a named baseline, seed by seed: warm start and tasks are the same in a pair

@@ -170,7 +170,8 @@ def trainee_of(trial: Trial) -> Trainee:
     return Trainee(*given) if more_games is None else KnownCredit(*given, more_games=more_games)
 
 
-def run(trial: Trial) -> Record:
+def run(trial: Trial, to_the_end: bool = False) -> Record:
+    """A tuning run whose policy is destroyed stops, unless it is to go `to_the_end`."""
     record, tuning = Record(asdict(trial)), trial.seed in TUNING
     trainee = trainee_of(trial)
     try:
@@ -182,7 +183,9 @@ def run(trial: Trial) -> Record:
             record.outcomes.append(figures["score"])
             if trial.sizes.steps is not None and sum(record.steps) >= trial.sizes.steps:
                 break
-            if tuning and destroyed(record.outcomes):  # it would babble on for minutes and win nothing
+            if (
+                tuning and not to_the_end and destroyed(record.outcomes)
+            ):  # it would babble on for minutes and win nothing
                 raise Destroyed("it scores less than half of what it did")
         record.final = None if tuning else trainee.held_out(trial.sizes.held_out)
         if not tuning:

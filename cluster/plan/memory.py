@@ -9,7 +9,7 @@ P weights of b bytes on N ranks, after what DeepSpeed makes of them:
 
     stage    weights                  gradients          optimiser (master, two moments)
     0        b P                      b P                8 P, in half precision 12 P
-    1        b P                      4 P                12 P / N
+    1        b P                      4 P, half 6 P      12 P / N
     2        b P                      4 P / N            12 P / N
     3        b P / N + gathered       4 P / N            12 P / N
 
@@ -85,9 +85,11 @@ def learner(config: RunConfig, shape: ModelShape) -> Need:
     gradients, optimiser = _training(trained, settings, size)
     kept = activations(shape, settings, size)
     logits = head_bytes(settings.tokens_per_micro_batch, shape.vocabulary, shape.hidden)
-    gradients += max(0.0, _copied(trained, settings, size) - kept - logits)
+    gradients += max(0.0, _copied(trained, settings, size, shape) - kept - logits)
     if settings.offload_optimizer and on_gpu:
-        gradients = optimiser = 0.0
+        optimiser = 0.0
+        if settings.zero == 3:
+            gradients = 0.0
     if settings.zero and on_gpu:  # where there is no card, what is not used of it is never there
         gradients += (4 if settings.zero == 1 else size) * REDUCE_BUCKET
     return Need(
@@ -120,16 +122,24 @@ def _training(trained: float, settings: LearnerSettings, size: int) -> tuple[flo
     if settings.zero == 0:
         return size * trained, ((12 if size == 2 else 8) + guard) * trained
     shared = ranks if settings.zero > 1 else 1
-    return 4 * trained / shared, (12 + guard) * trained / ranks
+    beside = 0.0  # those of a pass, beside their sum
+    if settings.zero == 1 and size == 2:
+        beside = 2 * trained
+    if settings.zero == 2 and size == 4 and settings.gpus_per_rank:
+        beside = 4 * trained / ranks
+    return 4 * trained / shared + beside, (12 + guard) * trained / ranks
 
 
-def _copied(trained: float, settings: LearnerSettings, size: int) -> float:
-    """What a step copies of the gradients, in float32: the whole part that a rank steps, in one piece."""
+def _copied(trained: float, settings: LearnerSettings, size: int, shape: ModelShape) -> float:
+    """What a step copies of the gradients: in float32 the whole part that a rank steps, in one piece. In half precision
+    ZeRO 1 and 2 sum them in one piece, and copy them to be sent, or tensor by tensor in 8 bytes for their norm."""
     if settings.zero == 0:
         return 4 * (trained if size == 2 else min(trained, REDUCED))
     if settings.zero == 3:
         return 4 * min(trained / settings.ranks, GATHERED)
-    return 0.0 if size == 2 else 4 * trained / settings.ranks  # in half precision they are summed in one piece
+    if size == 4:
+        return 4 * trained / settings.ranks
+    return 2 * trained if settings.zero == 1 else 8 * min(shape.largest_tensor, trained / settings.ranks)
 
 
 def activations(shape: ModelShape, settings: LearnerSettings, size: int) -> float:

@@ -192,8 +192,7 @@ class PolicySteps:
         for number, share in enumerate(steps[:1] if still else steps):
             began = device_time(self.device)
             unread = None if taken.consistency else consistency
-            if self.device.type == "cuda":  # gradients lie in one piece: no earlier pass may keep its room in pieces
-                torch.cuda.empty_cache()
+            self._make_room()
             found, far = self._accumulate(batch, share, unread, guarded=number > 0, still=still)
             stepped = device_time(self.device)
             if not taken.consistency:
@@ -252,6 +251,11 @@ class PolicySteps:
         load = {} if self.routers is None else {"router_load": self.routers.over_ranks()}
         return progress.over_ranks() | {"micro_batches": len(micro_batches)} | load, far
 
+    def _make_room(self) -> None:
+        """On a card gradients lie in one piece: no earlier pass may keep its room in pieces."""
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
     # the guard
 
     def _too_far(self, distance: float) -> bool:
@@ -283,6 +287,7 @@ class PolicySteps:
         one to have been there all the same: of the shortest game, and of nothing."""
         shortest = min(share, key=lambda index: len(batch.trajectories[index]))
         self.engine.train()
+        self._make_room()
         pack = batch.pack([shortest])
         with replaying(self.replay, pack):
             nothing = 0.0 * pack_logprobs(self.engine, pack, self.temperature, self.device).sum()

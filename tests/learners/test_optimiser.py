@@ -42,6 +42,20 @@ def test_weights_without_gradients_stay():
     assert not optimiser.overflow and torch.equal(before, parameter)
 
 
+def test_a_checkpoint_of_an_optimiser_that_stepped_in_another_way_is_stepped_as_this_one_is():
+    ours, parameters = made(2)
+    plain = torch.optim.AdamW([each.detach().clone().requires_grad_() for each in parameters], lr=ours.defaults["lr"])
+    for optimiser in (plain, plain):
+        for mine, given in zip(optimiser.param_groups[0]["params"], parameters, strict=True):
+            mine.grad = given.grad.clone()
+        optimiser.step()
+    assert plain.state_dict()["param_groups"][0]["fused"] is None
+    ours.load_state_dict(plain.state_dict())
+    assert all(group["fused"] and group["foreach"] is None for group in ours.param_groups)
+    assert ours.state[parameters[0]]["step"].dtype == torch.float32 and ours.state[parameters[0]]["step"] == 2
+    assert allocated(ours.step) < SMALL and ours.state[parameters[1]]["step"] == 3
+
+
 def made(pieces: int):
     torch.manual_seed(0)
     parameters = [torch.nn.Parameter(torch.randn(WEIGHTS // pieces)) for _ in range(pieces)]
