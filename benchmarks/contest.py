@@ -32,7 +32,6 @@ from benchmarks.contestants import (
     NOT_SHARED,
     OF,
     PER_TURN,
-    REPLAY,
     RIVALS,
 )
 from benchmarks.lab.contest import Contest
@@ -98,7 +97,6 @@ CUT_SHORT = replace(BOUND, games=TOO_SLOW, rates=BEGIN, tuning_seeds=1)
 KNOWN = replace(PER_TURN, name="known credit", more_games=16)
 CREDIT = replace(contest((PER_TURN, KNOWN), BEGIN), tuning_seeds=2, rates=BEGIN)
 TUNE = contest(METHODS)
-SLOW = {method.name for method in METHODS if REPLAY in method.settings}
 ON_TUNING_SEEDS = {"bound": BOUND, "known": CREDIT, "tune": TUNE}
 
 
@@ -149,10 +147,8 @@ def forecast(store: Store, processes: int) -> str:
 
 
 def kind_of(game: str, method: str) -> tuple[str, str]:
-    """Those that cost alike. Methods that play or learn more than others are a kind of their own."""
-    if method in (LESS_NOISE.name, KNOWN.name):
-        return game, method
-    return game, "replayed" if method in SLOW else ""
+    """Those that cost alike. Methods that play more games than others are a kind of their own."""
+    return game, method if method in (LESS_NOISE.name, KNOWN.name) else ""
 
 
 def tables(stage: str, store: Store, seeds: int) -> Iterator[str]:

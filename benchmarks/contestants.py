@@ -6,8 +6,7 @@
     CONTROLS     what a candidate would be without the one thing that it is said to win by
 
 All of them discount by GAMMA a turn, and take STEPS on each batch: at staleness 0 they are PPO's. Where a rival's paper
-has a clip of its own, that one replaces it. Positive ones count negative advantages as 0; those with REPLAY learn from
-the three batches before the new one, too.
+has a clip of its own, that one replaces it. Positive ones count negative advantages as 0.
 """
 
 from __future__ import annotations
@@ -46,8 +45,6 @@ def pooled(how: str, *more: str, baseline: str = "history") -> tuple[str, ...]:
     return tuple(f"aggregate.{each}" for each in given)
 
 
-REPLAY = "learner.replay_batches=3"
-REPLAYED = (POSITIVE, REPLAY)
 PER_TURN = method("per-turn mean", DISCOUNT, f"{CREDIT}.baseline=turn")
 # REINFORCE, whose advantages are never negative where no reward is
 NOT_SHARED = method("no baseline", DISCOUNT, f"{CREDIT}.baseline=none")
@@ -103,8 +100,6 @@ CONTROLS = (
     method("meaningless, regressed", f"reward.shaper={MEANINGLESS}Regressed", *REGRESSED),
     method("meaningless, regressed, positive", f"reward.shaper={MEANINGLESS}Regressed", *REGRESSED, POSITIVE),
     positive(by_intention("meaningless", *OWN_HALF, shaper=MEANINGLESS)),
-    method("gae, replay alone", *CRITIC, REPLAY),
-    method("gae, replayed", *CRITIC, *REPLAYED),
     method("per-turn mean, not discounted", f"{CREDIT}.gamma=1", f"{CREDIT}.baseline=turn"),
     by_intention("aria as published", "space.method=average", "space.amount_weight=0", "space.granularity=split"),
 )
