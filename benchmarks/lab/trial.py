@@ -183,9 +183,7 @@ def run(trial: Trial, to_the_end: bool = False) -> Record:
             record.outcomes.append(figures["score"])
             if trial.sizes.steps is not None and sum(record.steps) >= trial.sizes.steps:
                 break
-            if (
-                tuning and not to_the_end and destroyed(record.outcomes)
-            ):  # it would babble on for minutes and win nothing
+            if tuning and not to_the_end and destroyed(record.outcomes):  # it would babble on and win nothing
                 raise Destroyed("it scores less than half of what it did")
         record.final = None if tuning else trainee.held_out(trial.sizes.held_out)
         if not tuning:

@@ -85,7 +85,7 @@ def _late(record: Record) -> float:
 
 
 def verdict(contest: Contest, store: Store, seeds: int, baselines: Sequence[Method], criterion: str) -> str:
-    """Every method over the best baseline, in pairs of equal seeds. Nothing before all have two seeds."""
+    """Every method over the best of `baselines`, in pairs of equal seeds. Nothing before all have two seeds."""
     of = CRITERIA[criterion]
     scores = {}
     for method in contest.methods:
@@ -112,5 +112,5 @@ def verdict(contest: Contest, store: Store, seeds: int, baselines: Sequence[Meth
         for name in sorted(means, key=lambda name: -means[name])
     ]
     head = ["method", *(game.name for game in contest.games), "mean of the games", "p, corrected"]
-    title = f"**Gain over {best}**, the best baseline, points, {criterion}, {count} seeds"
+    title = f"**Gain over {best}**, the best of {len(named)}, points, {criterion}, {count} seeds"
     return f"{title}\n\n" + table(head, rows)
