@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("parley.learners")
 
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # Ray writes tracebacks for a terminal
 MESSAGE = 300  # characters of a cause
 LOOK_SECONDS = 1.0  # from one look at the ranks to the next
 GONE_SECONDS = 10.0  # for a sign of life of each rank, after one of them failed
@@ -310,7 +312,7 @@ class LearnerGroup:
             except RayTaskError as error:
                 if gone := self._gone():
                     raise LearnerLost(f"learner {method}: rank {gone[0]} died") from error
-                log.error("learner %s, rank %d, where it failed:\n%s", method, rank, error)
+                log.error("learner %s, rank %d, where it failed:\n%s", method, rank, COLOUR.sub("", str(error)))
                 cause = error.cause or error
                 reason = str(cause) if isinstance(cause, ValueError) else f"{type(cause).__name__}: {cause}"
                 kind = WorkersUnreached if isinstance(cause, WorkersLost) else LearnerError

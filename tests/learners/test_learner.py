@@ -256,6 +256,7 @@ def test_a_batch_that_cannot_be_trained_is_one_clear_line_and_where_it_failed_is
     with pytest.raises(LearnerError, match=r"episode 2: seat 'guesser' has no reward$"):
         learner.update(episodes, rewards[:2])
     assert 'rank.py", line' in caplog.text and "in update" in caplog.text, "the lines of the rank's own process"
+    assert "\x1b" not in caplog.text
     long, reward = make_batch(1, seed=12, most_turns=4)
     long[0].turns *= 30
     reward[0].rewards = np.zeros(len(long[0].turns), np.float32)
