@@ -24,6 +24,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +66,10 @@ class Store:
         self.records[_key(record.trial)] = record
 
     def get(self, trial: Started) -> Record | None:
-        return self.records.get(_key(asdict(trial)))
+        return self.records.get(_key_of(trial))
 
     def put(self, trial: Started, record: Record) -> None:
-        self.records[_key(asdict(trial))] = record
+        self.records[_key_of(trial)] = record
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a") as file:
             file.write(json.dumps(_row(record), allow_nan=False) + "\n")
@@ -134,6 +135,11 @@ def _row(record: Record) -> dict[str, Any]:
 def _key(trial: dict) -> str:
     """What is not set is left out: a trial stays the same when trials learn something new."""
     return json.dumps(_set(trial), sort_keys=True)
+
+
+@cache
+def _key_of(trial: Started) -> str:
+    return _key(asdict(trial))
 
 
 def _set(value: Any) -> Any:

@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks import contest
 from benchmarks.contestants import (
+    ALL_ADVANTAGES,
     BASELINES,
     CANDIDATES,
     CONTROLS,
@@ -206,3 +207,36 @@ def test_the_plans_figures_are_those_of_the_records():
     brought = [float(row[-1]) for row in rows[-len(contest.GAMES) :]]
     assert f"That is {np.mean(brought):.1f} points over the per-turn mean" in page
     assert np.mean([float(row[-1]) for row in rows[: len(contest.GAMES)]]) >= 10
+
+
+def test_the_report_has_each_hypothesis_against_its_own(tmp_path, monkeypatch):
+    """Made-up scores: in the order of a list each method is a point better, and candidates are ahead of all others."""
+    monkeypatch.setattr(contest, "GAMES", contest.GAMES[:2])
+    monkeypatch.setattr(contest, "TUNE", contest.contest(METHODS))
+    store, chosen = Store(tmp_path / "made.jsonl"), contest.BEGIN[1]
+    others = (*BASELINES, *RIVALS, *CONTROLS)
+    better = dict(zip((*others, *CANDIDATES), np.arange(100) / 100, strict=False))
+
+    def made(trial: Trial, score: float) -> None:
+        store._keep(Record(asdict(trial), [score] * 2, [10] * 2, None if trial.seed in TUNING else score))
+
+    for game, method in contest.TUNE.pairs():
+        for rate in contest.GRID:
+            for seed in TUNING[: contest.WARM_STARTS]:
+                made(contest.TUNE.trial(game, method, rate, seed), better[method] - (rate != chosen) * 0.1)
+    part = contest.reporting(store)
+    assert {method for method in part.methods if method not in others} == set(CANDIDATES[-contest.GO_ON :])
+    assert not set(part.methods) & set(RIVALS)
+    seeds = range(contest.FIRST_SEED, contest.FIRST_SEED + 3)
+    for seed in seeds:
+        for game, method in part.pairs():
+            made(part.trial(game, method, chosen, seed), better[method] * seed / seeds[1])
+    written = list(contest.tables("report", store, len(seeds)))
+    found = {text.split(":")[0]: text.splitlines() for text in written if ": **Gain" in text and "held out" in text}
+    assert list(found) == ["H1", "H2", "H3", "H4"] and len(written) == 2 + 2 * 4 + 2
+    for which, against in (("H1", BASELINES), ("H2", CONTROLS), ("H3", (contest.NOT_SHARED,)), ("H4", ALL_ADVANTAGES)):
+        title, _, _, _, first, *_ = found[which]
+        among = [method for method in against if method in part.methods]
+        gain = 100 * (better[CANDIDATES[-1]] - better[among[-1]])
+        assert f"**Gain over {among[-1].name}**, the best of {len(among)}, " in title
+        assert first.startswith(f"| {CANDIDATES[-1].name} | {gain:+.1f} | {gain:+.1f} | {gain:+.1f} ± ")
