@@ -3,8 +3,9 @@
     python -m benchmarks.contest                   the next stage that is not complete; goes on where it was stopped
     python -m benchmarks.contest --stage bound     how many points less noise is worth, in each game
     python -m benchmarks.contest --stage known     how many points credit is worth that knows what turns are worth
-    python -m benchmarks.contest --stage tune      every method, short, on tuning seeds: its step size, and who goes on
-    python -m benchmarks.contest --stage report    the five best, the baselines and the controls, on reported seeds
+    python -m benchmarks.contest --stage tune      every method, short, on tuning seeds: its step size, and who goes on;
+                                                   then the controls of those
+    python -m benchmarks.contest --stage report    the best ones, the baselines and the controls, on reported seeds
     python -m benchmarks.contest --seconds 3600    no run begins after an hour
     python -m benchmarks.contest --tables          only what has been recorded
 
@@ -16,8 +17,8 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -25,30 +26,34 @@ import numpy as np
 
 from benchmarks.contestants import (
     ALL_ADVANTAGES,
+    AS_PUBLISHED,
     BASELINES,
     CANDIDATES,
     CONTROLS,
-    METHODS,
+    CONTROLS_OF,
+    FROZEN,
     NOT_SHARED,
-    OF,
     PER_TURN,
+    POSITIVE_ALONE,
     RIVALS,
 )
-from benchmarks.lab.contest import Contest
-from benchmarks.lab.pages import NONE, costs, outcomes, step_sizes, table
+from benchmarks.lab.contest import Contest, Worth
+from benchmarks.lab.pages import NONE, costs, gains, outcomes, step_sizes, table
 from benchmarks.lab.store import Store
 from benchmarks.lab.trial import Game, Method, Record, Sizes, Trial, run
-from benchmarks.lab.verdict import CRITERIA, leading, ranking, room, verdict
+from benchmarks.lab.verdict import CRITERIA, HELD_OUT, Verdict, leading, ranking, room, verdict
 from benchmarks.report import quiet
 from cluster.commands.command import positive
 
 RECORDS = Path(__file__).parent / "records" / "contest.jsonl"
 STAGES = ("bound", "known", "tune", "report")
-FIRST_SEED, SEEDS, WARM_STARTS, GO_ON = 116, 16, 4, 5
+FIRST_SEED, SEEDS, WARM_STARTS = 116, 16, 4
+GO_ON = ((CANDIDATES, 3), (RIVALS, 1))
 UPDATES, SHORT = 80, 40
 SIZES = Sizes(updates=UPDATES, batch=16, held_out=400, cloning_steps=300)
 RATES = tuple(1e-3 * 3 ** (half / 2) for half in range(-4, 5))  # by factors of sqrt(3)
 BEGIN, GRID = (RATES[3], RATES[4]), RATES[2:7]
+STILL = 1e-12  # a step size that no weight notices
 
 GAMES = (
     Game("bargaining", "bargaining", ("game.players={bob: scripted:tit_for_tat}",)),
@@ -70,12 +75,17 @@ REPLACED = (
 TOO_SLOW = (Game("BabyAI", "../worlds/babyai", ("game.options.turns=20", "reward.shaper=outcome")),)
 
 
-def kept(records: Sequence[Record]) -> float:
+def whole(records: Sequence[Record]) -> float:
     """Under the learning curve; after numbers that are not finite a policy has nothing to show."""
     return float(np.mean([sum(record.outcomes) / record.trial["sizes"]["updates"] for record in records]))
 
 
-def contest(methods: tuple[Method, ...], begin: tuple[float, ...] = GRID) -> Contest:
+def late(records: Sequence[Record]) -> float:
+    """The same of the second half."""
+    return float(np.mean([2 * sum(each.outcomes[SHORT // 2 :]) / each.trial["sizes"]["updates"] for each in records]))
+
+
+def contest(methods: tuple[Method, ...], begin: tuple[float, ...] = GRID, worth: Worth = late) -> Contest:
     return Contest(
         GAMES,
         methods,
@@ -84,49 +94,105 @@ def contest(methods: tuple[Method, ...], begin: tuple[float, ...] = GRID) -> Con
         sizes=SIZES,
         tuning_seeds=WARM_STARTS,
         rates=RATES,
-        worth=kept,
+        worth=worth,
         tuning_updates=SHORT,
         first_seed=FIRST_SEED,
+        own_warm_starts=True,
     )
 
 
 LESS_NOISE = Method("four times the games", (*PER_TURN.settings, f"batch_episodes={4 * SIZES.batch}"))
-BOUND = replace(contest((PER_TURN, LESS_NOISE), BEGIN), tuning_seeds=2)
+BOUND = replace(contest((PER_TURN, LESS_NOISE), BEGIN, whole), tuning_seeds=2)
 FEW_POINTS = replace(BOUND, games=REPLACED, rates=BEGIN)  # two step sizes of each were enough to see it
 CUT_SHORT = replace(BOUND, games=TOO_SLOW, rates=BEGIN, tuning_seeds=1)
 KNOWN = replace(PER_TURN, name="known credit", more_games=16)
-CREDIT = replace(contest((PER_TURN, KNOWN), BEGIN), tuning_seeds=2, rates=BEGIN)
-TUNE = contest(METHODS)
-ON_TUNING_SEEDS = {"bound": BOUND, "known": CREDIT, "tune": TUNE}
+CREDIT = replace(contest((PER_TURN, KNOWN), BEGIN, whole), tuning_seeds=2, rates=BEGIN)
+STILL_ONES = replace(contest(FROZEN, (STILL,)), rates=(STILL,))
+TUNE = contest((*BASELINES, *RIVALS, *CANDIDATES))
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """That some methods gain at least so many points over the best of others, held out, with p below `level`."""
+
+    name: str
+    tested: Sequence[Method]
+    against: Sequence[Method]
+    points: float
+    level: float
+    chosen_among: int = 1  # so many, by the runs that it is tested on
+
+    def of(self, part: Contest, store: Store, criterion: str) -> Verdict:
+        given = self.tested, self.chosen_among
+        return verdict(part, store, SEEDS, self.against, criterion, *given)
+
+    def decided(self, part: Contest, store: Store) -> str:
+        rows = self.of(part, store, HELD_OUT).rows
+        holds = [row.name for row in rows if row.mean >= max(self.points, 0) and row.mean > 0 and row.p < self.level]
+        asked = f"at least {self.points:g} points" if self.points else "a gain"
+        said = f"holds for {', '.join(holds)}" if holds else "does not hold"
+        least = f"the best gain is {rows[0].mean:+.1f}, at least {rows[0].mean - rows[0].half:+.1f}"
+        return f"**{self.name} {said}**: {asked} with p < {self.level:g} were asked for; {least}, p = {rows[0].p:.4f}"
+
+
+def hypotheses(part: Contest, store: Store) -> Iterator[Hypothesis]:
+    candidates = [method for method in part.methods if method in CANDIDATES]
+    first = Hypothesis("H1", candidates, BASELINES, 10, 0.01)
+    yield first
+    best = next(each for each in candidates if each.name == first.of(part, store, HELD_OUT).rows[0].name)
+    controls = tuple(dict.fromkeys((*CONTROLS_OF[best.name], *CONTROLS)))
+    yield Hypothesis("H2", (best,), controls, 0, 0.05, chosen_among=len(candidates))
+    yield Hypothesis("H3", (AS_PUBLISHED,), (NOT_SHARED,), 0, 0.05)
+    yield Hypothesis("H4", POSITIVE_ALONE, ALL_ADVANTAGES, 10, 0.01)
+
+
+def start(store: Store) -> Callable[[Game, Method], float]:
+    """What a policy is worth that does not learn, on the tasks of a method."""
+
+    def found(game: Game, method: Method) -> float:
+        alike = FROZEN[method.group_size > 1]
+        return late([store.get(trial) for trial in STILL_ONES.tuning(store, game, alike)])
+
+    return found
 
 
 def reporting(store: Store) -> Contest:
-    """Those that go on; an error before everything that they are chosen by is there."""
-    if missing := len(TUNE.to_tune(store)):
-        raise SystemExit(
-            f"--stage report: {missing} runs of tuning seeds are missing, by which its methods are chosen; "
-            "complete --stage tune first"
-        )
-    best = leading(TUNE, store, (*RIVALS, *CANDIDATES), GO_ON)
-    named = {method.name for method in best}
-    controls = [each for each in CONTROLS if each.name not in OF or named.intersection(OF[each.name])]
-    return contest((*BASELINES, *best, *controls))
+    """Those that go on, baselines and controls, when it is known who goes on."""
+    best = [method for among, most in GO_ON for method in leading(TUNE, store, among, most, start(store))]
+    return with_controls(best)
+
+
+def with_controls(best: Sequence[Method]) -> Contest:
+    controls = (control for method in best for control in CONTROLS_OF.get(method.name, ()))
+    return contest(tuple(dict.fromkeys((*BASELINES, *best, *controls, *CONTROLS))))
+
+
+def parts(stage: str, store: Store) -> tuple[Contest, ...]:
+    """What that stage has to tune. Controls come last, when it is known whose."""
+    if stage != "tune":
+        return ({"bound": BOUND, "known": CREDIT}[stage],)
+    choosing = STILL_ONES, TUNE
+    return choosing if any(part.to_tune(store) for part in choosing) else (*choosing, reporting(store))
+
+
+def to_tune(stage: str, store: Store) -> list[Trial]:
+    return [trial for part in parts(stage, store) for trial in part.to_tune(store)]
 
 
 def next_stage(store: Store) -> str:
-    return next((stage for stage, part in ON_TUNING_SEEDS.items() if part.to_tune(store)), "report")
+    return next((stage for stage in STAGES[:-1] if to_tune(stage, store)), "report")
 
 
 def left(stage: str, store: Store) -> list[Trial]:
     """Runs that are missing, as far as is known: of the report, before it is known who goes on, with any that might."""
     if stage != "report":
-        return ON_TUNING_SEEDS[stage].to_tune(store)
-    if not TUNE.to_tune(store):
+        return to_tune(stage, store)
+    if not to_tune("tune", store):
         part = reporting(store)
         return store.missing([trial for pair in part.pairs() for trial in part.reported(store, *pair, SEEDS)])
-    any_five = contest((*BASELINES, *CANDIDATES[:GO_ON], *CONTROLS))
+    any_part = with_controls([method for among, most in GO_ON for method in among[-most:]])
     seeds = range(FIRST_SEED, FIRST_SEED + SEEDS)
-    return [any_five.trial(*pair, RATES[0], seed) for pair in any_five.pairs() for seed in seeds]
+    return [any_part.trial(*pair, RATES[0], seed) for pair in any_part.pairs() for seed in seeds]
 
 
 def forecast(store: Store, processes: int) -> str:
@@ -160,14 +226,19 @@ def tables(stage: str, store: Store, seeds: int) -> Iterator[str]:
     elif stage == "known":
         yield room(CREDIT, store, "What credit is worth that is known")
     elif stage == "tune":
-        yield ranking(TUNE, store)
+        yield ranking(replace(TUNE, methods=(*TUNE.methods, *FROZEN)), store, start(store))
+    elif count := len(left(stage, store)):
+        yield f"{count} runs of reported seeds are missing. Nothing is shown of the others before all are there."
     else:
         part = reporting(store)
         yield from outcomes(part, store, seeds)
-        controls = tuple(each for each in part.methods if each in CONTROLS)
-        for which, against in ("H1", BASELINES), ("H2", controls), ("H3", (NOT_SHARED,)), ("H4", ALL_ADVANTAGES):
+        for each in hypotheses(part, store):
+            yield each.decided(part, store)
             for criterion in CRITERIA:
-                yield f"{which}: {verdict(part, store, seeds, against, criterion)}"
+                yield f"{each.name}: {each.of(part, store, criterion)}"
+            fewer = replace(part, games=part.games[1:])
+            yield f"{each.name} without {part.games[0].name}: {each.of(fewer, store, HELD_OUT)}"
+        yield gains(part, store, seeds, [method.name for method in BASELINES])
         yield costs(part, store, seeds)
         yield step_sizes(part, store)
 
@@ -195,9 +266,15 @@ def work(stage: str, store: Store, processes: int, until: float | None) -> None:
         print(text, flush=True)
 
     if stage == "report":
-        reporting(store).report(store, SEEDS, processes, say, until)
-    else:
-        ON_TUNING_SEEDS[stage].tune(store, processes, say, until)
+        if missing := len(to_tune("tune", store)):
+            raise SystemExit(
+                f"--stage report: {missing} runs of tuning seeds are missing, by which its methods are chosen; "
+                "complete --stage tune first"
+            )
+        return reporting(store).report(store, SEEDS, processes, say, until)
+    while to_tune(stage, store) and (until is None or time.monotonic() < until):
+        for part in parts(stage, store):
+            part.tune(store, processes, say, until)
 
 
 if __name__ == "__main__":

@@ -130,10 +130,11 @@ def tables(name: str, store: Store, seeds: int) -> Iterator[str]:
     yield from outcomes(part, store, seeds)
     for baselines in AGAINST.get(name, []):
         for criterion in CRITERIA:
-            yield verdict(part, store, seeds, baselines, criterion)
+            yield str(verdict(part, store, seeds, baselines, criterion))
             if len(part.games) > 1:
                 for game in part.games:
-                    yield f"{game.name}: " + verdict(replace(part, games=(game,)), store, seeds, baselines, criterion)
+                    alone = replace(part, games=(game,))
+                    yield f"{game.name}: {verdict(alone, store, seeds, baselines, criterion)}"
     yield undone(part, store, seeds)
     yield speeds(part, store, seeds)
     if moved := transfers(part, store, seeds):

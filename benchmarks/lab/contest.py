@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from math import sqrt
 
 import numpy as np
@@ -46,6 +47,7 @@ class Contest:
     tuned_on: Mapping[str, Game] = field(default_factory=dict)  # by a game's name; of others: the game itself
     tuning_updates: int | None = None  # of a run that a step size is chosen by; None: as many as of a reported one
     first_seed: int = 0  # that is reported
+    own_warm_starts: bool = False  # of each reported seed, on which nothing has been tuned
 
     def pairs(self) -> list[tuple[Game, Method]]:
         return [
@@ -56,10 +58,11 @@ class Contest:
         ]
 
     def trial(self, game: Game, method: Method, rate: float, seed: int) -> Trial:
-        sizes = game.sizes or self.sizes
-        if seed in TUNING and self.tuning_updates is not None:
+        sizes, tuning = game.sizes or self.sizes, seed in TUNING
+        if tuning and self.tuning_updates is not None:
             sizes = replace(sizes, updates=self.tuning_updates)
-        return Trial(game, method, rate, seed, seed % self.warm_starts, sizes)
+        warm_start = seed if self.own_warm_starts and not tuning else seed % self.warm_starts
+        return Trial(game, method, rate, seed, warm_start, sizes)
 
     def tuning(self, store: Store, game: Game, method: Method) -> list[Trial]:
         """As far as is known yet: what is best so far has to have been compared with its neighbours."""
@@ -107,19 +110,21 @@ class Contest:
 
     def report(self, store: Store, seeds: int, processes: int, say: Say, until: float | None = None) -> None:
         """Seed by seed, so that a contest that is stopped has every method at as many seeds."""
-        reported = zip(*(self.reported(store, *pair, seeds) for pair in self.pairs()), strict=True)
-        store.complete([trial for seed in reported for trial in seed], processes, say, until)
+        for trials in zip(*(self.reported(store, *pair, seeds) for pair in self.pairs()), strict=True):
+            if not store.complete(trials, processes, say, until):
+                break
 
     def gradients(self) -> list[Trial]:
         """One of each pair, at the warm start, so that neither seed nor step size says much."""
         return [self.trial(*pair, self.begin[0], 0) for pair in self.pairs()]
 
     def records(self, store: Store, game: Game, method: Method, seeds: int) -> list[Record]:
-        """Of the reported seeds that have been run; none before the step size is tuned."""
+        """Of the first reported seeds, up to one that has not been run, so that equal places are equal seeds. None
+        before the step size is tuned."""
         if (game.name, method.name) in self.left_out or store.missing(self.tuning(store, game, method)):
             return []
         found = [store.get(trial) for trial in self.reported(store, game, method, seeds)]
-        return [record for record in found if record is not None]
+        return [*takewhile(lambda record: record is not None, found)]
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,8 @@ def corrected(methods: Mapping[str, Pairs], draws: int = DRAWS, seed: int = 0) -
     if not methods:
         return {}
     games = [np.stack(each, axis=1) for each in zip(*map(list, methods.values()), strict=True)]  # [pairs, methods]
+    if not all(np.isfinite(each).all() for each in games):
+        raise ValueError("a gain is not a number: look for runs that failed at once")
     generator = np.random.default_rng(seed)
     largest = np.zeros(draws)
     means, squares = np.zeros((draws, len(methods))), np.zeros((draws, len(methods)))

@@ -28,6 +28,7 @@ RECIPES = Path(__file__).parents[2] / "recipes" / "games"
 ELSEWHERE = 16  # games of each task that was not trained
 SHAPERS = {"reward.shaper=aria", "reward.shaper=aria_rm"}
 AS_MEASURED = ("reward.shaper.intentions.space.granularity=split",)  # in the contests that are recorded
+HALF_AS_GOOD = "it scores less than half of what it did"  # why a tuning run was stopped
 TUNING = range(90, 100)  # seeds that are never reported: a step size is chosen by their curves alone
 
 
@@ -118,7 +119,10 @@ class Record:
 
     @property
     def mean(self) -> float:
-        """The area under the learning curve: over episodes, or over steps where these are what is equal."""
+        """The area under the learning curve: over episodes, or over steps where these are what is equal. A policy
+        whose numbers are not finite has nothing to show from there on."""
+        if self.failure not in ("", HALF_AS_GOOD):
+            return sum(self.outcomes) / self.trial["sizes"]["updates"]
         if (limit := self.trial["sizes"].get("steps")) is None:
             return float(np.mean(self.outcomes))
         played = np.minimum(np.cumsum(self.steps), limit)
@@ -184,7 +188,7 @@ def run(trial: Trial, to_the_end: bool = False) -> Record:
             if trial.sizes.steps is not None and sum(record.steps) >= trial.sizes.steps:
                 break
             if tuning and not to_the_end and destroyed(record.outcomes):  # it would babble on and win nothing
-                raise Destroyed("it scores less than half of what it did")
+                raise Destroyed(HALF_AS_GOOD)
         record.final = None if tuning else trainee.held_out(trial.sizes.held_out)
         if not tuning:
             record.transfer = elsewhere(trial, trainee)

@@ -6,7 +6,8 @@ the largest over all of them, each corrected for the number of methods (`strata`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,7 +18,8 @@ from benchmarks.lab.strata import corrected, half_width, stratified
 from benchmarks.lab.trial import Game, Method, Record
 
 FIRST = 5  # batches that tell the score of the warm start
-CRITERIA: dict[str, Of] = {"held out": final_of, "while learning": mean_of}
+HELD_OUT = "held out"
+CRITERIA: dict[str, Of] = {HELD_OUT: final_of, "while learning": mean_of}
 
 
 def tuned(contest: Contest, store: Store, game: Game, method: Method) -> list[Record]:
@@ -34,28 +36,38 @@ def worth(contest: Contest, store: Store, method: Method) -> list[float | None]:
     return [contest.worth(records) if records else None for records in found]
 
 
-def leading(contest: Contest, store: Store, among: Sequence[Method], most: int) -> list[Method]:
-    """The best on the mean of the games, of those that have been tuned in all of them."""
-    found = {method: worth(contest, store, method) for method in among}
-    whole = [method for method in among if None not in found[method]]
-    return sorted(whole, key=lambda method: -np.mean(found[method]))[:most]
+Start = Callable[[Game, Method], float]  # what a policy is worth that does not learn, on a method's tasks
 
 
-def ranking(contest: Contest, store: Store) -> str:
+def gained(contest: Contest, store: Store, method: Method, start: Start) -> float | None:
+    """By learning, on the mean of the games; None before it has been tuned in all of them."""
+    found = worth(contest, store, method)
+    if None in found:
+        return None
+    return float(np.mean([each - start(game, method) for each, game in zip(found, contest.games, strict=True)]))
+
+
+def leading(contest: Contest, store: Store, among: Sequence[Method], most: int, start: Start) -> list[Method]:
+    """Who gained most, of those that have been tuned in all games."""
+    found = {method: gained(contest, store, method, start) for method in among}
+    return sorted((each for each in among if found[each] is not None), key=lambda each: -found[each])[:most]
+
+
+def ranking(contest: Contest, store: Store, start: Start) -> str:
     """Every method at its own step size, the best first."""
     rows = []
     for method in contest.methods:
-        scores = worth(contest, store, method)
         cells = [
             NONE if score is None else f"{100 * score:.1f} at {contest.best_rate(store, game, method):.2g}"
-            for game, score in zip(contest.games, scores, strict=True)
+            for game, score in zip(contest.games, worth(contest, store, method), strict=True)
         ]
-        mean = None if None in scores else float(np.mean(scores))
-        rows.append((mean, [method.name, *cells, NONE if mean is None else f"{100 * mean:.1f}"]))
-    rows.sort(key=lambda row: -1.0 if row[0] is None else -row[0])
-    head = ["method", *(game.name for game in contest.games), "mean of the games"]
-    return "**Mean of all batches of the tuning seeds**, percent, at the step size that is best\n\n" + table(
-        head, [row for _, row in rows]
+        mean = gained(contest, store, method, start)
+        rows.append((mean, [method.name, *cells, NONE if mean is None else f"{100 * mean:+.1f}"]))
+    rows.sort(key=lambda row: 1.0 if row[0] is None else -row[0])
+    head = ["method", *(game.name for game in contest.games), "gained, mean of the games"]
+    return (
+        "**Score in the second half of the tuning runs**, percent, at the step size that is best; gained over a "
+        "policy that does not learn, on the same tasks\n\n" + table(head, [row for _, row in rows])
     )
 
 
@@ -84,33 +96,81 @@ def _late(record: Record) -> float:
     return record.late
 
 
-def verdict(contest: Contest, store: Store, seeds: int, baselines: Sequence[Method], criterion: str) -> str:
-    """Every method over the best of `baselines`, in pairs of equal seeds. Nothing before all have two seeds."""
+@dataclass(frozen=True)
+class Row:
+    """A method's gain, in points."""
+
+    name: str
+    games: list[float]
+    mean: float
+    half: float  # of the 95 % interval of the mean
+    p: float
+
+    @property
+    def cells(self) -> list[str]:
+        return [
+            self.name,
+            *(f"{each:+.1f}" for each in self.games),
+            f"{self.mean:+.1f} ± {self.half:.1f}",
+            f"{self.p:.4f}",
+        ]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Over the best of some baselines, in pairs of equal seeds; the best gain first."""
+
+    title: str
+    games: list[str]
+    rows: list[Row]
+
+    def __str__(self) -> str:
+        head = ["method", *self.games, "mean of the games", "p, corrected"]
+        return f"{self.title}\n\n" + table(head, [row.cells for row in self.rows])
+
+
+def verdict(
+    contest: Contest,
+    store: Store,
+    seeds: int,
+    baselines: Sequence[Method],
+    criterion: str,
+    tested: Sequence[Method] | None = None,
+    chosen_among: int = 1,
+) -> Verdict:
+    """`tested`: None for all but the baselines. `chosen_among`: so many, by the same runs. Nothing before all have
+    two seeds."""
     of = CRITERIA[criterion]
+    named = [method.name for method in baselines]
+    tested = [method for method in contest.methods if method.name not in named] if tested is None else tested
     scores = {}
-    for method in contest.methods:
+    for method in (*tested, *baselines):
         by_game = [contest.records(store, game, method, seeds) for game in contest.games]
         scores[method.name] = [[of(record) for record in found] for found in by_game]
     count = min(len(found) for each in scores.values() for found in each)
+    games = [game.name for game in contest.games]
     if count < 2:
-        return f"**Verdict, {criterion}**: not all have two seeds yet"
-    named = [method.name for method in baselines]
+        return Verdict(f"**Verdict, {criterion}**: not all have two seeds yet", games, [])
     over = {
         against: {
-            name: [np.subtract(a[:count], b[:count]) for a, b in zip(each, scores[against], strict=True)]
-            for name, each in scores.items()
-            if name not in named
+            method.name: [
+                np.subtract(a[:count], b[:count]) for a, b in zip(scores[method.name], scores[against], strict=True)
+            ]
+            for method in tested
         }
         for against in named
     }
     best = max(named, key=lambda name: np.mean([np.mean(found[:count]) for found in scores[name]]))
     p = [corrected(each) for each in over.values()]
-    means = {name: 100 * stratified(each)[0] for name, each in over[best].items()}
     rows = [
-        [name, *(f"{100 * np.mean(each):+.1f}" for each in over[best][name])]
-        + [f"{means[name]:+.1f} ± {100 * half_width(over[best][name]):.1f}", f"{max(each[name] for each in p):.4f}"]
-        for name in sorted(means, key=lambda name: -means[name])
+        Row(
+            name,
+            [100 * float(np.mean(each)) for each in found],
+            100 * stratified(found)[0],
+            100 * half_width(found),
+            min(1.0, chosen_among * max(each[name] for each in p)),
+        )
+        for name, found in over[best].items()
     ]
-    head = ["method", *(game.name for game in contest.games), "mean of the games", "p, corrected"]
     title = f"**Gain over {best}**, the best of {len(named)}, points, {criterion}, {count} seeds"
-    return f"{title}\n\n" + table(head, rows)
+    return Verdict(title, games, sorted(rows, key=lambda row: -row.mean))

@@ -6,6 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,21 +14,28 @@ import pytest
 from benchmarks import contest
 from benchmarks.contestants import (
     ALL_ADVANTAGES,
+    AS_PUBLISHED,
     BASELINES,
     CANDIDATES,
     CONTROLS,
-    METHODS,
-    OF,
+    CONTROLS_OF,
+    FROZEN,
+    NOT_SHARED,
     POSITIVE,
+    POSITIVE_ALONE,
     RIVALS,
 )
 from benchmarks.lab.contest import Contest
-from benchmarks.lab.meaningless import anywhere
+from benchmarks.lab.controls import anywhere, shuffled
 from benchmarks.lab.store import Store
 from benchmarks.lab.strata import corrected, half_width, stratified
 from benchmarks.lab.trainee import HELD_OUT, TASKS, first_task
-from benchmarks.lab.trial import TUNING, Game, Method, Record, Sizes, Trial
+from benchmarks.lab.trial import HALF_AS_GOOD, TUNING, Game, Method, Record, Sizes, Trial
 from benchmarks.lab.verdict import leading, ranking, room, verdict
+from benchmarks.wordings import equal_wording
+from reward_service.intentions.corpus import Corpus
+from reward_service.intentions.gist import Gist
+from reward_service.intentions.reading import EpisodeReading, Reading
 
 ROOT = Path(__file__).parents[2]
 ONE, TWO = Game("one", "parrot"), Game("two", "parrot", ("game.options.rounds=2",))
@@ -37,8 +45,12 @@ TAKES = {  # what it has that the other has not
     "gae, positive": ("gae, hidden-state critic", {POSITIVE}),
     "regressed, positive": ("regressed, hidden-state critic", {POSITIVE}),
     "aria, positive": ("aria, own half", {POSITIVE}),
-    "meaningless, positive": ("meaningless, own half", {POSITIVE}),
+    "per-turn mean, positive": ("per-turn mean", {POSITIVE}),
+    "equal texts, own half, positive": ("equal texts, own half", {POSITIVE}),
 }
+EVERY = tuple(
+    dict.fromkeys((*BASELINES, *RIVALS, *CANDIDATES, *(each for of in CONTROLS_OF.values() for each in of), *CONTROLS))
+)
 FOUR = (BASE, OTHER, GOOD, SAME)
 MADE = Contest((ONE, TWO), FOUR, (RATE,), 4, Sizes(4, 8, 8), 4, rates=(RATE,), tuning_updates=2, first_seed=100)
 
@@ -92,20 +104,52 @@ def test_the_verdict_is_against_the_best_baseline_and_p_against_every_one(tmp_pa
             wave = 0.01 * ((seed * 7 + (game is TWO)) % 16)
             for method, better in ((BASE, 0.0), (OTHER, 0.02), (GOOD, 0.1205), (SAME, 0.0)):
                 put(store, MADE.trial(game, method, RATE, seed), 0.3 + better + wave * (1.5 if method is GOOD else 1))
-    found = verdict(MADE, store, 16, (BASE, OTHER), "held out")
+    found = str(verdict(MADE, store, 16, (BASE, OTHER), "held out"))
     rows = {line.split(" | ")[0].strip("| "): line.strip("| ").split(" | ") for line in found.splitlines()}
     assert "Gain over other base" in found and "16 seeds" in found
     assert rows["good"][1:3] == ["+13.8", "+13.8"] and rows["good"][3].startswith("+13.8 ± ")
     assert float(rows["good"][4]) < 0.001 and rows["same"][3].startswith("-2.0")
     assert float(rows["same"][4]) > 0.9, "level with one of the baselines"
-    assert "not all have two seeds" in verdict(MADE, Store(tmp_path / "none.jsonl"), 16, (BASE,), "while learning")
+    of_one = verdict(MADE, store, 16, (BASE, OTHER), "held out", tested=(GOOD,), chosen_among=3).rows
+    assert [row.name for row in of_one] == ["good"] and of_one[0].p == pytest.approx(3 / 20_001, rel=1e-6)
+    none = verdict(MADE, Store(tmp_path / "none.jsonl"), 16, (BASE,), "while learning")
+    assert "not all have two seeds" in str(none) and not none.rows
 
 
-def test_those_that_go_on_are_the_best_of_the_tuning_seeds(tmp_path):
+def test_a_run_that_is_missing_hides_what_came_after_it(tmp_path):
+    """Or pairs would be of unequal seeds."""
+    store = Store(tmp_path / "made.jsonl")
+    tuned(store, {BASE: 0.5, GOOD: 0.5})
+    for game in MADE.games:
+        for seed in range(100, 108):
+            for method in (BASE, GOOD):
+                if (game, seed, method) != (TWO, 104, GOOD):
+                    put(store, MADE.trial(game, method, RATE, seed), 0.01 * (seed - 100) ** 2)
+    found = verdict(MADE, store, 8, (BASE,), "held out", tested=(GOOD,))
+    assert "4 seeds" in found.title and found.rows[0].games == [0.0, 0.0]
+
+
+def test_a_policy_whose_numbers_are_not_finite_has_nothing_to_show(tmp_path):
+    trial = MADE.trial(ONE, BASE, RATE, 100)
+    failed = Record(asdict(trial), [0.8], [10], failure="numbers that stay bad")
+    assert failed.mean == 0.2 and failed.final == 0.0 and Record(asdict(trial), failure="at once").mean == 0.0
+    assert Record(asdict(trial), [0.8, 0.4], [10, 10], failure=HALF_AS_GOOD).mean == pytest.approx(0.6)
+    assert contest.whole([failed]) == 0.2
+    short = contest.TUNE.trial(ONE, BASE, RATE, 90)
+    assert contest.late([Record(asdict(short), [0.1] * 20 + [0.6] * 10, [9] * 30, failure="bad")]) == pytest.approx(0.3)
+    with pytest.raises(ValueError, match="not a number"):
+        corrected({"one": [[1.0, float("nan")]]})
+
+
+def test_those_that_go_on_gained_most_on_the_tuning_seeds(tmp_path):
     store = Store(tmp_path / "made.jsonl")
     tuned(store, {BASE: 0.4, OTHER: 0.2, GOOD: 0.6})
-    assert leading(MADE, store, MADE.methods, 2) == [GOOD, BASE], "whoever has not been tuned does not"
-    assert ranking(MADE, store).index("good") < ranking(MADE, store).index("| base")
+
+    def start(game: Game, method: Method) -> float:
+        return 0.3 if method is GOOD else 0.0
+
+    assert leading(MADE, store, MADE.methods, 2, start) == [BASE, GOOD], "whoever has not been tuned does not go on"
+    assert ranking(MADE, store, start).index("| base") < ranking(MADE, store, start).index("| good")
     bound = replace(MADE, methods=(BASE, GOOD))
     assert room(bound, store).count("| 50.0 | 40.0 | 60.0 | 40.0 | 60.0 | +20.0 |") == 2
 
@@ -123,19 +167,21 @@ def test_no_reported_seed_before_everything_is_chosen(tmp_path):
     assert len({each[0] for each in tasks}) == len(tasks)
 
 
-def test_a_control_of_methods_that_do_not_go_on_stays_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(contest, "TUNE", replace(contest.TUNE, methods=()))
-    monkeypatch.setattr(contest, "leading", lambda *_: [each for each in CANDIDATES if each.name in going_on])
-    going_on = ["regressed, positive", "aria, own half"]
-    names = {method.name for method in contest.reporting(Store(tmp_path / "made.jsonl")).methods}
-    assert names >= {"meaningless, regressed, positive", "nothing shared", *going_on}
-    assert not names & {"meaningless, by evidence", "meaningless, positive", "meaningless, regressed"}
-    assert len(names) == len(BASELINES) + 2 + len(CONTROLS) - 3
+def test_only_those_that_go_on_bring_their_controls(tmp_path, monkeypatch):
+    going_on = ["regressed, positive", "gigpo, intention anchors"]
+    monkeypatch.setattr(contest, "leading", lambda _, __, among, *___: [one for one in among if one.name in going_on])
+    part = contest.reporting(Store(tmp_path / "made.jsonl"))
+    more = {"equal texts, regressed, positive", "gigpo", *going_on}
+    assert {method.name for method in part.methods} == {method.name for method in (*BASELINES, *CONTROLS)} | more
+    assert len(part.methods) == len(BASELINES) + len(CONTROLS) + 4, "each once"
+    reported = {part.trial(part.games[0], part.methods[0], RATE, 116 + number).warm_start for number in range(16)}
+    assert len(reported) == 16 and not reported & {trial.warm_start for trial in contest.TUNE.to_tune(Store(tmp_path))}
 
 
 def test_what_is_left_is_told_in_hours(tmp_path):
     store = Store(tmp_path / "made.jsonl")
-    runs = (len(BASELINES) + 5 + len(CONTROLS)) * 4 * 16
+    runs = len(contest.left("report", store))
+    assert runs % (4 * 16) == 0 and len(BASELINES) + 4 < runs / 64 < len(EVERY)
     assert f"| report | {runs} | - |" in contest.forecast(store, 2), "nothing is known of a game's updates"
     for game in contest.GAMES:
         for method, learning in ((contest.PER_TURN, 0.1), (contest.LESS_NOISE, 0.4)):
@@ -170,21 +216,41 @@ def test_a_contest_that_is_stopped_goes_on_where_it_was(tmp_path, monkeypatch):
 
 def test_every_method_of_the_contest_is_one_that_can_be_run():
     """Names are unique, and a control differs from its candidate by one thing."""
-    assert len({method.name for method in METHODS}) == len(METHODS) == len({method.settings for method in METHODS})
+    assert len({method.name for method in EVERY}) == len(EVERY) == len({method.settings for method in EVERY})
     first, *others = contest.GAMES
-    for game, method in [(first, method) for method in METHODS] + [(game, METHODS[0]) for game in others]:
+    for game, method in [(first, method) for method in EVERY] + [(game, EVERY[0]) for game in others]:
         config = contest.TUNE.trial(game, method, RATE, 90).config
         assert config.group_size == method.group_size and config.seed == 90
-    by_name = {method.name: set(method.settings) for method in (*CANDIDATES, *CONTROLS)}
-    assert len(by_name["nothing shared"] ^ by_name["aria, own half"]) == 2
-    assert len(by_name["meaningless, own half"] ^ by_name["aria, own half"]) == 2
-    assert len(by_name["meaningless, regressed, positive"] ^ by_name["regressed, positive"]) == 2
-    assert len((*BASELINES, *RIVALS)) + len(by_name) == len(METHODS)
-    assert OF.keys() <= {method.name for method in CONTROLS}
-    assert set().union(*OF.values()) <= {method.name for method in CANDIDATES}
-    by_name = {method.name: set(method.settings) for method in METHODS}
+    by_name = {method.name: set(method.settings) for method in EVERY}
+    for name in ("aria, own half", "aria, positive", "aria, by evidence", "aria, by evidence, half-life"):
+        matched, _, mixed, equal = CONTROLS_OF[name]
+        changed = 3 if "evidence" in name else 2  # another pooling, and `own` beside it
+        assert len(by_name[matched.name] ^ by_name[name]) in (changed, changed + 1)
+        assert len(by_name[mixed.name] ^ by_name[name]) == len(by_name[equal.name] ^ by_name[name]) == 2
+    for name in ("regressed, positive", "regressed, hidden-state critic"):
+        assert len(by_name[CONTROLS_OF[name][-1].name] ^ by_name[name]) == 2
+    assert CONTROLS_OF.keys() == {method.name for method in CANDIDATES}
     for name, (other, more) in TAKES.items():
         assert by_name[name] - by_name[other] == more, name
+    assert {method.group_size for method in FROZEN} == {method.group_size for method in EVERY}
+
+
+def test_shuffled_turns_are_those_of_other_turns():
+    readings = [
+        EpisodeReading(("lab", game, 0), [Reading(("game", "a"), said, heard, game / 9, (), (True,) * 3)])
+        for game in range(5)
+        for said, heard in [([Gist(f"{game}{turn}") for turn in range(game + 1)], list(range(-game - 1, 0)))]
+    ]
+
+    def turns(found):
+        return [turn for each in found for seat in each.seats for turn in zip(seat.said, seat.heard, strict=True)]
+
+    dealt = shuffled(readings, 3)
+    assert sorted(turns(dealt)) == sorted(turns(readings)) and turns(dealt) != turns(readings)
+    assert turns(dealt) == turns(shuffled(readings, 3)) != turns(shuffled(readings, 4))
+    for old, new in zip(readings, dealt, strict=True):
+        kept = [(each.identity, seat.player, seat.outcome, seat.turns) for each in (old, new) for seat in each.seats]
+        assert kept[0] == kept[1]
 
 
 def test_points_that_mean_nothing_are_units_and_the_same_again():
@@ -212,31 +278,63 @@ def test_the_plans_figures_are_those_of_the_records():
 def test_the_report_has_each_hypothesis_against_its_own(tmp_path, monkeypatch):
     """Made-up scores: in the order of a list each method is a point better, and candidates are ahead of all others."""
     monkeypatch.setattr(contest, "GAMES", contest.GAMES[:2])
-    monkeypatch.setattr(contest, "TUNE", contest.contest(METHODS))
+    monkeypatch.setattr(contest, "SEEDS", 7)
+    for name in ("TUNE", "STILL_ONES"):
+        monkeypatch.setattr(contest, name, replace(getattr(contest, name), games=contest.GAMES))
     store, chosen = Store(tmp_path / "made.jsonl"), contest.BEGIN[1]
-    others = (*BASELINES, *RIVALS, *CONTROLS)
-    better = dict(zip((*others, *CANDIDATES), np.arange(100) / 100, strict=False))
+    others = tuple(method for method in EVERY if method not in CANDIDATES)
+    better = dict(zip((*FROZEN, *others, *CANDIDATES), np.arange(100) / 100, strict=False))
 
     def made(trial: Trial, score: float) -> None:
-        store._keep(Record(asdict(trial), [score] * 2, [10] * 2, None if trial.seed in TUNING else score))
+        updates, held_out = trial.sizes.updates, None if trial.seed in TUNING else score
+        store._keep(Record(asdict(trial), [score] * updates, [10] * updates, held_out))
 
-    for game, method in contest.TUNE.pairs():
-        for rate in contest.GRID:
-            for seed in TUNING[: contest.WARM_STARTS]:
-                made(contest.TUNE.trial(game, method, rate, seed), better[method] - (rate != chosen) * 0.1)
+    def tune(part: Contest) -> None:
+        for trial in part.to_tune(store):
+            made(trial, better[trial.method] - (trial.rate != chosen) * 0.1)
+
+    tune(contest.STILL_ONES)
+    assert contest.next_stage(store) == "bound" and len(contest.parts("tune", store)) == 2
+    tune(contest.TUNE)
     part = contest.reporting(store)
-    assert {method for method in part.methods if method not in others} == set(CANDIDATES[-contest.GO_ON :])
-    assert not set(part.methods) & set(RIVALS)
-    seeds = range(contest.FIRST_SEED, contest.FIRST_SEED + 3)
+    assert [*part.methods[len(BASELINES) :][:3]] == [*CANDIDATES[:-4:-1]] and set(part.methods) & set(RIVALS) == {
+        RIVALS[-1]
+    }
+    assert contest.to_tune("tune", store), "controls are tuned when it is known whose"
+    tune(part)
+    assert not contest.to_tune("tune", store)
+    assert "Nothing is shown" in next(contest.tables("report", store, 7))
+    seeds = range(contest.FIRST_SEED, contest.FIRST_SEED + contest.SEEDS)
     for seed in seeds:
         for game, method in part.pairs():
-            made(part.trial(game, method, chosen, seed), better[method] * seed / seeds[1])
+            made(part.trial(game, method, chosen, seed), better[method] * seed / seeds[3])
+    assert not contest.left("report", store)
     written = list(contest.tables("report", store, len(seeds)))
     found = {text.split(":")[0]: text.splitlines() for text in written if ": **Gain" in text and "held out" in text}
-    assert list(found) == ["H1", "H2", "H3", "H4"] and len(written) == 2 + 2 * 4 + 2
-    for which, against in (("H1", BASELINES), ("H2", CONTROLS), ("H3", (contest.NOT_SHARED,)), ("H4", ALL_ADVANTAGES)):
+    best = CANDIDATES[-1]
+    controls = [method for method in part.methods if method in (*CONTROLS_OF[best.name], *CONTROLS)]
+    asked = {
+        "H1": (best, BASELINES),
+        "H2": (best, controls),
+        "H3": (AS_PUBLISHED, (NOT_SHARED,)),
+        "H4": (POSITIVE_ALONE[-1], ALL_ADVANTAGES),
+    }
+    assert [*found] == [which + more for which in asked for more in ("", f" without {contest.GAMES[0].name}")]
+    for which, (method, against) in asked.items():
         title, _, _, _, first, *_ = found[which]
-        among = [method for method in against if method in part.methods]
-        gain = 100 * (better[CANDIDATES[-1]] - better[among[-1]])
-        assert f"**Gain over {among[-1].name}**, the best of {len(among)}, " in title
-        assert first.startswith(f"| {CANDIDATES[-1].name} | {gain:+.1f} | {gain:+.1f} | {gain:+.1f} ± ")
+        over = max(against, key=better.__getitem__)
+        gain = 100 * (better[method] - better[over])
+        assert f"**Gain over {over.name}**, the best of {len(against)}, " in title
+        assert first.startswith(f"| {method.name} | {gain:+.1f} | {gain:+.1f} | {gain:+.1f} ± ")
+        decided = next(text for text in written if text.startswith(f"**{which} "))
+        low = which in ("H4",)
+        assert ("does not hold" in decided) == low and (low or method.name in decided), decided
+
+
+def test_pairs_of_one_intention_are_counted_by_turns():
+    """Two wordings of 3 and 1 turns share an intention, one of 2 has its own: 9 + 1 + 4 of 16 + 4 pairs."""
+    corpus = Corpus()
+    corpus.learn([Gist("a"), Gist("b"), Gist("c")], np.eye(3))
+    corpus.count([0, 0, 0, 1, 2, 2])
+    space = SimpleNamespace(features=lambda points, gists: points, labels=lambda _: np.array([5, 5, 7]))
+    assert equal_wording(SimpleNamespace(space=space, corpus=corpus)) == "70 %"
