@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import ray
 from ray.actor import ActorHandle
-from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError, RayTaskError
+from ray.exceptions import ActorDiedError, GetTimeoutError, OutOfMemoryError, RayActorError, RayTaskError
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
@@ -317,7 +317,7 @@ class LearnerGroup:
                 reason = str(cause) if isinstance(cause, ValueError) else f"{type(cause).__name__}: {cause}"
                 kind = WorkersUnreached if isinstance(cause, WorkersLost) else LearnerError
                 raise kind(f"learner {method}, rank {rank}: {reason}") from error
-            except RayActorError as error:
+            except (RayActorError, OutOfMemoryError) as error:
                 raise LearnerLost(f"learner {method}: rank {rank} {_death(error)}") from error
         return [results[rank] for rank in range(len(calls))]
 
@@ -330,14 +330,14 @@ class LearnerGroup:
         for rank, call in enumerate(calls):
             try:
                 ray.get(call, timeout=0.0)
-            except (RayActorError, GetTimeoutError):
+            except (RayActorError, OutOfMemoryError, GetTimeoutError):
                 found.append(rank)
         return found
 
 
-def _death(error: RayActorError) -> str:
+def _death(error: RayActorError | OutOfMemoryError) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    what = "died" if isinstance(error, ActorDiedError) else "cannot be reached"
+    what = "died" if isinstance(error, ActorDiedError | OutOfMemoryError) else "cannot be reached"
     return f"{what} ({lines[-1][:MESSAGE]})" if lines else what
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import ray
 from ray.actor import ActorHandle
-from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
+from ray.exceptions import GetTimeoutError, OutOfMemoryError, RayActorError, RayTaskError
 
 from envs.episode import Episode
 from envs.settings import GameSettings
@@ -153,7 +153,7 @@ class RewardService:
         while True:
             try:
                 return ask(self.actor)
-            except (RayActorError, Silent) as error:
+            except (RayActorError, OutOfMemoryError, Silent) as error:
                 self._replace(error)
             except RayTaskError as error:
                 raise RewardError(f"the reward service failed at {what}: {error.cause or error}") from error
@@ -177,7 +177,7 @@ class RewardService:
                 for asked in self.since:
                     self._shape(self.actor, asked)
                 return
-            except (RayActorError, Silent) as again:
+            except (RayActorError, OutOfMemoryError, Silent) as again:
                 error = again
 
     def close(self) -> None:

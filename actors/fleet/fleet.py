@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import ray
 from ray.actor import ActorHandle
-from ray.exceptions import GetTimeoutError, ObjectLostError, RayActorError, RayTaskError
+from ray.exceptions import GetTimeoutError, ObjectLostError, OutOfMemoryError, RayActorError, RayTaskError
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from actors.fleet.finished import Finished
@@ -95,7 +95,7 @@ class Fleet:
         """Time in which no engine starts: one that does measures what is free of its card, and takes
         more than it keeps. Engines that are starting are waited for; a lost one is replaced after it."""
         while self.processes.starting:
-            self._look(LISTEN_SECONDS)
+            self._look(LISTEN_SECONDS, patient=True)
         with self.processes.no_starts():
             yield
 
@@ -119,6 +119,10 @@ class Fleet:
     def joining(self) -> list[ActorHandle]:
         """Workers that are up but hold the weights they were started with."""
         return [self.handles[index] for index in self.health.in_state(State.JOINING)]
+
+    def playing(self) -> list[int]:
+        """Workers that play, or would."""
+        return self.health.in_state(State.LIVE, State.SUSPECT)
 
     def joined(self, worker: ActorHandle) -> None:
         """The caller has given this worker the current weights."""
@@ -184,8 +188,9 @@ class Fleet:
                 returned, self.returned = self.returned, []
                 return returned
 
-    def _look(self, timeout: float) -> None:
-        self._listen(timeout)
+    def _look(self, timeout: float, patient: bool = False) -> None:
+        """`patient`: also where something has come back that nobody has asked for yet."""
+        self._listen(timeout if patient or not self.returned else 0.0)
         self.processes.look_after(lambda index: bool(self.with_worker[index]))
 
     def _listen(self, timeout: float) -> None:
@@ -199,7 +204,7 @@ class Fleet:
         calls = [*asked, *starting]
         if not calls:  # no worker is there: Ray would not wait
             return time.sleep(min(timeout, 0.2))
-        ray.wait(calls, timeout=0.0 if self.returned else timeout)  # for the first of them
+        ray.wait(calls, timeout=timeout)  # for the first of them
         ready, _ = ray.wait(calls, num_returns=len(calls), timeout=0.0)
         for call in ready:
             if call in starting:
@@ -210,7 +215,7 @@ class Fleet:
     def _guarded(self, index: int, hear, call) -> None:
         try:
             hear(index, call)
-        except RayActorError as error:
+        except (RayActorError, OutOfMemoryError) as error:
             self.processes.lose(index, "worker_died", last_line(error))
         except RayTaskError as error:
             log.error("rollout worker %d: %s", index, error)
@@ -260,17 +265,17 @@ class Fleet:
 
     # Calls that reach every worker
 
-    def _everyone(self, method: str, timeout: float, *arguments: Any) -> list[Any]:
-        """Answers of all workers in order; those that cannot answer are lost, not waited for."""
+    def _everyone(self, method: str, timeout: float, *arguments: Any) -> dict[int, Any]:
+        """Answers of all workers, by their number; those that cannot answer are lost, not waited for."""
         everyone = self.health.in_state(*UP)
         calls = {index: getattr(self.handles[index], method).remote(*arguments) for index in everyone}
-        deadline, answers = time.monotonic() + timeout, []
+        deadline, answers = time.monotonic() + timeout, {}
+
+        def hear(index: int, call: ray.ObjectRef) -> None:
+            answers[index] = ray.get(call, timeout=max(0.0, deadline - time.monotonic()))
+
         for index, call in calls.items():
-            self._guarded(
-                index,
-                lambda _, call: answers.append(ray.get(call, timeout=max(0.0, deadline - time.monotonic()))),
-                call,
-            )
+            self._guarded(index, hear, call)
         return answers
 
     def pause(self) -> None:
@@ -285,16 +290,16 @@ class Fleet:
         weight update."""
         self._everyone("sleep", self.settings.worker_silence_seconds)
 
-    def score(self, sequences: list[list[int]]) -> list[list[np.ndarray]]:
-        """Each worker's log-probs of these token ids, from its engine's current weights."""
+    def score(self, sequences: list[list[int]]) -> dict[int, list[np.ndarray]]:
+        """By worker, its log-probs of these token ids, from its engine's current weights."""
         return self._everyone("score", self.settings.worker_silence_seconds, sequences)
 
-    def receipts(self) -> list[Receipt]:
-        """What each worker says about the last weights it was sent, in the order of `workers`."""
+    def receipts(self) -> dict[int, Receipt]:
+        """By worker, what it says about the last weights that it was sent."""
         return self._everyone("receipt", self.settings.worker_silence_seconds)
 
     def status(self) -> list[dict[str, float]]:
-        return self._everyone("status", PING_SECONDS)
+        return list(self._everyone("status", PING_SECONDS).values())
 
     def metrics(self) -> dict[str, float]:
         return totals(self.status()) | {

@@ -16,7 +16,7 @@ from typing import Any
 
 import ray
 from ray.actor import ActorHandle
-from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
+from ray.exceptions import GetTimeoutError, OutOfMemoryError, RayActorError, RayTaskError
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from actors.fleet.cluster_news import ClusterNews
@@ -84,7 +84,7 @@ class WorkerProcesses:
                 ) from None
             except RayTaskError as error:
                 raise FleetError(f"the fleet did not start: {error.cause or error}") from error
-            except RayActorError as error:
+            except (RayActorError, OutOfMemoryError) as error:
                 raise FleetError(f"rollout worker {index} died while starting: {last_line(error)}") from error
             self.health.ready(index)
         self.starting.clear()

@@ -73,6 +73,12 @@ class Metrics:
         if self.show is not None:
             self.show.evaluated(update, values)
 
+    def not_evaluated(self) -> None:
+        """What waits for it waits no longer."""
+        line, self.waiting = self.waiting, None
+        if line is not None:
+            self._append(line)
+
     def updated(self, update: int, values: Mapping[str, float], waits: bool = False) -> None:
         """`waits`: its evaluation is still being played."""
         values, self.pending = {**values, **self.pending, **self.loggers.metrics()}, {}

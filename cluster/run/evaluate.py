@@ -59,6 +59,12 @@ def measure(episodes: Sequence[Episode], version: int, gamma: float) -> Evaluati
     )
 
 
+def newest_of(episodes: Sequence[Episode]) -> int:
+    """The newest version of the weights that any token is of."""
+    turns = (turn for episode in episodes for turn in episode.turns if turn.tokens is not None)
+    return max((int(turn.tokens.versions.max()) for turn in turns if len(turn.tokens.versions)), default=0)
+
+
 def discounted_return(episode: Episode, seat: str, gamma: float) -> float:
     return sum(gamma**t * turn.reward for t, turn in enumerate(episode.turns_of(seat)))
 
@@ -116,13 +122,16 @@ class HeldOut:
         tickets = held_out(self.config, self.run, self.config.game.name, self.players, self.config.evaluation.episodes)
         self.begun = version, self.playing.begin(tickets, self.config.evaluation.temperature)
 
-    def end(self) -> Evaluation:
-        """Wait for what was begun."""
+    def end(self, weights: int) -> Evaluation | None:
+        """Wait for what was begun. `weights`: the version that the learners hold by now. None where no worker was left
+        that held the older ones, so that newer ones have played."""
         if self.begun is None:
             raise RuntimeError("no evaluation was begun")
         version, games = self.begun
-        episodes = self.playing.end(games)
+        episodes = self.playing.end(games, older=weights > version)
         self.begun = None
+        if newest_of(episodes) > version:
+            return None
         self.keep_transcripts(version, episodes)
         self.rows = [row_of(episode) for episode in episodes[:TRANSCRIPTS]]
         self.keep(games.results(), episodes)

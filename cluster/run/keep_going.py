@@ -87,6 +87,8 @@ def _try(folder: Path, stopped: Stopped) -> int:
     # a session of its own: a Ctrl-C of the terminal comes through `Stopped`, once
     environment = {**os.environ, SPOKEN_FOR: "1"}
     stopped.working = subprocess.Popen(command, start_new_session=True, preexec_fn=_end_with_parent, env=environment)
+    if stopped.asked:  # before there was somebody to tell
+        stopped.working.send_signal(signal.SIGTERM)
     code = _end_of(stopped.working)
     stopped.working = None
     return code

@@ -49,6 +49,7 @@ back; episodes that were in flight are played again from their tickets.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -76,6 +77,8 @@ from cluster.run.sync import SyncReport, WeightSync
 from reward_service.remote import RewardService
 from reward_service.service.storage import read_state, write_state
 from reward_service.shaper import ShapedRewards
+
+log = logging.getLogger("parley")
 
 LISTEN_SECONDS = 0.02  # between two looks at the learners
 
@@ -198,8 +201,12 @@ class TrainingLoop:
     def end_evaluation(self) -> None:
         if self.held_out.begun is None:
             return
+        version, _ = self.held_out.begun
         with self.stage("evaluate"):
-            evaluation = self.held_out.end()
+            evaluation = self.held_out.end(self.update)
+            if evaluation is None:
+                log.warning("version %d is not evaluated: no worker was left that held its weights", version)
+                return self.metrics.not_evaluated()
             self.metrics.evaluated(evaluation.version, evaluation.metrics(), self.held_out.rows)
             self.checkpoints.rate(evaluation.version, evaluation.win_rate)
 

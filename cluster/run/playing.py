@@ -85,10 +85,11 @@ class Playing:
         self._start(games, games.tickets)
         return games
 
-    def end(self, games: Games) -> list[Episode]:
-        count = len(games.tickets)
+    def end(self, games: Games, older: bool = False) -> list[Episode]:
+        """`older`: they are played with older weights than a worker that joins would be given."""
+        count, what = len(games.tickets), "the games that were asked for"
         while True:
-            self.wait("the games that were asked for", lambda: self.progress(None, len(games.waiting), count))
+            self.wait(what, lambda: self.progress(None, len(games.waiting), count), older=older)
             results = games.results()
             episodes = fetch(results, self.settings.batch_seconds)
             lost = [result for result, episode in zip(results, episodes, strict=True) if episode is None]
@@ -122,8 +123,15 @@ class Playing:
         self.takers |= dict.fromkeys(tickets, take)
         self.fleet.assign(list(tickets), temperature)
 
-    def wait(self, what: str, progress: Callable[[], Progress], admit: Callable[[], None] = lambda: None) -> None:
-        """Until all games of `progress` are played; `admit` starts those that may be started now."""
+    def wait(
+        self,
+        what: str,
+        progress: Callable[[], Progress],
+        admit: Callable[[], None] = lambda: None,
+        older: bool = False,
+    ) -> None:
+        """Until all games of `progress` are played; `admit` starts those that may be started now. With `older`
+        weights workers that join wait, as long as there are others."""
         seconds = self.settings.batch_seconds
         deadline = time.monotonic() + seconds
         admit()
@@ -134,7 +142,7 @@ class Playing:
                     f"{now.games - now.played} episodes of {what} are still missing after rollout.batch_seconds="
                     f"{seconds:.0f}; failures so far: {reasons}"
                 )
-            if self.fleet.joining():
+            if self.fleet.joining() and not (older and self.fleet.playing()):
                 self.welcome()
             self.listen(POLL_SECONDS)
             if self.on_poll is not None:

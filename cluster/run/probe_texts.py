@@ -31,7 +31,8 @@ class ProbeTexts:
     def sequences(self) -> list[list[int]]:
         found = []
         for episode in ray.get(self.episodes, timeout=FETCH_SECONDS):
-            found += [episode.sequence(seat).ids.tolist() for seat in episode.policy_seats()]
+            seats = (seat for seat in episode.policy_seats() if episode.turns_of(seat))
+            found += [episode.sequence(seat).ids.tolist() for seat in seats]
         cut = [ids[: self.length] for ids in found if len(ids) > 1]
         return cut[:SEQUENCES] or self.openings()
 

@@ -197,7 +197,7 @@ def evaluate(config: RunConfig, model: str, folder: RunFolder) -> dict:
         keep = folder.write_transcripts, recorder.held_out
         held_out = HeldOut(playing, config, folder.path.name, players, *keep)
         held_out.begin(0)
-        result = held_out.end()
+        result = held_out.end(0)
     return {"model": model} | {key.removeprefix("evaluation/"): value for key, value in result.metrics().items()}
 
 

@@ -110,7 +110,7 @@ class WeightSync:
         return SyncReport(version, time.monotonic() - started, len(self.sent), self.gap)
 
     def compare(self, sent: dict[str, int], version: int) -> None:
-        for worker, receipt in enumerate(self.fleet.receipts()):
+        for worker, receipt in self.fleet.receipts().items():
             if faults := byte_faults(sent, self.sent, receipt, version):
                 named = "; ".join(f"{fault.tensor} {fault.what}" for fault in faults[:FAULTS_NAMED])
                 more = f"; and {len(faults) - FAULTS_NAMED} more" if len(faults) > FAULTS_NAMED else ""
@@ -132,7 +132,7 @@ class WeightSync:
         fresh = self.sequences()
         expected = self.learners.score(known + fresh)
         worst = 0.0
-        for worker, scores in enumerate(self.fleet.score(known + fresh)):
+        for worker, scores in self.fleet.score(known + fresh).items():
             gaps = [gap_between(expected[len(known) :], scores[len(known) :])]
             if known:
                 gaps.append(gap_between(expected[: len(known)], scores[: len(known)], None if sent == weights else old))

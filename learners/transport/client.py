@@ -21,7 +21,7 @@ from typing import Any
 import ray
 from ray import ObjectRef
 from ray.actor import ActorHandle
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import OutOfMemoryError, RayActorError, RayTaskError
 
 LOOK_SECONDS = 0.5  # how often workers that take their time are looked at
 
@@ -126,7 +126,7 @@ class WorkerClient:
         except RayTaskError as error:
             cause = error.cause or error
             raise WeightSyncError(f"{self._where(calls, place)}: {type(cause).__name__}: {cause}") from error
-        except RayActorError:
+        except (RayActorError, OutOfMemoryError):
             self.lost[place] = "died"
 
     def _listen(self, calls: Calls) -> None:

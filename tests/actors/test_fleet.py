@@ -125,8 +125,8 @@ def test_a_sync_reaches_every_worker_and_shows_in_the_scores(ray_cluster, fleet,
     ):
         ray_cluster.get([getattr(worker, method).remote(*arguments) for worker in fleet.workers()], timeout=WAIT)
     scores = fleet.score([sequence])
-    assert len(scores) == 2
-    for (score,) in scores:
+    assert list(scores) == [0, 1]
+    for (score,) in scores.values():
         assert np.abs(score - model_logprobs(model, sequence)).max() < 1e-4
     fleet.resume()
     fleet.assign(tickets(range(6)))

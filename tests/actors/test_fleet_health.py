@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
-from ray.exceptions import ActorDiedError, GetTimeoutError, ObjectFetchTimedOutError, ObjectLostError
+from types import SimpleNamespace
 
-from actors.fleet.fleet import Fleet
+import pytest
+from ray.exceptions import (
+    ActorDiedError,
+    GetTimeoutError,
+    ObjectFetchTimedOutError,
+    ObjectLostError,
+    OutOfMemoryError,
+)
+
+from actors.fleet.fleet import LISTEN_SECONDS, Fleet
 from actors.fleet.health import UP, FleetExhausted, FleetHealth, State
 from actors.settings import RolloutSettings
 from actors.worker_parts import WorkerSpec
@@ -235,6 +243,7 @@ def test_a_suspect_gets_no_new_tickets_and_others_get_the_waiting_ones():
     ("error", "reason"),
     [
         (ActorDiedError(), "worker_died"),
+        (OutOfMemoryError("killed by the memory monitor"), "worker_died"),
         (GetTimeoutError("late"), "worker_silent"),
         (ObjectLostError("00" * 28, b"", ""), "worker_silent"),
         (ObjectFetchTimedOutError("00" * 28, b"", ""), "worker_silent"),
@@ -249,3 +258,25 @@ def test_an_answer_that_does_not_arrive_loses_its_worker_and_ends_nothing_else(e
 
     fleet._guarded(1, hear, None)
     assert lost == [(1, reason)]
+
+
+def test_answers_are_those_of_the_workers_that_are_up(monkeypatch):
+    health = all_live(3)
+    health.lost(0, "worker_died", now=1.0)
+    fleet = fleet_of(health)
+    for number, handle in enumerate(fleet.handles):
+        handle.receipt = SimpleNamespace(remote=lambda number=number: f"receipt {number}")
+    monkeypatch.setattr("actors.fleet.fleet.ray.get", lambda call, timeout: call)
+    assert fleet.receipts() == {1: "receipt 1", 2: "receipt 2"}
+
+
+def test_whoever_waits_for_an_engine_to_start_waits_though_games_have_come_back(monkeypatch):
+    fleet, waited = fleet_of(all_live(1)), []
+    fleet.returned = [object()]
+    fleet.processes.starting = {0: "ready"}
+    monkeypatch.setattr(fleet, "_listen", lambda timeout: waited.append(timeout) or fleet.processes.starting.clear())
+    monkeypatch.setattr(fleet.processes, "look_after", lambda works: None)
+    with fleet.no_starts():
+        pass
+    fleet._look(1.5)
+    assert waited == [LISTEN_SECONDS, 0.0], "nobody waits for what has come back already"

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
+from actors.fleet.finished import Finished
+from actors.fleet.tokens import FleetTokens
+from cluster.recipe.config import RunConfig
+from cluster.recipe.reading import load_recipe
 from cluster.record import checkpoints
+from cluster.record.metrics import Metrics
 from cluster.record.run_folder import RunFolder
 from cluster.report.reading import read_run
 from cluster.run.collecting import Collector
 from cluster.run.evaluate import HeldOut, beside_training
+from cluster.run.playing import Playing
+from envs.episode import Episode, Turn, TurnTokens
 from tests.support.runs import assert_whole, config_for, run
 
 
@@ -32,9 +40,9 @@ def test_each_evaluation_has_the_weights_of_its_update_while_games_go_on(
         begin(held_out, version)
         order.append(f"begin {version}")
 
-    def ending(held_out):
+    def ending(held_out, weights):
         order.append(f"end {held_out.begun[0]}")
-        return end(held_out)
+        return end(held_out, weights)
 
     def collecting(collector):
         order.append("batch")
@@ -107,7 +115,63 @@ def test_training_waits_where_bytes_or_a_card_ask_for_it(parrot_model, tmp_path)
 def test_one_evaluation_at_a_time():
     held_out = HeldOut(None, None, "run", (), None, None)
     with pytest.raises(RuntimeError, match="no evaluation was begun"):
-        held_out.end()
+        held_out.end(0)
     held_out.begun = 3, None
     with pytest.raises(RuntimeError, match="the evaluation of version 3 has not ended"):
         held_out.begin(4)
+
+
+class TwoWorkers:
+    """A fleet that plays a game a poll; the replacement of a worker waits for its weights."""
+
+    draining = frozenset()
+
+    def __init__(self, live: int):
+        self.live, self.asked, self.version, self.replacements = live, [], 0, ["replacement"]
+        self.tokens = FleetTokens()
+
+    def assign(self, tickets, temperature):
+        self.asked += tickets
+
+    def playing(self):
+        return list(range(self.live))
+
+    def joining(self):
+        return self.replacements
+
+    def poll(self, seconds):
+        ticket = self.asked.pop(0)
+        tokens = TurnTokens(*(np.array([self.version], np.int32) for _ in range(4)))
+        turn = Turn("a", "policy", "o", "u", tokens=tokens)
+        return [Finished(ticket, Episode(ticket, [turn], {"a": 1.0}, True), None, None)]
+
+
+@pytest.mark.parametrize(("live", "versions"), [(1, {0}), (0, {1})])
+def test_one_that_joins_while_older_weights_are_evaluated_waits_for_the_sync(monkeypatch, live, versions):
+    """The learners hold version 1 by now. Where nobody is left who holds version 0, its evaluation is given up."""
+    config, fleet, kept = RunConfig(), TwoWorkers(live), {}
+    config.evaluation.episodes = 4
+
+    def welcome():
+        fleet.replacements.clear()
+        fleet.version, fleet.live = 1, fleet.live + 1
+
+    playing = Playing(fleet, config.rollout, welcome)
+    monkeypatch.setattr("cluster.run.playing.fetch", lambda results, seconds: [result.ref for result in results])
+    keep = kept.__setitem__, lambda results, episodes: None
+    held_out = HeldOut(playing, config, "run", (("a", "policy"),), *keep)
+    held_out.begin(0)
+    found = held_out.end(1)
+    assert fleet.version == max(versions) and not fleet.asked and held_out.begun is None
+    assert (found is None) == (kept == {}) == (versions == {1}) and (found is held_out.newest)
+
+
+def test_a_line_whose_evaluation_is_given_up_waits_no_longer(tmp_path):
+    with RunFolder.create(load_recipe(None, [f"output={tmp_path}", "name=test"])) as folder:
+        with Metrics(folder, load_recipe(None)) as metrics:
+            metrics.updated(1, {"rollout/outcome": 0.5}, waits=True)
+            metrics.not_evaluated()
+            metrics.not_evaluated()
+            metrics.updated(2, {"rollout/outcome": 0.25})
+        lines = [json.loads(line) for line in folder.metrics.read_text().splitlines()]
+    assert [(line["update"], line["rollout/outcome"]) for line in lines] == [(1, 0.5), (2, 0.25)]

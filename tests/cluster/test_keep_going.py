@@ -66,6 +66,7 @@ from pathlib import Path
 from cluster.run import keep_going
 keep_going.FIRST_PAUSE_SECONDS = 0.01
 keep_going.FROZEN_SECONDS, keep_going.LOOK_SECONDS = 1.2, 0.05
+{before}
 real = keep_going.subprocess.Popen
 keep_going.subprocess.Popen = lambda command, **options: real([sys.executable, {child!r}, command[-1]], **options)
 sys.exit(keep_going.keep_going(Path({folder!r})))
@@ -80,9 +81,9 @@ def start(tmp_path):
     child = tmp_path / "child.py"
     child.write_text(CHILD)
 
-    def started(words: str) -> tuple[subprocess.Popen, Path]:
+    def started(words: str, before: str = "") -> tuple[subprocess.Popen, Path]:
         (path / "words").write_text(words)
-        program = textwrap.dedent(PARENT.format(child=str(child), folder=str(path)))
+        program = textwrap.dedent(PARENT.format(child=str(child), folder=str(path), before=before))
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         return subprocess.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.PIPE), path
 
@@ -127,6 +128,14 @@ def test_whoever_stops_it_stops_the_run(start, number):
     said = parent.communicate(timeout=60)[1].decode()
     assert parent.returncode == 130 and "goes on" not in said and not child.is_running()
     assert (folder / "unwound").exists() == (number == signal.SIGINT), "SIGTERM unwinds within the run's own handler"
+
+
+def test_a_stop_that_comes_before_the_run_s_process_is_not_forgotten(start):
+    """While the newest checkpoint is looked for, which may take seconds."""
+    stopped = "import os, signal; keep_going.checkpoints.latest = lambda _: os.kill(os.getpid(), signal.SIGTERM)"
+    parent, folder = start("waits", stopped)
+    said = parent.communicate(timeout=40)[1].decode()
+    assert parent.returncode == 130 and "goes on" not in said
 
 
 def test_the_run_ends_with_a_parent_that_is_killed(start):

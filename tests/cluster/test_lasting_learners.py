@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import psutil
 import pytest
+from ray.exceptions import OutOfMemoryError
 
 from cluster.errors import LostError
 from cluster.run.lasting_learners import LastingLearners
 from learners.group import LearnerError, LearnerGroup, LearnerLost
+from learners.settings import LearnerSettings
+from learners.transport.client import WorkerClient
+from reward_service.remote import RewardService
 from tests.support.runs import config_for, metrics_of, run
 
 ENDED = {signal.SIGKILL, signal.SIGSTOP}
@@ -176,3 +181,32 @@ def test_an_error_of_the_learners_own_is_not_tried_again():
     with pytest.raises(LearnerError, match="not finite"):
         lasting.update([1], [])
     assert not lasting.lost
+
+
+def test_what_ray_ends_for_want_of_memory_is_replaced_as_what_dies(monkeypatch):
+    """Calls of such an actor raise an error of their own."""
+    killed = OutOfMemoryError("killed by the memory monitor")
+
+    def get(call, timeout=None):
+        raise killed
+
+    monkeypatch.setattr("learners.group.ray", SimpleNamespace(get=get, wait=lambda calls, **_: (calls[:1], calls[1:])))
+    group = object.__new__(LearnerGroup)
+    group.settings, group.actors = LearnerSettings(), []
+    with pytest.raises(LearnerLost, match=r"learner update: rank 0 died \(killed by the memory monitor"):
+        group._gather("update", ["call"], 10.0)
+    service = object.__new__(RewardService)
+    service.actor = "first"
+    monkeypatch.setattr(service, "_replace", lambda error: setattr(service, "actor", "second"))
+
+    def ask(actor):
+        if actor == "first":
+            raise killed
+        return actor
+
+    assert service._surviving(ask, "its state") == "second"
+    client, calls = object.__new__(WorkerClient), SimpleNamespace(pending={"call": 3})
+    client.lost = {}
+    monkeypatch.setattr("learners.transport.client.ray.get", get)
+    client._take(calls, "call")
+    assert client.lost == {3: "died"}

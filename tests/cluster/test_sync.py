@@ -52,12 +52,12 @@ class OneEngineFleet:
         return False
 
     def receipts(self):
-        return [self.engine.receipt]
+        return {0: self.engine.receipt}
 
     def score(self, sequences):
         assert self.paused, "the probe runs before the engines go on"
         self.probes += 1
-        return [self.engine.score(sequences)]
+        return {0: self.engine.score(sequences)}
 
 
 class Trainer:

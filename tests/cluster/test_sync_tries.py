@@ -32,7 +32,7 @@ class Fleet:
         return []
 
     def receipts(self):
-        return []
+        return {}
 
     def replace_lost(self):
         return False

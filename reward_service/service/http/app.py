@@ -22,7 +22,7 @@ from fastapi import FastAPI, Header, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from pydantic import Field
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import OutOfMemoryError, RayActorError, RayTaskError
 from starlette.exceptions import HTTPException
 
 from envs.episode import Episode
@@ -94,7 +94,7 @@ class Service:
             return await asyncio.wait_for(reference, seconds + GRACE_SECONDS)
         except RayTaskError as error:
             raise CallerError(500, "failed", f"the shard failed: {error.cause or error}") from error
-        except RayActorError as error:
+        except (RayActorError, OutOfMemoryError) as error:
             reason = str(error).strip().splitlines()[0]
             raise CallerError(503, "unready", f"the shard is not there: {reason}", RESTART_SECONDS) from error
         except TimeoutError:

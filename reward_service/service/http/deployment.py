@@ -76,7 +76,7 @@ class DeployedService:
             ray.get(shard.health.remote(), timeout=max(deadline - time.monotonic(), 0))
         except ray.exceptions.GetTimeoutError:
             raise ServiceError(f"a shard was not ready within {self.settings.http.start_seconds:g} s") from None
-        except ray.exceptions.RayActorError as error:
+        except (ray.exceptions.RayActorError, ray.exceptions.OutOfMemoryError) as error:
             raise ServiceError(f"a shard cannot be started: {last_line(error)}") from error
 
     def _answers(self, deadline: float) -> None:
