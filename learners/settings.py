@@ -164,6 +164,11 @@ class LearnerSettings(Settings):
         method = CREDIT.name_of(self.credit)
         if isinstance(self.credit.critic_settings, UtteranceCriticSettings):
             raise ValueError(f"{refused} is for critics without a replay; credit.method={method} has its own")
+        if self.credit.remembers:
+            raise ValueError(
+                f"{refused} does not go with a baseline of all games before, in which a game would count once more in "
+                f"each of its updates: set {self.credit.remembers}"
+            )
         if self.credit.by_labels:
             raise ValueError(
                 f"{refused} does not go with credit.anchor=labels: labels are numbered anew in each batch; set "

@@ -30,9 +30,9 @@ APART, FIGURE = 1e-3, 1e-4  # share of the way moved; relative, of the first upd
 FIGURES, LEAST = ("loss", "grad_norm"), 0.1  # a figure smaller than this is compared as if it were this
 METHODS: dict[str, dict[str, Any]] = {
     "policy gradient": {},
-    "ppo, grpo, 2 epochs of 2 minibatches": {
+    "ppo, grpo, 2 epochs of 2 minibatches, guarded": {
         "credit": {"method": "grpo"},
-        "loss": {"kind": "ppo", "entropy": 0.01},
+        "loss": {"kind": "ppo", "entropy": 0.01, "kl_guard": 0.02},
         "epochs": 2,
         "minibatches": 2,
     },

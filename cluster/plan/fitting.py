@@ -81,7 +81,10 @@ def fit(
     if plays and not on_cards[1]:
         cache = engine.cpu_cache_gib * GIB if engine.kind == "vllm" else _slots(config, shape)
         worker = replace(worker, cache=cache)
-    _check_node(config, machine, rank if not on_cards[0] else None, worker if not on_cards[1] else None)
+    beside_cards = None if on_cards[0] else rank, None if on_cards[1] else worker
+    if on_cards[0] and (offloaded := memory.offloaded(config, shape)):
+        beside_cards = Need(optimiser=offloaded), beside_cards[1]
+    _check_node(config, machine, *beside_cards)
     if not any(on_cards):
         limit = memory.usable(min((node.gib or 0.0 for node in machine.nodes), default=0.0))
         peak = _of_node(config, machine, rank, worker)
@@ -173,11 +176,12 @@ def _on_own_card(
 def _of_node(config: RunConfig, machine: Machine, rank: Need | None, worker: Need | None) -> float:
     ours = config.learner.ranks * rank.total if rank else 0.0
     theirs = config.rollout.least_workers * worker.total if worker else 0.0
-    return (ours + theirs) / len(machine.nodes)
+    largest = max((each.total for each in (rank, worker) if each), default=0.0)  # one process is on one node
+    return max((ours + theirs) / len(machine.nodes), largest)
 
 
 def _check_node(config: RunConfig, machine: Machine, rank: Need | None, worker: Need | None) -> None:
-    """What runs on CPUs, against the memory of a node."""
+    """What runs on CPUs, and what cards have given up, against the memory of a node."""
     has = min((node.gib or 0.0 for node in machine.nodes), default=0.0)
     needs = _of_node(config, machine, rank, worker)
     if has and needs > memory.usable(has):

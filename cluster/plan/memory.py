@@ -103,6 +103,21 @@ def learner(config: RunConfig, shape: ModelShape) -> Need:
     )
 
 
+def offloaded(config: RunConfig, shape: ModelShape) -> float:
+    """Of one rank on a card, what lies in its node's memory: states and gradients of the optimiser, weights."""
+    settings, found = config.learner, 0.0
+    if not settings.gpus_per_rank:
+        return found
+    size, ranks = BYTES[settings.dtype], settings.ranks
+    adapter = shape.adapter_parameters(settings.lora.rank, settings.lora.targets) if settings.lora.rank else 0
+    trained = adapter or shape.parameters
+    if settings.offload_optimizer:
+        found += _training(trained, settings, size)[1] + 4 * trained / ranks
+    if settings.offload_parameters and settings.zero == 3:
+        found += size * (shape.parameters + adapter) / ranks
+    return found
+
+
 def reads_base(settings: LearnerSettings) -> bool:
     """Whether a rank holds the weights that the run started from, beside those it trains."""
     penalty, critic = settings.loss.kl or settings.credit.penalty, settings.credit.critic_settings

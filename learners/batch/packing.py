@@ -49,8 +49,9 @@ def fill(lengths: Sequence[int], share: Sequence[int], budget: int) -> list[list
     return packs
 
 
-def plan(trajectories: Sequence[Trajectory], ranks: int, budget: int) -> Plan:
-    lengths = [len(trajectory) for trajectory in trajectories]
+def plan(trajectories: Sequence[Trajectory], ranks: int, budget: int, most: int = 0) -> Plan:
+    """`most`: what follows a cut-off game is to be read too, in sequences of so many tokens."""
+    lengths = [len(trajectory) + len(shown_after(trajectory, most)) for trajectory in trajectories]
     own = [len(trajectory.sequence.ids) for trajectory in trajectories]
     longest = int(np.argmax(own))
     if own[longest] > budget:
@@ -161,13 +162,20 @@ def by_trajectory(values: np.ndarray, trajectories: Sequence[Trajectory]) -> lis
     return np.split(values, np.cumsum([int(trajectory.turn_tokens.sum()) for trajectory in trajectories])[:-1])
 
 
-def pack_to_read(trajectories: Sequence[Trajectory], said: bool = False) -> Pack:
+def shown_after(trajectory: Trajectory, most: int) -> np.ndarray:
+    """What its seat would have been shown next, had the game not been cut off: the newest of it, where a sequence would
+    have more than so many tokens."""
+    room = 0 if trajectory.terminated else max(0, most - len(trajectory))
+    return trajectory.closing_ids[max(0, len(trajectory.closing_ids) - room) :]
+
+
+def pack_to_read(trajectories: Sequence[Trajectory], most: int, said: bool = False) -> Pack:
     """For reading values: a game that was cut off goes on with what its seat would have been
-    shown next. `keep` has the trained tokens' places first, then the end of each of these
+    shown next (`shown_after`). `keep` has the trained tokens' places first, then the end of each of these
     games, with no target; and then, if `said`, the last token of each utterance, with none."""
     whole, predicted = [], []
     for each in trajectories:
-        after = each.closing_ids[:0] if each.terminated else each.closing_ids
+        after = shown_after(each, most)
         whole.append(np.append(each.sequence.ids, after))
         predicted.append(np.append(each.sequence.mask, np.zeros(len(after), bool)))
     pack = pack_sequences(whole, predicted, [t.sequence.choices for t in trajectories])

@@ -50,6 +50,11 @@ class CreditMethod(Settings, ABC):
         return getattr(self, "kl_penalty", 0.0)
 
     @property
+    def remembers(self) -> str:
+        """Of methods whose baseline is of all games before: the setting that has another one."""
+        return ""
+
+    @property
     def by_labels(self) -> bool:
         """Whether turns are in the same state, for `anchor`, where the labels before them are the same."""
         return getattr(self, "anchor", "observation") == "labels"

@@ -27,6 +27,10 @@ class Rae(SoftCreditMethod):
 
     decay: float = Field(0.95, ge=0, lt=1, description="memory of a seat's baseline, game by game")
 
+    @property
+    def remembers(self) -> str:
+        return "credit.method to reinforce"
+
     def credit(self, turns: Turns, state: dict[str, float]) -> Credit:
         state, games = dict(state), episode_returns(turns, 1.0)
         above = np.empty(len(games))

@@ -44,6 +44,10 @@ class Reinforce(SoftCreditMethod):
             raise ValueError(f"baseline={self.baseline} does not read running_decay={self.running_decay}")
         return self
 
+    @property
+    def remembers(self) -> str:
+        return "credit.baseline to turn" if self.baseline == "running" else ""
+
     def check(self, episodes: int, group_size: int, choose_listed: bool) -> None:
         if self.baseline == "leave_one_out" and episodes < 2:
             raise ValueError("with baseline=leave_one_out needs batch_episodes of at least 2")

@@ -75,10 +75,10 @@ def value_net(width: int) -> nn.Sequential:
 
 
 class Placed(NamedTuple):
-    """Of a micro-batch the tokens whose targets count, on the critic's device: of all of them, or one of each turn."""
+    """Of a micro-batch the tokens whose targets count: of all of them, or one of each turn."""
 
-    hidden: torch.Tensor  # [tokens, width]
-    targets: torch.Tensor
+    hidden: torch.Tensor  # [tokens, width], where the states are
+    targets: torch.Tensor  # on the critic's device
 
 
 class Critic:
@@ -92,7 +92,7 @@ class Critic:
     def read(self, states: States) -> np.ndarray:
         """float64 [places]."""
         with torch.no_grad():
-            return self.net(states.hidden.float()).squeeze(-1).double().cpu().numpy()
+            return self.net(states.hidden.to(self.device).float()).squeeze(-1).double().cpu().numpy()
 
     def of_games(self, states: States, trajectories: list[Trajectory]) -> list[dict[str, np.ndarray]]:
         """What credit is to know of each game of a micro-batch."""
@@ -117,13 +117,13 @@ class Critic:
             group["lr"] = self.settings.learning_rate if rate is None else rate
         placed = [
             Placed(
-                states.hidden[: states.tokens][torch.from_numpy(use).to(self.device)].float(),
+                states.hidden[: states.tokens][torch.from_numpy(use).to(states.hidden.device)],
                 torch.from_numpy(target[use]).to(self.device).float(),
             )
             for states, target, use in zip(batch, targets, valued, strict=True)
         ]
         with torch.no_grad():
-            before = [self.net(each.hidden).squeeze(-1) for each in placed]
+            before = [self._values(each) for each in placed]
         count = torch.tensor(float(sum(len(each.targets) for each in placed)), device=self.device, dtype=torch.float64)
         dist.all_reduce(count)
         losses = []
@@ -131,7 +131,7 @@ class Critic:
             self.optimiser.zero_grad(set_to_none=False)
             total = torch.zeros((), dtype=torch.float64, device=self.device)
             for each, start in zip(placed, before, strict=True):
-                values = self.net(each.hidden).squeeze(-1)
+                values = self._values(each)
                 errors = value_losses(values, each.targets, start, self.settings.value_clip)
                 loss = errors.sum() / count
                 loss.backward()
@@ -145,6 +145,9 @@ class Critic:
             self.optimiser.step()
             losses.append(float(total))
         return {"critic_loss": losses[0], "critic_loss_after": losses[-1]}
+
+    def _values(self, placed: Placed) -> torch.Tensor:
+        return self.net(placed.hidden.to(self.device).float()).squeeze(-1)
 
     def state(self) -> dict[str, Any]:
         return {"net": self.net.state_dict(), "optimiser": self.optimiser.state_dict()}

@@ -89,7 +89,8 @@ class Learning:
         if self.replay is not None:
             check_recorded(trajectories)
         check_sampler(trajectories, self.settings)
-        mine = plan(trajectories, self.settings.ranks, self.settings.tokens_per_micro_batch)[self.rank]
+        settings, most = self.settings, self.reader.most
+        mine = plan(trajectories, settings.ranks, settings.tokens_per_micro_batch, most)[self.rank]
         readings, states = self.reader.read(trajectories, mine)
         if self.settings.credit.by_labels:
             readings["anchor"] = label_anchors(trajectories)

@@ -266,7 +266,8 @@ class PolicySteps:
         sums = Sums(self.device, "tokens", "kl")
         for _, pack, logprobs in self._read(batch, share):
             old = torch.from_numpy(pack.old_logprobs).to(self.device)
-            sums.add(torch.tensor(float(len(old))), kl_estimates(old.double(), logprobs.double(), "k3").sum())
+            count = torch.tensor(float(len(old)), device=self.device)
+            sums.add(count, kl_estimates(old.double(), logprobs.double(), "k3").sum())
         found = sums.over_ranks()
         return found["kl"] / max(found["tokens"], 1.0)
 

@@ -65,6 +65,7 @@ class BatchReader:
         self.of_policy = ("logprobs",) if self.wants_old_logprobs else ()
         self.of_policy += ("best_logprobs",) if wants_best else ()
         self.by_turn = isinstance(critic, TurnCritics)
+        self.most = min(settings.tokens_per_micro_batch, places_of(engine))  # tokens of a sequence
 
     def read(
         self, trajectories: list[Trajectory], mine: list[list[int]]
@@ -116,7 +117,8 @@ class BatchReader:
             count = sum(int(trajectories[i].turn_tokens.sum()) for i in indices)
             if looks:
                 hidden = States(caught[0][0], tokens=count)
-                states += [hidden] if self.critic is not None else []
+                if self.critic is not None and not self.by_turn:  # they wait for the steps, and the card has no room
+                    states.append(States(hidden.hidden.cpu(), count))
             if not indices:
                 continue
             for name, logprobs in zip(names, found, strict=False):
@@ -130,8 +132,8 @@ class BatchReader:
 
     def _pack(self, chosen: list[Trajectory], names: tuple[str, ...], looks: Looks) -> Pack:
         if names == ("hindsight",):
-            return pack_in_hindsight(chosen, places_of(self.engine))
-        return pack_to_read(chosen, said=bool(looks) and self.by_turn)
+            return pack_in_hindsight(chosen, self.most)
+        return pack_to_read(chosen, self.most, said=bool(looks) and self.by_turn)
 
     def _gathered(self, share: Share) -> dict[str, np.ndarray]:
         passes = self.of_policy, self.at_policy, self.at_base, self.wants_hindsight, self.wants_reference

@@ -127,7 +127,7 @@ def test_a_model_without_room_is_told_the_newest_of_the_end(tiny_model):
 def test_nothing_follows_a_true_end(tiny_model):
     """What a game shows at its end is no state in which somebody would go on."""
     trajectories = played()
-    pack = pack_to_read(trajectories)
+    pack = pack_to_read(trajectories, 256)
     cut_off = [t for t in trajectories if not t.terminated]
     assert len(pack.ids) == sum(map(len, trajectories)) + sum(len(t.closing_ids) for t in cut_off)
     assert len(pack.keep) == sum(int(t.turn_tokens.sum()) for t in trajectories) + len(cut_off)

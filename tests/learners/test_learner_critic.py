@@ -35,7 +35,7 @@ def test_states_are_the_last_hidden_ones_before_each_token_and_after_what_would_
     trajectories = collect(*cut_off(make_batch(5, seed=3)))
     model = load_model(str(tiny_model), LearnerSettings(), 0).eval()
     with torch.no_grad(), head_inputs(model) as caught:
-        pack_logprobs(model, pack_to_read(trajectories), 1.0, torch.device("cpu"))
+        pack_logprobs(model, pack_to_read(trajectories, 256), 1.0, torch.device("cpu"))
     plain = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32, attn_implementation="eager").eval()
     found, place = caught[0][0], 0
     ends = sum(int(t.turn_tokens.sum()) for t in trajectories)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from envs.episode import Choice
-from learners.batch.packing import balance, pack_sequences, pack_trajectories, plan
+from learners.batch.packing import balance, pack_sequences, pack_to_read, pack_trajectories, plan, shown_after
 from learners.batch.trajectories import collect
 from learners.model import attention
 from learners.model.attention import BRANCH_TOKENS, heads_may_share, layout, packed_attention, varlen_attention
@@ -234,3 +234,22 @@ def test_attention_that_would_be_wrong_is_refused():
     with pytest.raises(ValueError, match="s_aux"):
         both = layout(np.array([2]), CPU)
         packed_attention(torch.nn.Module(), tensor, tensor, tensor, None, packed=both, s_aux=tensor)
+
+
+def test_what_follows_a_cut_off_game_is_read_as_far_as_there_is_room():
+    """The newest of it. The model has no places beyond `most`, and a pass no room beyond the budget."""
+    trajectories = [trajectory for trajectory in collect(*make_batch(6, seed=1))]
+    longest = max(map(len, trajectories))
+    for number, each in enumerate(trajectories):
+        each.terminated, each.closing_ids = number == 0, np.arange(50, dtype=np.int32)
+    most, budget = longest + 7, longest + 30
+    for packs in plan(trajectories, 1, budget, most):
+        for indices in filter(None, packs):
+            chosen = [trajectories[index] for index in indices]
+            pack = pack_to_read(chosen, most)
+            assert pack.positions.max() < most and len(pack.ids) <= budget
+            for start, size, each in zip(np.cumsum(pack.lengths) - pack.lengths, pack.lengths, chosen, strict=True):
+                after = pack.ids[start + len(each) : start + size]
+                assert len(after) == (0 if each.terminated else min(50, most - len(each)))
+                assert after.tolist() == list(range(50))[50 - len(after) :]
+    assert max(len(shown_after(each, most)) for each in trajectories) > 7 > 0 == len(shown_after(trajectories[1], 0))

@@ -141,6 +141,8 @@ def test_everything_of_a_game_comes_back_from_a_file_that_holds_only_data():
         ({"loss": {"kind": "likelihood"}}, "set loss.kind to decoupled"),
         ({"credit": {"method": "archer"}}, "credit.method=archer has its own"),
         ({"credit": {"method": "gigpo", "anchor": "labels"}}, "set credit.anchor to observation"),
+        ({"credit": {"method": "rae"}}, "once more in each of its updates: set credit.method to reinforce"),
+        ({"credit": {"method": "reinforce", "baseline": "running"}}, "set credit.baseline to turn"),
     ],
 )
 def test_what_it_does_not_go_with_is_refused_in_one_line(settings, what_to_do):

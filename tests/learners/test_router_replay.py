@@ -266,7 +266,7 @@ def test_what_was_not_recorded_is_marked(folder_of):
     episodes[1].terminated, episodes[1].closing_ids = False, {"guesser": np.array([7, 8, 9], np.int32)}
     trajectories = collect(episodes, rewards)
     each = [np.zeros(int(t.turn_tokens.sum()), np.float32) for t in trajectories]
-    for pack in (pack_trajectories(trajectories, each, version=0), pack_to_read(trajectories)):
+    for pack in (pack_trajectories(trajectories, each, version=0), pack_to_read(trajectories, 256)):
         parts = np.split(pack.experts, np.cumsum(pack.lengths)[:-1])
         for part, episode in zip(parts, episodes, strict=True):
             recorded = episode.experts["guesser"]

@@ -44,7 +44,7 @@ def games(shapes: list[list[int]], ended: list[bool], rewards: list[list[float]]
 
 def read(model: torch.nn.Module, trajectories: list[Trajectory]) -> list[dict[str, np.ndarray]]:
     with torch.no_grad(), head_inputs(model) as caught:
-        pack_logprobs(model, pack_to_read(trajectories, said=True), 1.0, CPU)
+        pack_logprobs(model, pack_to_read(trajectories, 256, said=True), 1.0, CPU)
     return features(States(caught[0][0], sum(int(t.turn_tokens.sum()) for t in trajectories)), trajectories)
 
 

@@ -96,7 +96,7 @@ def test_one_pass_is_every_listed_action_alone(tiny_model, seed):
     for (name, ours), theirs in zip(packed.named_parameters(), plain.parameters(), strict=True):
         assert torch.allclose(ours.grad, theirs.grad, atol=2e-5), name
     with torch.no_grad():
-        read, best = pack_logprobs_and_best(packed, pack_to_read(trajectories), 0.7, CPU)
+        read, best = pack_logprobs_and_best(packed, pack_to_read(trajectories, 256), 0.7, CPU)
     assert torch.allclose(read[: len(expected)], expected, atol=1e-5)
     assert torch.allclose(best[: len(expected)], highest, atol=1e-5)
 
@@ -104,10 +104,10 @@ def test_one_pass_is_every_listed_action_alone(tiny_model, seed):
 def test_values_are_read_where_the_game_stood(tiny_model):
     """What is fed behind a sequence moves no place that a value is read at."""
     trajectories = batch(5, seed=4)
-    with_choices = pack_to_read(trajectories)
+    with_choices = pack_to_read(trajectories, 256)
     for trajectory in trajectories:
         trajectory.sequence.choices = {}
-    without = pack_to_read(trajectories)
+    without = pack_to_read(trajectories, 256)
     spots = []
     for pack in (with_choices, without):
         start = np.repeat(np.cumsum(pack.lengths) - pack.lengths, pack.lengths)
