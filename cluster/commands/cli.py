@@ -106,7 +106,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", nargs=0, action=version.AsOption, help="print the versions, as `parley version`")
     named = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for each in COMMANDS:
-        about = each.about.capitalize() + "."
+        about = each.about[:1].upper() + each.about[1:] + "."
         made = named.add_parser(
             each.name, help=each.about, description=about, epilog=each.examples, formatter_class=plain
         )

@@ -68,7 +68,9 @@ def arguments(top: argparse.ArgumentParser) -> None:
     made.set_defaults(command=status)
 
     for stage, text in STAGES.items():
-        made = actions.add_parser(stage, help=text, description=text.capitalize() + ".", formatter_class=plain)
+        made = actions.add_parser(
+            stage, help=text, description=text[:1].upper() + text[1:] + ".", formatter_class=plain
+        )
         made.add_argument("folder", metavar="FOLDER", help="work folder")
         made.add_argument("overrides", **overrides)
         made.add_argument("--iteration", type=int, metavar="N", help="default: the first in which it is not done")
