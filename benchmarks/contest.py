@@ -226,7 +226,8 @@ def tables(stage: str, store: Store, seeds: int) -> Iterator[str]:
     elif stage == "known":
         yield room(CREDIT, store, "What credit is worth that is known")
     elif stage == "tune":
-        yield ranking(replace(TUNE, methods=(*TUNE.methods, *FROZEN)), store, start(store))
+        for part in parts(stage, store)[1:] + (STILL_ONES,):
+            yield ranking(part, store, start(store))
     elif count := len(left(stage, store)):
         yield f"{count} runs of reported seeds are missing. Nothing is shown of the others before all are there."
     else:

@@ -67,7 +67,7 @@ def ranking(contest: Contest, store: Store, start: Start) -> str:
     head = ["method", *(game.name for game in contest.games), "gained, mean of the games"]
     return (
         "**Score in the second half of the tuning runs**, percent, at the step size that is best; gained over a "
-        "policy that does not learn, on the same tasks\n\n" + table(head, [row for _, row in rows])
+        "policy that does not learn\n\n" + table(head, [row for _, row in rows])
     )
 
 

@@ -270,6 +270,13 @@ def test_the_plans_figures_are_those_of_the_records():
     for name, start, _, _, fewer, more, points in rows:
         figures = f"| {start} | {fewer} | {more} | {points} |"
         assert any(name in line and figures in line for line in page.splitlines()), name
+    chosen = contest.parts("tune", store)[1:]
+    assert len(chosen) == 2 and not contest.to_tune("tune", store)
+    for part in (*chosen, contest.STILL_ONES):
+        for line in ranking(part, store, contest.start(store)).splitlines()[2:]:
+            assert line in page.splitlines(), line
+    at_an_end = {contest.RATES[0], contest.RATES[-1]}
+    assert not any(part.best_rate(store, *pair) in at_an_end for part in chosen for pair in part.pairs())
     brought = [float(row[-1]) for row in rows[-len(contest.GAMES) :]]
     assert f"That is {np.mean(brought):.1f} points over the per-turn mean" in page
     assert np.mean([float(row[-1]) for row in rows[: len(contest.GAMES)]]) >= 10
