@@ -10,7 +10,6 @@ import pytest
 
 from cluster.errors import RunError
 from cluster.plan import machine as machine_module
-from cluster.plan import memory
 from cluster.plan.decide import Plan, PlanError, changed, in_words, plan
 from cluster.plan.machine import GIB, Card, Machine, Node, described, there
 from cluster.plan.shape import ModelShape, shape_of_run
@@ -352,24 +351,6 @@ def test_cpus_are_counted():
         planned("two_workers", few)
     with pytest.raises(PlanError, match="of memory, but a node has 8"):
         planned("qwen3_lora", Machine("cpu", (Node(gib=8.0),)))
-
-
-def test_a_process_is_on_one_node():
-    """Two small nodes are not one large one."""
-    shape = recipe("qwen3_lora")[1]
-    config = load_recipe(None, ["model.path=x", "rollout.engine.kind=transformers"])
-    with pytest.raises(PlanError, match="of memory, but a node has 16"):
-        plan(config, Machine("cpu", (Node(cpus=16.0, gib=16.0),) * 3), shape)
-
-
-def test_what_cards_give_up_has_to_fit_into_the_memory_of_the_node():
-    config, shape = recipe("qwen3_lora")
-    whole = changed(config, {"learner.lora.rank": 0, "learner.offload_optimizer": True, "learner.zero": 2})
-    large, small = (Machine("cuda", (Node((Card(80.0),), 16.0, gib),)) for gib in (256.0, 8.0))
-    assert memory.offloaded(plan(whole, large, shape).config, shape) == 16 * shape.parameters
-    with pytest.raises(PlanError, match="learner.ranks=1.* GiB of memory, but a node has 8") as refused:
-        plan(whole, small, shape)
-    assert "offload_optimizer=true" not in str(refused.value)
 
 
 def test_all_shortages_are_told_and_gpus_come_first(monkeypatch):

@@ -1,0 +1,29 @@
+"""The memory of nodes, where processes run on CPUs or cards have given something up."""
+
+from __future__ import annotations
+
+import pytest
+
+from cluster.plan import memory
+from cluster.plan.decide import PlanError, changed, plan
+from cluster.plan.machine import Card, Machine, Node
+from cluster.recipe.reading import load_recipe
+from tests.cluster.test_plan import recipe
+
+
+def test_a_process_is_on_one_node():
+    """Two small nodes are not one large one."""
+    shape = recipe("qwen3_lora")[1]
+    config = load_recipe(None, ["model.path=x", "rollout.engine.kind=transformers"])
+    with pytest.raises(PlanError, match="of memory, but a node has 16"):
+        plan(config, Machine("cpu", (Node(cpus=16.0, gib=16.0),) * 3), shape)
+
+
+def test_what_cards_give_up_has_to_fit_into_the_memory_of_the_node():
+    config, shape = recipe("qwen3_lora")
+    whole = changed(config, {"learner.lora.rank": 0, "learner.offload_optimizer": True, "learner.zero": 2})
+    large, small = (Machine("cuda", (Node((Card(80.0),), 16.0, gib),)) for gib in (256.0, 8.0))
+    assert memory.offloaded(plan(whole, large, shape).config, shape) == 16 * shape.parameters
+    with pytest.raises(PlanError, match="learner.ranks=1.* GiB of memory, but a node has 8") as refused:
+        plan(whole, small, shape)
+    assert "offload_optimizer=true" not in str(refused.value)
