@@ -12,11 +12,11 @@ from tests.cluster.test_plan import recipe
 
 
 def test_a_process_is_on_one_node():
-    """Two small nodes are not one large one."""
+    """Many small nodes are not one large one."""
     shape = recipe("qwen3_lora")[1]
     config = load_recipe(None, ["model.path=x", "rollout.engine.kind=transformers"])
     with pytest.raises(PlanError, match="of memory, but a node has 16"):
-        plan(config, Machine("cpu", (Node(cpus=16.0, gib=16.0),) * 3), shape)
+        plan(config, Machine("cpu", (Node(cpus=16.0, gib=16.0),) * 8), shape)
 
 
 def test_what_cards_give_up_has_to_fit_into_the_memory_of_the_node():
