@@ -40,7 +40,7 @@ from benchmarks.contestants import (
 from benchmarks.lab.contest import Contest, Worth
 from benchmarks.lab.pages import NONE, costs, gains, outcomes, step_sizes, table
 from benchmarks.lab.store import Store
-from benchmarks.lab.trial import Game, Method, Record, Sizes, Trial, run
+from benchmarks.lab.trial import Game, Method, Record, Sizes, Trial, run, told
 from benchmarks.lab.verdict import CRITERIA, HELD_OUT, Verdict, leading, ranking, room, verdict
 from benchmarks.report import quiet
 from cluster.commands.command import positive
@@ -225,6 +225,8 @@ def tables(stage: str, store: Store, seeds: int) -> Iterator[str]:
         yield room(CUT_SHORT, store)
     elif stage == "known":
         yield room(CREDIT, store, "What credit is worth that is known")
+    elif stage == "tune" and (count := len(STILL_ONES.to_tune(store))):
+        yield f"{count} runs of a policy that does not learn are missing, by which the others are measured."
     elif stage == "tune":
         for part in parts(stage, store)[1:] + (STILL_ONES,):
             yield ranking(part, store, start(store))
@@ -252,7 +254,7 @@ def main() -> None:
     parser.add_argument("--tables", action="store_true", help="run nothing, show what has been recorded")
     asked = parser.parse_args()
     quiet()
-    store = Store(RECORDS, partial(run, to_the_end=True))
+    store = Store(RECORDS, partial(run, to_the_end=True), told_of)
     stage = asked.stage or next_stage(store)
     if not asked.tables:
         until = None if asked.seconds is None else time.monotonic() + asked.seconds
@@ -260,6 +262,11 @@ def main() -> None:
     print(f"## {stage}\n")
     for each in (*tables(stage, store, SEEDS), forecast(store, asked.processes)):
         print(each, end="\n\n")
+
+
+def told_of(record: Record) -> str:
+    """A reported run is done, and that is all before the others are."""
+    return told(record) if record.final is None else record.failure or "done"
 
 
 def work(stage: str, store: Store, processes: int, until: float | None) -> None:

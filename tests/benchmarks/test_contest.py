@@ -345,3 +345,15 @@ def test_pairs_of_one_intention_are_counted_by_turns():
     corpus.count([0, 0, 0, 1, 2, 2])
     space = SimpleNamespace(features=lambda points, gists: points, labels=lambda _: np.array([5, 5, 7]))
     assert equal_wording(SimpleNamespace(space=space, corpus=corpus)) == "70 %"
+
+
+def test_a_reported_run_tells_no_score_and_tables_wait_for_what_they_are_measured_by(tmp_path):
+    store = Store(tmp_path / "made.jsonl")
+    trial = contest.TUNE.trial(contest.GAMES[0], BASELINES[0], RATE, contest.FIRST_SEED)
+    assert contest.told_of(Record(asdict(trial), [0.123], [9], 0.456)) == "done"
+    assert "0.123" in contest.told_of(Record(asdict(trial), [0.123], [9], None))
+    for rate in contest.GRID:
+        for seed in TUNING[: contest.WARM_STARTS]:
+            put(store, contest.TUNE.trial(contest.GAMES[0], BASELINES[0], rate, seed), 0.5)
+    (only,) = contest.tables("tune", store, contest.SEEDS)
+    assert only.startswith("32 runs of a policy that does not learn are missing")
