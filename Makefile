@@ -10,7 +10,7 @@ SHELL := bash
 DEVICE ?= $(if $(wildcard .venv/.ready-gpu),gpu,cpu)
 $(if $(wildcard requirements/$(DEVICE).lock),,$(error DEVICE is cpu or gpu, not '$(DEVICE)'))
 READY := .venv/.ready-$(DEVICE)
-# DeepSpeed looks for ninja on the PATH, for options that compile.
+# Kernels that vLLM compiles on a GPU are built by the ninja of this environment.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export PYTHON
 PYTEST := python -m pytest -n 2 --dist loadscope --no-loadscope-reorder

@@ -116,7 +116,7 @@ class RolloutWorker:
         self.failure: WorkerFailed | None = None
         self.closing = False
         self.paused = False
-        self.asleep_since: float | None = None
+        self.asleep = False
         self.beat = time.monotonic()
         self.busy_seconds = 0.0
         self.spare = Spare()
@@ -154,7 +154,10 @@ class RolloutWorker:
         return make_game(game.name, game.options, blocking=False)
 
     def _tick(self) -> None:
-        self._obey(REST_SECONDS if self._resting() else 0.0)
+        rests = self._resting()
+        self._obey(REST_SECONDS if rests else 0.0)
+        if rests or self._resting():
+            self.play_state.rested(time.monotonic() - self.beat)
         if not (self._resting() or self.closing):
             started = time.monotonic()
             finished = self.play_state.step()
@@ -175,8 +178,7 @@ class RolloutWorker:
                 self.news.notify_all()
 
     def _resting(self) -> bool:
-        asleep = self.asleep_since is not None
-        return self.paused or asleep or self.engine.updating or not self.play_state.busy()
+        return self.paused or self.asleep or self.engine.updating or not self.play_state.busy()
 
     def _obey(self, wait_seconds: float) -> None:
         """Run every posted command; wait for the first one if there is nothing else to do."""
@@ -277,8 +279,7 @@ class RolloutWorker:
         self._call(self._sleep)
 
     def _sleep(self) -> None:
-        if self.asleep_since is None:
-            self.asleep_since = time.monotonic()
+        self.asleep = True
         for engine in self._engines():
             engine.sleep()
 
@@ -286,9 +287,7 @@ class RolloutWorker:
         for engine in self._engines():
             engine.wake("weights")
             engine.wake("cache")
-        if self.asleep_since is not None:
-            self.play_state.rested(time.monotonic() - self.asleep_since)
-            self.asleep_since = None
+        self.asleep = False
 
     def _engines(self) -> list[Engine]:
         """The policy's and the frozen policies': all of this worker's card."""

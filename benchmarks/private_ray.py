@@ -17,7 +17,7 @@ def private_ray(cpus: int | None = None, objects: int = OBJECTS) -> Iterator[Non
     import ray
 
     os.environ["PATH"] = (
-        f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"  # ninja, for options that compile
+        f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"  # ninja, for kernels of vLLM
     )
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}

@@ -2,7 +2,7 @@
 
     is_a_game     its class or its object, when it is made        -> NotAGame, a ValueError
     good_step     what `step` returned                            -> TypeError, ValueError
-    good_sight    what `observe` and `actions` return             -> TypeError
+    good_sight    what `seat`, `observe` and `actions` return     -> TypeError, ValueError
     good_outcome  what `outcome` returned once the game is over   -> ValueError
     told          what else it raised, in a line
 
@@ -68,10 +68,15 @@ def good_step(game: Game, step: Any) -> Step:
 
 def good_sight(game: Game) -> tuple[str, tuple[str, ...]]:
     """What the acting seat sees, and what is listed for it."""
-    seen, listed = game.observe(), game.actions()
+    if game.seat not in game.seats:
+        over = "the game is over before anybody has spoken" if game.seat is None else "which is none of its seats"
+        raise ValueError(f"{_of(game)}.seat is {game.seat!r}, {over}: one of {', '.join(game.seats)} has to act")
+    seen, listed = game.observe(), tuple(game.actions())
     if not isinstance(seen, str):
         raise TypeError(f"{_of(game)}.observe has to return text, not {_short(seen)}")
-    return seen, tuple(listed)
+    if wrong := [each for each in listed if not isinstance(each, str)]:
+        raise TypeError(f"{_of(game)}.actions has to list texts, not {_short(wrong[0])}")
+    return seen, listed
 
 
 def good_outcome(game: Game) -> dict[str, float]:

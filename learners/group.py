@@ -342,8 +342,7 @@ def _death(error: RayActorError | OutOfMemoryError) -> str:
 
 
 def environment(settings: LearnerSettings) -> dict[str, str]:
-    """Of a rank's process. DeepSpeed builds the optimizer of `offload_optimizer` with the ninja beside this Python. Ray
-    does not hide GPUs from a process that asked for none."""
+    """Of a rank's process. Ray does not hide GPUs from a process that asked for none."""
     variables = {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
         "TOKENIZERS_PARALLELISM": "false",

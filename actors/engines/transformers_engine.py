@@ -72,7 +72,7 @@ class TransformersEngine:
             raise ValueError(
                 f"rollout.engine.max_context={settings.max_context}, but {model_path} reaches only {limit} positions"
             )
-        self.device = torch.device("cuda" if on_gpu else "cpu")
+        self.device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
         dtype = "float32" if settings.dtype == "auto" else settings.dtype
         self.capped = getattr(config, "attn_logit_softcapping", None) is not None  # which sdpa would leave out
         self.model = AutoModelForCausalLM.from_pretrained(

@@ -37,9 +37,10 @@ SCORE_FIRST = -1  # vLLM's priority of scoring requests; those of play have thei
 
 
 def prompt_logprobs(output, first: int = 1) -> np.ndarray:
-    """Log-prob of each prompt token from place `first` on."""
+    """Log-prob of each prompt token from place `first` on. What the cache held may have no rows, so they are counted
+    from the end."""
     found, ids = output.prompt_logprobs, list(output.prompt_token_ids[first:])
-    starts = found.start_indices[first:]
+    starts = found.start_indices[-len(ids) :]
     if [found.token_ids[start] for start in starts] != ids:
         raise RuntimeError(f"request {output.request_id}: vLLM scored other tokens than the prompt's")
     return np.asarray([found.logprobs[start] for start in starts], np.float32)
@@ -239,8 +240,8 @@ class VllmEngine:
         """One utterance's log-probs have come; answers the request when all have, of one version.
         Where the cache held a part of the utterance itself, what predicts it was not computed."""
         listing, index = self.parts.pop(output.request_id)
-        request, (made,) = listing.request, output.outputs
-        if (output.num_cached_tokens or 0) >= len(request.prompt_ids):
+        request, (made,), rows = listing.request, output.outputs, len(output.prompt_logprobs.start_indices)
+        if (output.num_cached_tokens or 0) >= len(request.prompt_ids) or rows <= len(request.listed[index]):
             self._score_listed(listing, index, read_cache=False)
             return []
         listing.logprobs[index] = prompt_logprobs(output, len(request.prompt_ids))

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import ray
 from ray.actor import ActorHandle
-from ray.exceptions import GetTimeoutError, ObjectLostError, OutOfMemoryError, RayActorError, RayTaskError
+from ray.exceptions import GetTimeoutError, ObjectLostError, OutOfMemoryError, RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from actors.fleet.finished import Finished
@@ -222,6 +222,8 @@ class Fleet:
             self.processes.lose(index, "worker_failed", last_line(error))
         except (GetTimeoutError, ObjectLostError):  # a long answer is lost with its node
             self.processes.lose(index, "worker_silent")
+        except RayError as error:  # its node has no room, or not what a process of this run needs
+            self.processes.lose(index, "worker_failed", last_line(error))
 
     def _started(self, index: int, call: ray.ObjectRef) -> None:
         ray.get(call, timeout=FETCH_SECONDS)

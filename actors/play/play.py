@@ -124,10 +124,8 @@ class Play:
             return
         live = Live(self.admitted, ticket, game, dict(ticket.players), {}, temperature, time.monotonic())
         self.live[live.serial] = live
-        standing = snapshot and snapshot.standing()
-        if snapshot is not None:
-            live.wasted = snapshot.tokens  # until it has gone back
-        self._set_up(live, standing)
+        live.wasted = snapshot.tokens if snapshot else 0  # until it has gone back
+        self._set_up(live, snapshot and snapshot.standing())
 
     def _set_up(self, live: Live, standing: Standing | None) -> None:
         """Begin the game, or bring it to where it stood."""
@@ -285,7 +283,8 @@ class Play:
         seat, turn = live.seats[name], live.spoken.get(name, 0)
         seed = stable_seed(live.ticket.seed, live.ticket.number, name, turn)
         if isinstance(seat, PolicySeat):
-            seat.see(live.observation, live.actions if self.settings.choose_listed else ())
+            with self._failing_as("game_error", live.ticket):  # a tokenizer or its template may refuse a text
+                seat.see(live.observation, live.actions if self.settings.choose_listed else ())
             room = seat.room(self.settings.engine.max_context)
             if room < 1:
                 if not live.turns:

@@ -22,7 +22,7 @@ class CheckpointWeights:
     def __init__(self, model: PreTrainedModel, tally: Tally):
         self.tally = tally
         self.parameters = [name for name, _ in model.named_parameters()]  # each that is shared once
-        self.own = model.state_dict()
+        self.model = model
         self.parts: dict[str, tuple[str, torch.Tensor]] = {}
         for name, weight in model.named_parameters():
             empty = {name: torch.empty(weight.shape, device="meta")}
@@ -32,11 +32,12 @@ class CheckpointWeights:
                 self.parts |= {part: (name, places.to(weight.device)) for part, places in parts.items()}
 
     def load(self, named: Iterable[tuple[str, torch.Tensor]]) -> None:
+        own = self.model.state_dict()  # each time anew: after a sleep it is other memory
         for name, tensor in named:
             holder, places = self.parts.get(name, (name, None))
-            if holder not in self.own:
+            if holder not in own:
                 raise BadBucket(f"the model has no weight named {name!r}")
-            held = self.own[holder]
+            held = own[holder]
             shape = held.shape if places is None else places.shape
             if shape != tensor.shape:
                 raise BadBucket(f"weight {name}: {list(tensor.shape)} arrived, the model has {list(shape)}")
@@ -49,9 +50,10 @@ class CheckpointWeights:
 
     def faults(self) -> list[Fault]:
         """What the model's weights are now, against what arrived."""
+        own = self.model.state_dict()
         for name, holder in self.tally.expected:
             _, places = self.parts.get(name, (name, None))
-            held = self.own[holder]
+            held = own[holder]
             self.tally.find(name, holder, held if places is None else held.view(-1)[places])
         shared = {holder for holder, _ in self.parts.values()}
         wanted = [name for name in self.parameters if name not in shared] + list(self.parts)

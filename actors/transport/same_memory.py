@@ -35,7 +35,9 @@ class SameMemoryReceiver:
             )
         if not on_card:
             return torch.from_numpy(read_shared_memory({"segment": handle, "nbytes": info["nbytes"]}))
-        return self._open(handle)[: info["nbytes"]].clone()
+        copied = self._open(handle)[: info["nbytes"]].clone()
+        torch.cuda.synchronize(self.device)  # the rank writes its next bucket once it has this answer
+        return copied
 
     def _open(self, handle: tuple) -> torch.Tensor:
         from torch.multiprocessing.reductions import rebuild_cuda_tensor

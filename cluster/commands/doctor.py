@@ -164,14 +164,14 @@ def import_error(module: str) -> str | None:
 
 
 def compiler() -> Iterator[Finding]:
-    """On a GPU vLLM compiles kernels when it starts; on a CPU two options of the learner alone need a compiler."""
+    """On a GPU vLLM compiles kernels when it starts; on a CPU `learner.compile` alone needs a compiler."""
     level = "fail" if installed_build() == "cuda" else "warn"
     for command, package in (("g++", "apt-get install g++"), ("ninja", "pip install ninja")):
         found = shutil.which(command) or shutil.which(command, path=str(Path(sys.executable).parent))
         if found:
             yield Finding("ok", command, found)
         else:
-            what = "not found; learner.compile, learner.offload_optimizer and vLLM on a GPU compile with it"
+            what = "not found; learner.compile and vLLM on a GPU compile with it"
             yield Finding(level, command, what, package)
 
 

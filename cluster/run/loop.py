@@ -213,6 +213,7 @@ class TrainingLoop:
     def record(self, results: list[Finished], learned: dict[str, float], synced: SyncReport) -> None:
         summaries = [result.summary for result in results]
         tokens = sum(summary.tokens for summary in summaries)
+        oldest_versions = [each.oldest_version for each in summaries if each.tokens] or [self.update - 1]
         services = self.fleet.metrics() | self.rewards.metrics()  # they answer when they can
         services |= self.recorder.metrics() | self.spans.metrics()
         services |= self.learners.metrics() | self.ledger.metrics() | self.tokens.metrics(self.ledger.waiting.values())
@@ -223,7 +224,7 @@ class TrainingLoop:
                 "rollout/outcome": sum(summary.outcome for summary in summaries) / len(summaries),
                 "rollout/turns": sum(summary.turns for summary in summaries) / len(summaries),
                 "rollout/cut_off": sum(summary.cut_off for summary in summaries) / len(summaries),
-                "rollout/staleness": max(self.update - 1 - summary.oldest_version for summary in summaries),
+                "rollout/staleness": max(self.update - 1 - oldest for oldest in oldest_versions),
                 "rollout/episodes": len(summaries),
                 "rollout/groups_without_spread": without_spread(results, self.config.group_size),
                 "rollout/tokens": tokens,

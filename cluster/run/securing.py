@@ -35,6 +35,8 @@ def fetch(results: Sequence[Finished], seconds: float = FETCH_SECONDS) -> list[E
         return ray.get([result.ref for result in results], timeout=seconds)
     except ObjectLostError:
         return [_fetch(result.ref, seconds) for result in results]
+    except GetTimeoutError:  # a node hangs: what has come by now counts
+        return [_fetch(result.ref, BRING_SECONDS) for result in results]
 
 
 def _fetch(ref: ray.ObjectRef, seconds: float) -> Episode | None:

@@ -7,6 +7,9 @@ and the next, so ids that were sampled are never made from text again.
 The increment is found by rendering a short conversation around a sentinel answer and
 keeping what follows the sentinel. A template that rewrites earlier turns (dropping old
 reasoning, for instance) is still only ever asked about its newest turn.
+
+Where a template refuses a system message, the briefing opens the first message
+of the user.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from functools import lru_cache
 from envs.text.thinking import TAG
 
 SENTINEL = "\u241e42\u241e"
+KEPT = 1024  # texts whose ids are remembered; one may have thousands of ids
 RESULT = re.compile(r"(<tool_response>\n)((?:(?!</?tool_response>).)*)(\n</tool_response>)", re.DOTALL)
 RESULTS = re.compile(rf"{RESULT.pattern}(?:\n{RESULT.pattern})*", re.DOTALL)
 
@@ -36,22 +40,33 @@ class Dialogue:
         special = zip(tokenizer.all_special_ids, tokenizer.all_special_tokens, strict=True)
         self.tags = {token: text for token, text in special if TAG.fullmatch(text)}  # of thinking
         self.end_ids = self._end_ids()
-        self.utterance = lru_cache(maxsize=65536)(self._utterance)
-        self.opening = lru_cache(maxsize=4096)(self._opening)
-        self.reply = lru_cache(maxsize=65536)(self._reply)
+        self.takes_system = self._takes_system()
+        self.utterance = lru_cache(maxsize=16 * KEPT)(self._utterance)
+        self.opening = lru_cache(maxsize=KEPT)(self._opening)
+        self.reply = lru_cache(maxsize=KEPT)(self._reply)
 
     def _end_ids(self) -> tuple[int, ...]:
         """Ids at which an utterance ends: whatever the template closes an answer with,
         and the tokenizer's own end of sequence."""
         after = self._after_answer("x")
         closing = self.tokenizer.encode(after, add_special_tokens=False)[:1]
-        special = set(self.tokenizer.all_special_ids)
+        marked = getattr(self.tokenizer, "added_tokens_decoder", {})  # some families name no role for their end of turn
+        special = {*self.tokenizer.all_special_ids, *(token for token, how in marked.items() if how.special)}
         ends = {token for token in closing if token in special}
         if self.tokenizer.eos_token_id is not None:
             ends.add(self.tokenizer.eos_token_id)
         if not ends:
             raise ValueError(f"tokenizer {self.tokenizer.name_or_path!r} has no end token")
         return tuple(sorted(ends))
+
+    def _takes_system(self) -> bool:
+        from jinja2 import TemplateError
+
+        try:
+            self._render([{"role": "system", "content": "x"}, {"role": "user", "content": "x"}])
+        except TemplateError:
+            return False
+        return True
 
     def _render(self, messages: list[dict]) -> str:
         return self.tokenizer.apply_chat_template(
@@ -84,17 +99,19 @@ class Dialogue:
 
     def _opening(self, briefing: str, observation: str) -> tuple[int, ...]:
         """Ids of the whole prompt before a seat's first utterance."""
-        system = [{"role": "system", "content": briefing}] if briefing else []
-        text = self._render([*system, {"role": "user", "content": self._plain(observation)}])
+        system = [{"role": "system", "content": briefing}] if briefing and self.takes_system else []
+        first = f"{briefing}\n\n" if briefing and not self.takes_system else ""
+        text = self._render([*system, {"role": "user", "content": first + self._plain(observation)}])
         return tuple(self.tokenizer.encode(text, add_special_tokens=False))
 
     def _reply(self, observation: str, last_id: int) -> tuple[int, ...]:
         """Ids between an utterance that ended in `last_id` and the next one. If the
-        utterance already sampled its end token, that token is not repeated; if it was
-        cut off, the template's end token is part of the observation."""
+        utterance already sampled its end token, that token is not repeated, nor blanks before it;
+        if it was cut off, the template's end token is part of the observation."""
         ids = self.tokenizer.encode(self._after_answer(observation), add_special_tokens=False)
-        if last_id in self.end_ids and ids and ids[0] in self.end_ids:
-            ids = ids[1:]
+        end = next((place for place, token in enumerate(ids) if token in self.end_ids), None)
+        if last_id in self.end_ids and end is not None and not self.tokenizer.decode(ids[:end]).strip():
+            ids = ids[end + 1 :]
         return tuple(ids)
 
     def _utterance(self, text: str) -> tuple[int, ...]:

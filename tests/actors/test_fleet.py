@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import RayActorError, RayTaskError, RuntimeEnvSetupError
 
 from actors.fleet.cluster_news import ClusterNews, News
 from actors.fleet.finished import Finished
@@ -208,7 +208,9 @@ def test_an_engine_that_breaks_is_a_lost_worker_and_replace_lost_sees_it(ray_clu
     results = collect(fleet, 10)
     assert {f.ticket.number for f in results if f.reason == "worker_failed"} == {1, 3, 5, 7, 9}
 
-    def hear(*_) -> None:
+    def hear(index: int, _) -> None:
+        if index == 1:
+            raise RuntimeEnvSetupError("its node cannot fetch the working directory")
         raise RayTaskError("finished", "Traceback\nValueError: of no use", ValueError("of no use"))
 
     with pytest.raises(

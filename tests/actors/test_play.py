@@ -94,6 +94,26 @@ def test_a_game_that_raises_costs_its_own_episodes_only(tiny_model, caplog):
     assert "the game divides by zero" in caplog.text and "no player 'nobody'" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("game", "kind", "says"),
+    [
+        ("wrong seat", "ValueError", "WrongSeat.seat is 'LEFT', which is none of its seats: one of left, right has to"),
+        ("over at once", "ValueError", "OverAtOnce.seat is None, the game is over before anybody has spoken"),
+        ("lists numbers", "TypeError", "ListsNumbers.actions has to list texts, not 2"),
+        ("half an emoji", "TypeError", "TextEncodeInput"),
+    ],
+)
+def test_a_game_that_answers_wrongly_costs_its_own_episodes_only(game, kind, says, tiny_model):
+    """Whatever leaves `step` would end the worker, and the next one that is given its tickets."""
+    play = new_play(tiny_model)
+    wanted = tickets(6)
+    wanted[::2] = tickets(6, game=game)[::2]
+    results = play_out(play, wanted)
+    assert [results[number] for number in (0, 2, 4)] == [Failure(f"game_error:{kind}")] * 3
+    assert says in results[0].what
+    assert all(isinstance(results[number], Episode) for number in (1, 3, 5))
+
+
 def test_an_episode_that_does_not_end_times_out_and_leaves_the_engine_free(tiny_model):
     play = new_play(tiny_model, episode_seconds=0.3)
     assert set(play_out(play, tickets(5, game="endless", left="scripted:x", right="scripted:x")).values()) == {

@@ -108,25 +108,49 @@ def test_vllm_on_a_cpu_refuses_to_sleep_instead_of_only_seeming_to(tiny_model):
         VllmEngine(engine_settings("vllm").model_copy(update={"sleep": True}), str(tiny_model))
 
 
-def test_the_time_asleep_counts_for_no_episode(tiny_model):
+def test_weights_arrive_in_the_memory_that_a_model_has_after_a_sleep(tiny_model):
+    """On a card, the way to the CPU and back gives each weight other memory; here it is given by hand."""
+    engine = shared_engine("transformers", str(tiny_model))
+    old, new = (model_of(str(tiny_model), seed=seed, shake=0.2) for seed in (43, 44))
+    send(engine, old, 1)
+    before = [weight.data for weight in engine.model.parameters()]
+    engine.sleep()
+    for weight in engine.model.parameters():
+        weight.data = weight.data.clone()
+    for part in PARTS:
+        engine.wake(part)
+    held = [weakref.ref(tensor) for tensor in before]
+    del before
+    assert all(each() is None for each in held), "what a sleep gave back is still held"
+    send(engine, new, 2)
+    assert engine.receipt.faults == []
+    (request,) = requests(1, new.config.vocab_size, tokens=20, seed=12)
+    engine.submit(request)
+    (done,) = drain(engine).values()
+    assert largest_gap(new, request, done) < 1e-4
+
+
+@pytest.mark.parametrize("rest", ["sleep", "pause"])
+def test_the_time_at_rest_counts_for_no_episode(rest, tiny_model):
     settings = RolloutSettings(engine=engine_settings("transformers"), max_utterance_tokens=64)
     games = {"twenty_questions": GameSettings()}
     worker = RolloutWorker(WorkerSpec("asleep", str(tiny_model), games, settings), 0)
     worker.ready()
     worker.play(tickets(range(4)))
-    worker.sleep()
+    getattr(worker, rest)()
     live = list(worker.play_state.live.values())
-    assert live, "all games were over before the worker slept"
+    assert live, "all games were over before the worker rested"
     began = [each.started for each in live]
     steps = worker.status()["steps"]
     time.sleep(0.3)
     assert worker.status()["steps"] == steps
     worker.start_weight_update()
     worker.finish_weight_update("1")
-    assert all(each.started - start >= 0.3 for each, start in zip(live, began, strict=True))
+    worker.resume()
     deadline = time.monotonic() + WAIT
     while worker.status()["steps"] == steps:
         assert time.monotonic() < deadline, "the worker does not play on"
+    assert all(each.started - start >= 0.3 for each, start in zip(live, began, strict=True))
     worker.close()
 
 

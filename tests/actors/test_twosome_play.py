@@ -69,6 +69,30 @@ def test_listed_utterances_are_scored_as_the_model_scores_each_alone(kind, tiny_
             assert largest_gap(model, request, found) < 2e-5
 
 
+def test_a_runner_may_leave_out_the_rows_of_what_was_cached(tiny_model, monkeypatch):
+    """As vLLM's second one does, which it takes where Triton works; after a request was put off, there are fewer rows
+    than it says."""
+    engine, model = shared_engine("vllm", str(tiny_model)), model_of(str(tiny_model), seed=32, shake=0.1)
+    send(engine, model, 8)
+    whole, left_out = engine._listed_scored, []
+
+    def cut(output):
+        rows = output.prompt_logprobs.start_indices
+        gone = output.num_cached_tokens or (len(rows) if not left_out else 0)
+        del rows[1 : gone + 1]
+        left_out.append(gone)
+        return whole(output)
+
+    monkeypatch.setattr(engine, "_listed_scored", cut)
+    for _ in range(2):
+        wanted = listed_requests(7, seed=3)
+        for request in wanted:
+            engine.submit(request)
+        done = drain(engine)
+        assert max(largest_gap(model, request, done[request.id]) for request in wanted) < 2e-5
+    assert sum(gone > 0 for gone in left_out) > 10
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sync_in_between_leaves_no_mixture(kind, tiny_model):
     """All log-probs of a request are those of the version that it names; one that was given up

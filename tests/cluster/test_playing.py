@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from actors.settings import RolloutSettings
 from actors.worker import Summary, told
 from actors.worker_parts import WorkerSpec
 from cluster.errors import RunError
+from cluster.run import securing
 from cluster.run.collecting import Collector, has_spread, without_spread
 from cluster.run.ledger import Ledger, training_seed
 from cluster.run.playing import Playing
@@ -152,3 +154,19 @@ def test_a_wait_ends_at_its_time_limit_and_says_what_is_missing(failing):
     patient = failing.settings.model_copy(update={"max_attempts": 10**9, "batch_seconds": 0.5})
     with pytest.raises(RunError, match=r"2 episodes of the games .* still missing after rollout.batch_seconds=0; .*\d"):
         Playing(failing.fleet, patient).play(tickets(2, first=0))
+
+
+def test_what_does_not_come_in_time_is_lost_and_the_rest_is_not(ray_cluster, monkeypatch):
+    """A node that hangs is not known to be dead."""
+    monkeypatch.setattr(securing, "BRING_SECONDS", 0.1)
+
+    def late(seconds: float) -> str:
+        time.sleep(seconds)
+        return "episode"
+
+    later = ray_cluster.remote(num_cpus=0)(late)
+    refs = [later.remote(seconds) for seconds in (0, 30, 0)]
+    ray_cluster.wait([refs[0], refs[2]], num_returns=2, timeout=20)
+    results = [Finished(None, ref, None, None, worker=0) for ref in refs]
+    assert securing.fetch(results, seconds=0.5) == ["episode", None, "episode"]
+    ray_cluster.cancel(refs[1], force=True)

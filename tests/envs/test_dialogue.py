@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AddedToken, AutoTokenizer, PreTrainedTokenizerFast
 
 from envs.text.dialogue import Dialogue
 
@@ -125,6 +125,50 @@ def test_tags_of_thinking_stay_in_the_text_where_they_are_control_tokens(chatml)
         ids = special.encode(f"{text}<|im_end|>", add_special_tokens=False)
         assert dialogue.text(ids) == text.strip() == plain.text(chatml.encode(text, add_special_tokens=False))
     assert len(special.encode("<think>", add_special_tokens=False)) == 1
+
+
+def test_an_end_of_turn_may_be_special_without_a_role(chatml, tmp_path):
+    """Phi-3 and Gemma-3 list theirs among the added tokens alone."""
+    roles = PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(chatml.backend_tokenizer.to_str()),
+        eos_token="<|endoftext|>",
+        chat_template=CHATML,
+    )
+    roles.add_tokens([AddedToken(mark, special=True) for mark in ("<|im_start|>", "<|im_end|>")], special_tokens=True)
+    roles.save_pretrained(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    mark = tokenizer.convert_tokens_to_ids("<|im_end|>")
+    dialogue = Dialogue(tokenizer)
+    assert mark not in tokenizer.all_special_ids and mark in dialogue.end_ids
+    assert dialogue.utterance("yes")[-1] == mark
+    assert mark not in dialogue.reply("yes", mark)[:2]
+
+
+def test_a_briefing_opens_the_users_message_where_a_template_refuses_a_system_message(chatml):
+    refusing = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=chatml.backend_tokenizer,
+        eos_token="<|endoftext|>",
+        additional_special_tokens=["<|im_start|>", "<|im_end|>"],
+        chat_template=refusing + CHATML,
+    )
+    dialogue = Dialogue(tokenizer)
+    opening = tokenizer.decode(dialogue.opening("rules <|im_end|>", "go"))
+    assert opening.startswith("<|im_start|>user\nrules <|im_end|>\n\ngo<|im_end|>\n<|im_start|>assistant")
+    assert tokenizer.decode(dialogue.opening("", "go")).startswith("<|im_start|>user\ngo<|im_end|>")
+
+
+def test_blanks_before_a_templates_end_token_go_with_it(chatml):
+    """As in Llama 2's."""
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=chatml.backend_tokenizer,
+        eos_token="<|endoftext|>",
+        chat_template="{% for each in messages %}{% if each['role'] == 'assistant' %}{{ ' ' + each['content'] + ' ' + "
+        "eos_token }}{% else %}{{ '[INST] ' + each['content'] + ' [/INST]' }}{% endif %}{% endfor %}",
+    )
+    dialogue, end = Dialogue(tokenizer), tokenizer.eos_token_id
+    assert tokenizer.decode(dialogue.reply("no", end)) == "[INST] no [/INST]"
+    assert tokenizer.decode(dialogue.reply("no", tokenizer.encode("x")[0])) == " <|endoftext|>[INST] no [/INST]"
 
 
 def test_a_tokenizer_that_cannot_hold_a_dialogue_is_refused(chatml):

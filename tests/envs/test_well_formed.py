@@ -20,6 +20,7 @@ HERE = "tests.envs.test_well_formed"
 
 class Whole(Game):
     seats = ("one", "two")
+    seat = "one"
     horizon = 3
 
     def reset(self, seed):

@@ -70,6 +70,28 @@ class Broken(Chat):
         raise ZeroDivisionError("the game divides by zero")
 
 
+class WrongSeat(Chat):
+    def reset(self, seed: int) -> None:
+        super().reset(seed)
+        self.seat = "LEFT"
+
+
+class OverAtOnce(Chat):
+    def reset(self, seed: int) -> None:
+        super().reset(seed)
+        self.seat = None
+
+
+class ListsNumbers(Chat):
+    def actions(self) -> tuple:
+        return ("yes", 2)
+
+
+class HalfAnEmoji(Chat):
+    def observe(self) -> str:
+        return "look: \ud83d"
+
+
 class Endless(Chat):
     def step(self, utterance: str) -> Step:
         self.heard, self.seat = "again", "left" if self.seat == "right" else "right"
@@ -215,6 +237,10 @@ GAMES = {
     "chat": Chat,
     "answers nobody": AnswersNobody,
     "broken": Broken,
+    "wrong seat": WrongSeat,
+    "over at once": OverAtOnce,
+    "lists numbers": ListsNumbers,
+    "half an emoji": HalfAnEmoji,
     "endless": Endless,
     "slow": Slow,
     "slow and broken": SlowAndBroken,
