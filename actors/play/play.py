@@ -372,7 +372,8 @@ class Play:
             experts=experts_of(live),
             money=ending.money,
         )
-        self.spare_games[live.ticket.game].append(live.game)
+        if live.game.seat is None:  # one that was cut off may still hold what others wait for
+            self.spare_games[live.ticket.game].append(live.game)
         for seat, player in live.players.items():
             if player.startswith("scripted:"):
                 self.spare_players[live.ticket.game, player].append(live.seats[seat])

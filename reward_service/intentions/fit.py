@@ -16,7 +16,7 @@ from scipy.spatial.distance import cdist
 
 from reward_service.intentions.clustering.clustering import CLUSTERINGS, Points, SpaceSettings
 from reward_service.intentions.gist import Gist
-from reward_service.intentions.prototypes import centres_of, nearest, principal_axes, project
+from reward_service.intentions.prototypes import centres_of, nearest, principal_axes, project, slices
 from reward_service.intentions.space import IntentionSpace, features_of
 
 RADIUS_QUANTILE = 0.95
@@ -78,7 +78,7 @@ def fit_space(utterances: Utterances, settings: SpaceSettings, version: int = 1)
         axes=axes,
         prototypes=prototypes,
         weights=weights,
-        radius=_radius(prototypes, squared if reduced else None),
+        radius=_radius(_to_others(points, counts, prototypes, index, weights) if reduced else _apart(prototypes)),
         fitted=len(gists),
         amounts=amounts,
         amount_weight=settings.amount_weight,
@@ -86,16 +86,32 @@ def fit_space(utterances: Utterances, settings: SpaceSettings, version: int = 1)
     )
 
 
-def _radius(prototypes: np.ndarray, squared: np.ndarray | None) -> float:
-    """Within it lie 95 % of the distinct utterances. Utterances that are their own prototypes (None) are
-    measured by the nearest other one: a new utterance will not find itself there either."""
-    if len(prototypes) == 1:
-        return 0.0
-    if squared is not None:
-        return float(np.sqrt(np.quantile(squared, RADIUS_QUANTILE)))
+def _radius(distances: np.ndarray) -> float:
+    """Within it lie 95 % of the distinct utterances, each measured as if it had not been fitted on: a new utterance
+    will not find itself there either."""
+    return float(np.quantile(distances, RADIUS_QUANTILE)) if np.isfinite(distances).all() else 0.0
+
+
+def _apart(prototypes: np.ndarray) -> np.ndarray:
+    """Of utterances that are their own prototypes, to the nearest other one."""
     between = cdist(prototypes, prototypes)
     np.fill_diagonal(between, np.inf)
-    return float(np.quantile(between.min(axis=1), RADIUS_QUANTILE))
+    return between.min(axis=1)
+
+
+def _to_others(
+    points: np.ndarray, counts: np.ndarray, prototypes: np.ndarray, index: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    """To the nearest prototype, its own taken as the mean of the other utterances there."""
+    found, others = np.empty(len(points)), weights[index] - counts
+    for part in slices(len(points)):
+        to = cdist(points[part], prototypes)
+        own = np.take_along_axis(to, index[part, None], axis=1)[:, 0]
+        np.put_along_axis(to, index[part, None], np.inf, axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            without = np.where(others[part] > 0, own * weights[index[part]] / others[part], np.inf)
+        found[part] = np.minimum(without, to.min(axis=1))
+    return found
 
 
 def _examples(gists: Sequence[Gist], index: np.ndarray, squared: np.ndarray) -> tuple[str, ...]:

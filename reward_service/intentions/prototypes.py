@@ -16,7 +16,7 @@ GRID = 2.0**20  # steps to 1 of what is projected
 SEEDINGS = 8  # batches in which the first centres are drawn
 
 
-def _slices(count: int) -> Iterator[slice]:
+def slices(count: int) -> Iterator[slice]:
     for start in range(0, count, SLICE):
         yield slice(start, start + SLICE)
 
@@ -25,10 +25,10 @@ def principal_axes(points: np.ndarray, counts: np.ndarray, dimensions: int) -> t
     """Mean [d] and orthonormal axes [d, dimensions], most variance first."""
     share = counts / counts.sum()
     mean = np.zeros(points.shape[1])
-    for part in _slices(len(points)):
+    for part in slices(len(points)):
         mean += share[part] @ points[part]
     covariance = np.zeros((len(mean), len(mean)))
-    for part in _slices(len(points)):
+    for part in slices(len(points)):
         centred = (points[part] - mean) * np.sqrt(share[part])[:, None]
         covariance += centred.T @ centred
     _, axes = np.linalg.eigh(covariance)
@@ -42,7 +42,7 @@ def project(points: np.ndarray, mean: np.ndarray, axes: np.ndarray) -> np.ndarra
     up exactly, in whatever order, while rows are not longer than some thousands."""
     grid = np.rint(axes.astype(np.float64) * GRID)
     found = np.empty((len(points), axes.shape[1]), np.float32)
-    for part in _slices(len(points)):
+    for part in slices(len(points)):
         found[part] = np.rint(points[part].astype(np.float64) * GRID) @ grid / GRID**2
     return found - mean @ axes
 
@@ -51,7 +51,7 @@ def nearest(points: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.nda
     """Index of the nearest centre, and the squared distance to it."""
     index, squared = np.empty(len(points), np.int64), np.empty(len(points), np.float32)
     length = np.einsum("ij,ij->i", centres, centres)
-    for part in _slices(len(points)):
+    for part in slices(len(points)):
         given = points[part]
         beyond = given @ (-2 * centres.T)
         beyond += length
@@ -67,7 +67,7 @@ def surely_nearest(points: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray,
     centres the first."""
     index, squared = np.empty(len(points), np.int64), np.empty(len(points), np.float32)
     length = np.einsum("ij,ij->i", centres, centres)
-    for part in _slices(len(points)):
+    for part in slices(len(points)):
         given = points[part]
         beyond = given @ (-2 * centres.T)
         beyond += length

@@ -39,7 +39,7 @@ class IntentionSpace:
     axes: np.ndarray  # float32 [features, components]; [features, 0]: prototypes lie in features
     prototypes: np.ndarray  # float32 [prototypes, components or features]
     weights: np.ndarray  # int64 [prototypes]: utterances that each stands for
-    radius: float  # 95 % of the distinct utterances fitted lie within this distance of a prototype
+    radius: float  # 95 % of the distinct utterances fitted, each left out, lie within this distance of a prototype
     fitted: int  # distinct utterances it was fitted on
     amounts: tuple[str, ...]  # names of the amounts among the features
     amount_weight: float

@@ -79,6 +79,7 @@ def test_a_full_context_truncates_and_keeps_what_would_have_come_next(tiny_model
         assert len(episode.sequence(seat).ids) <= 40
         assert max(len(episode.sequence(seat).ids) for seat in ("left", "right")) > 30
     check_exact(play, list(results.values()))
+    assert not play.spare_games["endless"], "a game that is not over may still hold a process, or a session"
 
 
 def test_a_game_that_raises_costs_its_own_episodes_only(tiny_model, caplog):

@@ -252,3 +252,31 @@ def test_members_show_what_an_intention_is():
     assert [len(members[each]) for each in range(3)] == np.bincount(space.labels(points, 3)).tolist()
     (text, weight), *_ = members[int(space.labels(points, 3)[59])]
     assert (text, weight) == ("utterance 59", 60)
+
+
+@pytest.mark.parametrize("fitted", [90, 110, 140, 300, 1000])
+def test_what_is_new_of_the_same_kind_lies_outside_as_seldom_however_many_were_fitted(fitted):
+    """Utterances that are prototypes by themselves, or nearly, say nothing of how near the next one comes."""
+    points, _ = mixture(fitted + 2000, clusters=30, dimension=16, spread=0.15, seed=7)
+    space = fit_space(said(points[:fitted]), Ward(prototypes=100, dimensions=16))
+    fresh = [Gist("new")] * 2000
+    _, distance = space.nearest(space.features(points[fitted:], fresh))
+    assert len(space.prototypes) == min(fitted, 100)
+    assert 0.01 < (distance > space.radius).mean() < 0.12
+
+
+def test_each_utterance_is_measured_from_the_prototypes_of_the_others():
+    points, _ = mixture(60, clusters=4, dimension=8, spread=0.2, seed=3)
+    counts = np.random.default_rng(4).integers(1, 5, 60)
+    space = fit_space(said(points, counts), Ward(prototypes=20, dimensions=8, rounds=100))
+    found, _ = space.nearest(space.features(points, [Gist("x")] * 60))
+    distances = []
+    for number in range(60):
+        kept = np.delete(np.arange(60), number)
+        centres = [
+            np.average(points[same], axis=0, weights=counts[same])
+            for each in range(20)
+            if len(same := kept[found[kept] == each])
+        ]
+        distances.append(min(np.linalg.norm(points[number] - centre) for centre in centres))
+    assert space.radius == pytest.approx(np.quantile(distances, 0.95), rel=1e-4)
