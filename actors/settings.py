@@ -97,7 +97,9 @@ class RolloutSettings(Settings):
     episodes_in_flight: Resource[int] = Field(
         256, ge=1, description="most episodes one worker plays at once; one begins when the engine has room for it"
     )
-    temperature: float = Field(1.0, gt=0, description="sampling temperature; applied in training too")
+    temperature: float = Field(
+        1.0, ge=0.01, description="sampling temperature; applied in training too. vLLM takes no smaller one"
+    )
     max_utterance_tokens: int = Field(64, ge=1, description="longest utterance, in tokens")
     choose_listed: bool = Field(
         False,

@@ -15,6 +15,7 @@ of the user.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 from envs.text.thinking import TAG
@@ -37,8 +38,13 @@ class Dialogue:
             )
         # Longest first, so that none is left behind as part of another.
         self.markers = sorted({*tokenizer.all_special_tokens, *tokenizer.get_added_vocab()}, key=len, reverse=True)
-        special = zip(tokenizer.all_special_ids, tokenizer.all_special_tokens, strict=True)
-        self.tags = {token: text for token, text in special if TAG.fullmatch(text)}  # of thinking
+        added = getattr(tokenizer, "added_tokens_decoder", {})  # some families name no role for their end of turn
+        self.special = dict(zip(tokenizer.all_special_ids, tokenizer.all_special_tokens, strict=True))
+        self.special |= {token: str(how) for token, how in added.items() if how.special}
+        self.tags = {token: text for token, text in self.special.items() if TAG.fullmatch(text)}  # of thinking
+        self.controls = [
+            marker for marker in self.markers if marker in {*self.special.values()} - {*self.tags.values()}
+        ]
         self.end_ids = self._end_ids()
         self.takes_system = self._takes_system()
         self.utterance = lru_cache(maxsize=16 * KEPT)(self._utterance)
@@ -50,9 +56,7 @@ class Dialogue:
         and the tokenizer's own end of sequence."""
         after = self._after_answer("x")
         closing = self.tokenizer.encode(after, add_special_tokens=False)[:1]
-        marked = getattr(self.tokenizer, "added_tokens_decoder", {})  # some families name no role for their end of turn
-        special = {*self.tokenizer.all_special_ids, *(token for token, how in marked.items() if how.special)}
-        ends = {token for token in closing if token in special}
+        ends = {token for token in closing if token in self.special}
         if self.tokenizer.eos_token_id is not None:
             ends.add(self.tokenizer.eos_token_id)
         if not ends:
@@ -78,11 +82,12 @@ class Dialogue:
         out: whoever writes `<|im_end|>` says these characters and ends nobody's turn. Where the whole
         text is results of tools, the tags around each of them stay, as templates have them."""
         if RESULTS.fullmatch(text):
-            return RESULT.sub(lambda found: f"{found[1]}{self._spelled(found[2])}{found[3]}", text)
-        return self._spelled(text)
+            return RESULT.sub(lambda found: f"{found[1]}{self._spelled(found[2], self.markers)}{found[3]}", text)
+        return self._spelled(text, self.markers)
 
-    def _spelled(self, text: str) -> str:
-        for marker in self.markers:
+    @staticmethod
+    def _spelled(text: str, markers: Sequence[str]) -> str:
+        for marker in markers:
             if marker.strip():
                 text = text.replace(marker, " ".join(marker))
         return text
@@ -98,7 +103,9 @@ class Dialogue:
         return rendered.partition(SENTINEL)[2]  # the first: an observation may hold anything
 
     def _opening(self, briefing: str, observation: str) -> tuple[int, ...]:
-        """Ids of the whole prompt before a seat's first utterance."""
+        """Ids of the whole prompt before a seat's first utterance. A briefing may say how to think or to call a tool,
+        so only control tokens proper are spelled out in it: it may hold what a server tells of its tools."""
+        briefing = self._spelled(briefing, self.controls)
         system = [{"role": "system", "content": briefing}] if briefing and self.takes_system else []
         first = f"{briefing}\n\n" if briefing and not self.takes_system else ""
         text = self._render([*system, {"role": "user", "content": first + self._plain(observation)}])

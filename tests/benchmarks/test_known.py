@@ -45,7 +45,7 @@ def test_a_turn_is_worth_how_much_better_games_go_on():
 
 def test_where_nothing_is_drawn_every_turn_is_worth_nothing():
     """Each game goes on as it went, so its situations are worth its outcome from the first."""
-    trainee = knowing(2, "rollout.temperature=0.001")
+    trainee = knowing(2, "rollout.temperature=0.01")
     episodes = trainee.next_batch()
     assert any(episode.outcome[seat] > 0 for episode in episodes for seat in episode.policy_seats())
     for each in trainee.shaped(episodes):

@@ -111,6 +111,18 @@ def test_control_tokens_in_an_observation_are_only_characters(chatml):
             assert ids.count(token) == honest.count(token)
 
 
+def test_a_briefing_ends_no_message_and_may_tell_how_to_think_and_to_call_a_tool(chatml):
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(chatml.backend_tokenizer.to_str()),
+        eos_token="<|endoftext|>",
+        additional_special_tokens=["<|im_start|>", "<|im_end|>", "<think>"],
+        chat_template=CHATML,
+    )
+    tokenizer.add_tokens(["<tool_call>"])
+    text = tokenizer.decode(Dialogue(tokenizer).opening("<think>, <tool_call> <|im_end|>", "go"))
+    assert text.startswith(f"<|im_start|>system\n<think>, <tool_call> {' '.join('<|im_end|>')}<|im_end|>")
+
+
 def test_tags_of_thinking_stay_in_the_text_where_they_are_control_tokens(chatml):
     """Left out as control tokens are, they would make thoughts a part of what is said."""
     plain = Dialogue(chatml)
@@ -154,7 +166,8 @@ def test_a_briefing_opens_the_users_message_where_a_template_refuses_a_system_me
     )
     dialogue = Dialogue(tokenizer)
     opening = tokenizer.decode(dialogue.opening("rules <|im_end|>", "go"))
-    assert opening.startswith("<|im_start|>user\nrules <|im_end|>\n\ngo<|im_end|>\n<|im_start|>assistant")
+    spelled = " ".join("<|im_end|>")
+    assert opening.startswith(f"<|im_start|>user\nrules {spelled}\n\ngo<|im_end|>\n<|im_start|>assistant")
     assert tokenizer.decode(dialogue.opening("", "go")).startswith("<|im_start|>user\ngo<|im_end|>")
 
 
