@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ RESUMABLE = (  # a resumed run is the same run: only these may change
     "learner.silence_seconds",
     "learner.max_restarts",
     "learner.sync.timeout_seconds",
+    "loggers.*",
 )
 
 Layers = str | Path | Sequence[str | Path]
@@ -153,7 +155,8 @@ def _resume(folder: RunFolder) -> str:
 def _continued(run: str | Path, overrides: Sequence[str]) -> RunConfig:
     for override in overrides:
         key = override.partition("=")[0]
-        if key.removesuffix(".least").removesuffix(".most") not in RESUMABLE:
+        plain = key.removesuffix(".least").removesuffix(".most")
+        if not any(fnmatchcase(plain, may_change) for may_change in RESUMABLE):
             raise ConfigError(
                 f"resume cannot change {key!r}: the run would be another; what it may change: parley resume --help"
             )

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from cluster import api
 from cluster.errors import ConfigError
 from cluster.recipe.reading import load_recipe
 from cluster.record.metrics import Metrics
@@ -162,29 +163,10 @@ def test_trackio(tmp_path, monkeypatch):
     assert (report["name"], report["type"]) == (f"report-{run.name}", "report")
 
 
-class Broken:
-    """Somebody's own, which can take nothing after its first update."""
-
-    told: list = []
-
-    def __init__(self, run, settings):
-        Broken.told.append((run.name, run.config["learner.credit.method"]))
-
-    def log(self, update, values):
-        if update > 1:
-            raise ConnectionError("the service is away")
-
-    def games(self, update, games): ...
-
-    def end(self, summary): ...
-
-
-def test_a_logger_of_the_user_s_own_that_fails_ends_nothing_and_is_counted(tmp_path):
-    run = ran(tmp_path, f"{__name__}:Broken")
-    assert Broken.told[0][0] == run.name and len(recorded(run)["learner/loss"]) == 5
-    assert recorded(run)["record/logger_failed/" + f"{__name__}:Broken"] == {3: 1.0, 5: 1.0}
-    said = (run / "parley.log").read_text()
-    assert said.count("the service is away") == 2, "once in each start of the run"
+def test_a_resumed_run_may_have_other_loggers(tmp_path):
+    with RunFolder.create(load_recipe(str(DEMO), [f"output={tmp_path}"])) as folder:
+        config = api._continued(folder.path, ["loggers.to=[wandb]", "loggers.wandb.mode=offline"])
+    assert (config.loggers.to, config.loggers.wandb.mode) == (("wandb",), "offline")
 
 
 @pytest.mark.parametrize(

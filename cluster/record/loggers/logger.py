@@ -1,22 +1,22 @@
 """What every logger answers to. One of your own is a class with these methods: `loggers.to=[my_module:MyLogger]`.
 
-A logger that fails ends no run: what it could not take is said once, counted in `record/logger_failed/NAME`, and is in
-metrics.jsonl all the same.
+Each is made and told in a thread of its own, in order. One that fails ends no run and holds none up: what it could not
+take is said in the log, counted in `record/logger_failed/NAME`, and is in metrics.jsonl all the same.
 """
 
 from __future__ import annotations
 
 import importlib
-import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from cluster.errors import ConfigError
 from cluster.recipe.loggers import NAMES, LoggerSettings
+from cluster.record.loggers.telling import END_SECONDS, Telling
 from cluster.record.transcript import Row
-
-log = logging.getLogger("parley")
 
 
 class Logged(NamedTuple):
@@ -52,38 +52,34 @@ class Loggers:
     """All of a run's."""
 
     def __init__(self, run: Logged, settings: LoggerSettings):
-        self.failed: dict[str, int] = {}
-        self.of: dict[str, Logger] = {}
-        for name in settings.to:
-            self.of[name] = _class(name)(run, settings)
+        kinds = {name: _class(name) for name in settings.to}
+        self.readers = [name for name, kind in kinds.items() if hasattr(kind, "report")]
+        self.of = {name: Telling(name, partial(kind, run, settings)) for name, kind in kinds.items()}
 
     def log(self, update: int, values: Mapping[str, float]) -> None:
-        self._each(lambda logger: logger.log(update, values))
+        self._each(f"update {update}", lambda logger: logger.log(update, values))
 
     def games(self, update: int, games: Sequence[Row]) -> None:
-        self._each(lambda logger: logger.games(update, games))
-
-    @property
-    def readers(self) -> list[str]:
-        return [name for name, logger in self.of.items() if hasattr(logger, "report")]
+        self._each(f"games of update {update}", lambda logger: logger.games(update, games))
 
     def report(self, page: Path) -> None:
-        self._each(lambda logger: logger.report(page), self.readers)
+        self._each("the report", lambda logger: logger.report(page), self.readers)
 
     def end(self, summary: Mapping[str, Any]) -> None:
-        self._each(lambda logger: logger.end(summary))
+        """Waits for what has not been taken yet, END_SECONDS at most."""
+        self._each("the result", lambda logger: logger.end(summary))
+        until = time.monotonic() + END_SECONDS
+        for telling in self.of.values():
+            telling.end()
+        for telling in self.of.values():
+            telling.wait(until)
 
     def metrics(self) -> dict[str, float]:
-        return {f"record/logger_failed/{name}": float(count) for name, count in self.failed.items()}
+        return {f"record/logger_failed/{name}": float(len(each.lost)) for name, each in self.of.items() if each.lost}
 
-    def _each(self, tell: Callable[[Any], None], names: Sequence[str] | None = None) -> None:
+    def _each(self, what: str, tell: Callable[[Any], None], names: Sequence[str] | None = None) -> None:
         for name in self.of if names is None else names:
-            try:
-                tell(self.of[name])
-            except Exception as error:
-                if name not in self.failed:
-                    log.warning("the logger %s failed, the run goes on: %s: %s", name, type(error).__name__, error)
-                self.failed[name] = self.failed.get(name, 0) + 1
+            self.of[name].tell(what, tell)
 
 
 def result_of(summary: Mapping[str, Any]) -> dict[str, float]:

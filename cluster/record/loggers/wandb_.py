@@ -10,6 +10,7 @@ import wandb
 
 from cluster.recipe.loggers import LoggerSettings
 from cluster.record.loggers.logger import Logged, Reader
+from cluster.record.loggers.telling import END_SECONDS
 from cluster.record.transcript import Row
 
 WAIT_SECONDS = 90.0  # for the service to answer at the beginning
@@ -19,6 +20,7 @@ class Made(Reader):
     def __init__(self, run: Logged, settings: LoggerSettings):
         chosen = settings.wandb
         self.folder = run.folder
+        wandb.setup(wandb.Settings(silent=True))  # or it asks the terminal for a key
         self.run = wandb.init(
             project=chosen.project,
             entity=chosen.entity,
@@ -28,7 +30,7 @@ class Made(Reader):
             resume="allow",
             dir=str(run.folder),
             config=dict(run.config),
-            settings=wandb.Settings(init_timeout=WAIT_SECONDS, console="off", silent=True),
+            settings=wandb.Settings(init_timeout=WAIT_SECONDS, finish_timeout=END_SECONDS, console="off", silent=True),
         )
         self.run.define_metric("update")
         self.run.define_metric("*", step_metric="update")  # also of an evaluation that comes late
