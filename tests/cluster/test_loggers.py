@@ -14,6 +14,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from cluster import api
 from cluster.errors import ConfigError
 from cluster.recipe.reading import load_recipe
+from cluster.record.loggers.kept import Once, kept_id
+from cluster.record.loggers.logger import Logged
 from cluster.record.metrics import Metrics
 from cluster.record.run_folder import RunFolder
 from cluster.record.transcript import Row
@@ -35,7 +37,7 @@ def rows_of(update: int) -> dict[str, float]:
 
 
 def ran(output: Path, to: str, *more: str) -> Path:
-    """A run of three updates that is stopped, and gone on with for a fourth."""
+    """A run of three updates that is stopped, and gone on with from its second."""
     config = load_recipe(str(DEMO), [f"output={output}", f"loggers.to=[{to}]", *more])
     with RunFolder.create(config) as folder:
         page = folder.path / "report.html"
@@ -44,7 +46,8 @@ def ran(output: Path, to: str, *more: str) -> Path:
             metrics.evaluated(0, EVALUATED, GAMES)
             for update in (1, 2, 3):
                 metrics.updated(update, rows_of(update))
-        with Metrics(folder, config, resume_at=3) as metrics:
+        with Metrics(folder, config, resume_at=2) as metrics:
+            metrics.updated(3, rows_of(3))
             metrics.updated(4, rows_of(4))
             metrics.evaluated(4, EVALUATED, GAMES[:1])
             metrics.updated(5, rows_of(5))
@@ -58,6 +61,17 @@ def recorded(run: Path) -> Curves:
     for row in map(json.loads, (run / "metrics.jsonl").read_text().splitlines()):
         for name in row.keys() - {"update", "time"}:
             found[name][row["update"]] = row[name]
+    return found
+
+
+def add(points: dict[int, float], update: int, value: float) -> None:
+    assert update not in points, "an update that was done again is told once"
+    points[update] = value
+
+
+def own_id(run: Path, tool: str) -> str:
+    found = (run / f"{tool}.id").read_text().strip()
+    assert found not in ("", run.name), "two runs of one second have the same name"
     return found
 
 
@@ -96,49 +110,77 @@ def entries(file: bytes):
             whole = b""
 
 
+def test_a_run_of_before_ids_were_kept_goes_on_under_its_name(tmp_path):
+    (tmp_path / "old").mkdir()
+    assert kept_id(Logged("demo-1", tmp_path / "old", {}, resume_at=3), "wandb", "random") == "demo-1"
+    assert kept_id(Logged("demo-1", tmp_path, {}, resume_at=0), "wandb", "random") == "random"
+    assert kept_id(Logged("demo-1", tmp_path, {}, resume_at=3), "wandb", "another") == "random"
+
+
+def test_what_a_tool_has_is_not_told_again_and_an_evaluation_that_comes_late_is(tmp_path):
+    once = Once(tmp_path, "wandb")
+    for update in (1, 2):
+        once.logged(update, once.new(update, {"learner/loss": 0.5}))
+    assert once.new(2, {"evaluation/outcome": 0.5}) == {"evaluation/outcome": 0.5}
+    resumed = Once(tmp_path, "wandb")
+    both = {"learner/loss": 0.1, "evaluation/outcome": 0.5}
+    assert resumed.new(2, both) == {"evaluation/outcome": 0.5} and resumed.new(3, both) == both
+
+
 @needs("wandb")
 def test_wandb_offline(tmp_path):
     from wandb.proto import wandb_internal_pb2
 
     run = ran(tmp_path, "wandb", "loggers.wandb.mode=offline")
     curves: Curves = defaultdict(dict)
-    ids, summary, reports = set(), {}, {}
+    ids, codes, summary, reports = set(), [], {}, {}
     for file in sorted(run.glob("wandb/offline-run-*/*.wandb")):
         for data in entries(file.read_bytes()):
             record = wandb_internal_pb2.Record.FromString(data)
             kind = record.WhichOneof("record_type")
             if kind == "run":
                 ids.add(record.run.run_id)
+            if kind == "exit":
+                codes.append(record.exit.exit_code)
             items = {".".join(each.nested_key) or each.key: json.loads(each.value_json) for each in record.history.item}
             for name, value in items.items():
-                if isinstance(value, int | float) and "update" in items:
-                    curves[name][int(items["update"])] = value
+                if isinstance(value, int | float) and "update" in items and "/" in name:
+                    add(curves[name], int(items["update"]), value)
             if kind == "artifact" and record.artifact.type == "report":
                 reports[record.artifact.name] = [each.path for each in record.artifact.manifest.contents]
             for each in record.summary.update:
                 summary[".".join(each.nested_key) or each.key] = each.value_json
     check(curves, run)
-    assert ids == {run.name} and any("outcome_after" in key for key in summary)
+    assert ids == {own_id(run, "wandb")} and any("outcome_after" in key for key in summary)
+    assert codes == [1, 0], "the first start was stopped"
     tables = [json.loads(path.read_text()) for path in run.glob("wandb/offline-run-*/files/media/table/*.json")]
     assert {tuple(table["columns"]) for table in tables} == {("update", *Row._fields)}
     assert sorted(table["data"] for table in tables) == [[[0, *row] for row in GAMES], [[4, *GAMES[0]]]]
-    assert reports == {f"report-{run.name}": ["report.html"]}
+    assert reports == {f"report-{own_id(run, 'wandb')}": ["report.html"]}
 
 
 @needs("mlflow")
 def test_mlflow(tmp_path, monkeypatch):
     from mlflow.tracking import MlflowClient
 
-    monkeypatch.chdir(tmp_path)  # where artefacts go
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
     run = ran(tmp_path, "mlflow")
+    assert list(elsewhere.iterdir()) == [] and (tmp_path / "mlflow-artifacts").is_dir()
     client = MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
     number = client.get_experiment_by_name("parley").experiment_id
     (found,) = client.search_runs([number])
     history = {name: client.get_metric_history(found.info.run_id, name) for name in found.data.metrics}
-    check({name: {each.step: each.value for each in points} for name, points in history.items()}, run, RESULT)
+    curves: Curves = defaultdict(dict)
+    for name, points in history.items():
+        for each in points:
+            add(curves[name], each.step, each.value)
+    check(curves, run, RESULT)
     assert found.data.params["learner.credit.method"] and found.info.status == "FINISHED"
     held = {"held_out_games.json", "report.html", "summary.json"}
     assert {each.path for each in client.list_artifacts(found.info.run_id)} == held
+    monkeypatch.chdir(tmp_path)  # whose database `load_table` asks for the runs
     table = client.load_table(number, "held_out_games.json")
     assert table[["update", "seed", "turns"]].to_numpy().tolist() == [[0, 7, 2], [0, 8, 1], [4, 7, 2]]
     assert table["game"][0] == GAMES[0].game
@@ -151,16 +193,17 @@ def test_trackio(tmp_path, monkeypatch):
     from trackio.sqlite_storage import SQLiteStorage
 
     curves: Curves = defaultdict(dict)
-    logs = SQLiteStorage.get_logs("parley", run.name)
+    assert own_id(run, "trackio").startswith(f"{run.name}-")
+    logs = SQLiteStorage.get_logs("parley", own_id(run, "trackio"))
     for row in logs:
         for name, value in row.items():
             if isinstance(value, int | float) and name not in ("step", "timestamp"):
-                curves[name][row["step"]] = value
+                add(curves[name], row["step"], value)
     check(curves, run, RESULT)
     tables = {row["step"]: row["held-out games"]["_value"] for row in logs if "held-out games" in row}
     assert [row["seed"] for row in tables[0]] == [7, 8] and "<b>twenty" in tables[0][0]["game"] and len(tables[4]) == 1
     (report,) = SQLiteStorage.get_artifacts("parley")
-    assert (report["name"], report["type"]) == (f"report-{run.name}", "report")
+    assert (report["name"], report["type"]) == (f"report-{own_id(run, 'trackio')}", "report")
 
 
 def test_a_resumed_run_may_have_other_loggers(tmp_path):
