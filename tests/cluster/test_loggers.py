@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import time
 from collections import defaultdict
 from pathlib import Path
 
@@ -110,6 +111,20 @@ def entries(file: bytes):
             whole = b""
 
 
+def records(run: Path, starts: int) -> list:
+    """Of all starts of a run; W&B's own process may write the last ones a moment after a run has ended."""
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    deadline = time.monotonic() + 30
+    while True:
+        files = sorted(run.glob("wandb/offline-run-*/*.wandb"))
+        found = [Record.FromString(data) for file in files for data in entries(file.read_bytes())]
+        if sum(each.WhichOneof("record_type") == "exit" for each in found) == starts:
+            return found
+        assert time.monotonic() < deadline, "W&B has not written the end"
+        time.sleep(0.1)
+
+
 def test_a_run_of_before_ids_were_kept_goes_on_under_its_name(tmp_path):
     (tmp_path / "old").mkdir()
     assert kept_id(Logged("demo-1", tmp_path / "old", {}, resume_at=3), "wandb", "random") == "demo-1"
@@ -129,27 +144,23 @@ def test_what_a_tool_has_is_not_told_again_and_an_evaluation_that_comes_late_is(
 
 @needs("wandb")
 def test_wandb_offline(tmp_path):
-    from wandb.proto import wandb_internal_pb2
-
     run = ran(tmp_path, "wandb", "loggers.wandb.mode=offline")
     curves: Curves = defaultdict(dict)
     ids, codes, summary, reports = set(), [], {}, {}
-    for file in sorted(run.glob("wandb/offline-run-*/*.wandb")):
-        for data in entries(file.read_bytes()):
-            record = wandb_internal_pb2.Record.FromString(data)
-            kind = record.WhichOneof("record_type")
-            if kind == "run":
-                ids.add(record.run.run_id)
-            if kind == "exit":
-                codes.append(record.exit.exit_code)
-            items = {".".join(each.nested_key) or each.key: json.loads(each.value_json) for each in record.history.item}
-            for name, value in items.items():
-                if isinstance(value, int | float) and "update" in items and "/" in name:
-                    add(curves[name], int(items["update"]), value)
-            if kind == "artifact" and record.artifact.type == "report":
-                reports[record.artifact.name] = [each.path for each in record.artifact.manifest.contents]
-            for each in record.summary.update:
-                summary[".".join(each.nested_key) or each.key] = each.value_json
+    for record in records(run, starts=2):
+        kind = record.WhichOneof("record_type")
+        if kind == "run":
+            ids.add(record.run.run_id)
+        if kind == "exit":
+            codes.append(record.exit.exit_code)
+        items = {".".join(each.nested_key) or each.key: json.loads(each.value_json) for each in record.history.item}
+        for name, value in items.items():
+            if isinstance(value, int | float) and "update" in items and "/" in name:
+                add(curves[name], int(items["update"]), value)
+        if kind == "artifact" and record.artifact.type == "report":
+            reports[record.artifact.name] = [each.path for each in record.artifact.manifest.contents]
+        for each in record.summary.update:
+            summary[".".join(each.nested_key) or each.key] = each.value_json
     check(curves, run)
     assert ids == {own_id(run, "wandb")} and any("outcome_after" in key for key in summary)
     assert codes == [1, 0], "the first start was stopped"
