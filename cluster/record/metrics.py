@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ from cluster.record.run_folder import RunFolder, to_json, write_whole
 from cluster.record.transcript import Row
 
 if TYPE_CHECKING:
+    from ray.util.metrics import Gauge
+
     from cluster.recipe.config import RunConfig
     from cluster.record.terminal import Show
     from learners.credit.method import CreditMethod
@@ -32,8 +35,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("parley")
 
 STAGE_SECONDS, FAILURES = "parley_stage_seconds", "parley_failures_total"  # each has a tag of its own
+AGAIN_SECONDS = 5.0  # Ray forgets a gauge that was not set for two of its reports, which are 10 s apart
 COMMON_FAILURES = ("timeout", "worker_died", "game_error", "player_error")  # a rate needs their series from the start
-STAGE_BUCKETS_SECONDS = [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000]
 
 
 class Metrics:
@@ -137,6 +140,8 @@ class Metrics:
         if self.waiting is not None:
             self._append(self.waiting)
         self.file.close()
+        if self.in_ray is not None:
+            self.in_ray.close()
         self.loggers.end(self.summary)
 
     def ended(self, summary: Mapping[str, Any]) -> None:
@@ -151,25 +156,25 @@ class Metrics:
 
 
 class RayMetrics:
-    """The same numbers as Prometheus metrics of the Ray cluster."""
+    """The same numbers as Prometheus metrics of the Ray cluster. Gauges are there until `close`, or as long as the
+    process."""
 
     def __init__(self, run: str):
-        from ray.util.metrics import Counter, Gauge, Histogram
+        from ray.util.metrics import Counter, Gauge
 
-        def tagged(kind, name: str, what: str, *tags: str, **options):
-            metric = kind(name, description=what, tag_keys=("run", *tags), **options)
+        def tagged(kind, name: str, what: str, *tags: str):
+            metric = kind(name, description=what, tag_keys=("run", *tags))
             metric.set_default_tags({"run": run})
             return metric
 
-        self.stages = tagged(
-            Histogram,
-            STAGE_SECONDS,
-            "seconds of an update by stage",
-            "stage",
-            boundaries=STAGE_BUCKETS_SECONDS,
-        )
+        self.stages = tagged(Gauge, STAGE_SECONDS, "seconds of the newest update by stage", "stage")
         self.failures = tagged(Counter, FAILURES, "failed episodes by reason", "reason")
         self.values = tagged(Gauge, "parley_value", "every other recorded number, by name", "name")
+        self.updated_at = tagged(Gauge, "parley_updated_at", "Unix time of the newest numbers, or of the start")
+        self.held: dict[tuple[Gauge, tuple[tuple[str, str], ...]], float] = {}  # gauges and their tags
+        self.lock, self.closed = threading.Lock(), threading.Event()
+        self._set(self.updated_at, time.time())
+        threading.Thread(target=self._set_again, name="gauges in Ray", daemon=True).start()
         for reason in COMMON_FAILURES:
             self.failures._record(0.0, {"reason": reason})  # `inc` takes no 0
         self.failures_seen: dict[str, float] = {}
@@ -186,25 +191,40 @@ class RayMetrics:
         return cls(run) if ray.is_initialized() else None
 
     def record(self, values: Mapping[str, float]) -> None:
+        self._set(self.updated_at, time.time())
         for name, metrics in self.sums.items():
             if not all(metric.name in values for metric in metrics):
                 continue
             value = sum(values[metric.name] for metric in metrics)
             if not _counts(name):
-                self.shown[name].set(value)
+                self._set(self.shown[name], value)
             elif value > 0:
                 self.shown[name].inc(value)
         for name, value in values.items():
             section, _, rest = name.partition("/")
             if section == "seconds":
-                self.stages.observe(value, tags={"stage": rest})
+                self._set(self.stages, value, stage=rest)
             elif section == "failures":  # a running total; the counter wants what is new
                 new = value - self.failures_seen.get(rest, 0.0)
                 self.failures_seen[rest] = value
                 if new > 0:
                     self.failures.inc(new, tags={"reason": rest})
             else:
-                self.values.set(value, tags={"name": name})
+                self._set(self.values, value, name=name)
+
+    def close(self) -> None:
+        self.closed.set()
+
+    def _set(self, gauge: Gauge, value: float, **tags: str) -> None:
+        with self.lock:
+            self.held[gauge, tuple(tags.items())] = value
+            gauge.set(value, tags)
+
+    def _set_again(self) -> None:
+        while not self.closed.wait(AGAIN_SECONDS):
+            with self.lock:
+                for (gauge, tags), value in self.held.items():
+                    gauge.set(value, dict(tags))
 
 
 def _counts(name: str) -> bool:

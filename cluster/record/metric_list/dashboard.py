@@ -43,9 +43,9 @@ ROWS = {
         Panel("KL", "sci", "To the start of the run and of the update, and of engines to learners.", signed=True),
     ),
     "Throughput": (
-        Panel("Tokens trained on per second", "short", "Sampled tokens, averaged over five minutes."),
-        Panel("Episodes trained on per second", "short", "Averaged over five minutes."),
-        Panel("Where an update's time goes", "s", "Mean seconds of each stage over five minutes."),
+        Panel("Tokens trained on per second", "short", "Sampled tokens by all seconds of the update."),
+        Panel("Episodes trained on per second", "short", "By all seconds of the update."),
+        Panel("Where an update's time goes", "s", "Seconds of each stage of the newest update."),
     ),
     "Health": (
         Panel(
@@ -111,19 +111,16 @@ def asks_of(panel: Panel) -> tuple[tuple[str, str], ...]:
     if panel.asks:
         return panel.asks
     exported = dict.fromkeys(name for metric in METRICS if metric.dashboard == panel.title for name in metric.exported)
-    totals = [name for name in exported if name.endswith("_total")]  # a rate of these is finer than a gauge
-    return tuple(_ask(name) for name in totals or exported)
+    gauges = [name for name in exported if not name.endswith("_total")]
+    return tuple(_ask(name) for name in gauges or exported)
 
 
 def _ask(name: str) -> tuple[str, str]:
     metric, words = f"ray_{name}{RUN}", name.removeprefix("parley_").replace("_", " ")
     if name == "parley_failures_total":
-        return f"increase({metric}[{WINDOW}])", "{{reason}} {{run}}"
+        return f"sum by (run, reason) (increase({metric}[{WINDOW}]))", "{{reason}} {{run}}"
     if name == "parley_stage_seconds":
-        summed, counted = (f"sum by (run, stage) (rate(ray_{name}_{each}{RUN}[{WINDOW}]))" for each in ("sum", "count"))
-        return f"{summed} / {counted}", "{{stage}} {{run}}"
-    if name.endswith("_total"):
-        return f"rate({metric}[{WINDOW}])", "{{run}}"
+        return metric, "{{stage}} {{run}}"
     return metric, f"{words} {{{{run}}}}"
 
 

@@ -12,9 +12,10 @@ Each update of a run is one line of `metrics.jsonl`, and the same numbers are in
 for any text and `{a,b}` for one of the words. *Better* is left out where neither direction is good by itself.
 
 Ray serves the numbers to Prometheus with the tag `run`. Those of the last column have a name of their own there, to
-which Ray adds `ray_` in front: a name that ends with `_total` is a counter, `parley_stage_seconds` a histogram with the
-tag `stage`, the others are gauges. Two metrics with one name are added up. All other numbers are values of
-`parley_value`, with their name in the tag `name`. `deploy/monitoring/grafana.json` is a dashboard of them.
+which Ray adds `ray_` in front. A name that ends with `_total` is a counter, all others are gauges, which go with the
+run; `parley_stage_seconds` has the tag `stage`. Two metrics with one name are added up. All other numbers are values of
+`parley_value`, with their name in the tag `name`. `parley_updated_at` is when the newest came.
+`deploy/monitoring/grafana.json` is a dashboard.
 """
 
 COLUMNS = ("name", "unit", "meaning", "better", "in Prometheus")
