@@ -7,6 +7,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.parse
@@ -19,7 +20,8 @@ import yaml
 from cluster.record.metric_list import exported, unlisted
 from cluster.record.metrics import RayMetrics
 
-FOLDER = Path(__file__).parents[2] / "deploy" / "monitoring"
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "deploy" / "monitoring"
 RULES = [rule for group in yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"] for rule in group["rules"]]
 PROMTOOL = shutil.which("promtool")
 needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="no promtool here: apt-get install prometheus")
@@ -39,7 +41,7 @@ def test_alerts_ask_for_series_that_a_run_or_ray_exports():
 
     asked = {name for rule in RULES for name in re.findall(r"ray_\w+", rule["expr"])}
     of_ray = {f"ray_{name}" for name in METRICS_GAUGES}
-    assert asked - of_ray - {f"ray_{name}" for name in exported()} == {"ray_parley_value"}
+    assert asked - of_ray - {f"ray_{name}" for name in exported()} == {"ray_parley_value", "ray_parley_updated_at"}
     named = {name for rule in RULES for name in re.findall(r'name="([^"]+)"', rule["expr"])}
     assert named and unlisted(named) == []
     assert {name for query in queries() for name in re.findall(r"ray_node_\w+", query)} <= of_ray
@@ -122,7 +124,47 @@ def test_every_panel_of_a_run_has_data_in_a_real_prometheus(prometheus):
         of_runs = [query.replace("$run", "panels") for query in queries() if "ray_parley" in query]
         missing = [query for query in of_runs if not results(prometheus, query)]
     assert missing == []
+    assert results(prometheus, 'time() - ray_parley_updated_at{run="panels"} < 60')
+    (nodes,) = results(prometheus, "count by (SessionName) (ray_node_mem_total)")
+    assert nodes["metric"]["SessionName"] and nodes["value"][1] == "1"
     assert len(of_runs) > 12 and results(prometheus, 'ray_parley_failures_total{reason="worker_died"}')
+
+
+GAUGES = """
+import os, time, urllib.request
+
+os.environ["RAY_metrics_report_interval_ms"] = "1000"
+import ray
+from cluster.record import metrics
+
+metrics.AGAIN_SECONDS = 0.5
+ray.init(address="local", num_cpus=1, log_to_driver=False)
+port = next(node["MetricsExportPort"] for node in ray.nodes())
+
+
+def there():
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as got:
+        return 'ray_parley_reward{' in got.read().decode()
+
+
+run = metrics.RayMetrics("gauges")
+run.record({"rollout/outcome": 0.5})
+deadline = time.monotonic() + 60
+while not there() and time.monotonic() < deadline:
+    time.sleep(0.5)
+time.sleep(6)
+long_after = there()
+run.close()
+while there() and time.monotonic() < deadline:
+    time.sleep(0.5)
+print("long after it was recorded:", long_after, "after the run:", there())
+"""
+
+
+@pytest.mark.timeout(150)
+def test_a_gauge_is_there_until_the_run_ends():
+    done = subprocess.run([sys.executable, "-c", GAUGES], cwd=ROOT, capture_output=True, text=True, timeout=140)
+    assert done.stdout.splitlines()[-1:] == ["long after it was recorded: True after the run: False"], done.stderr
 
 
 def results(address: str, query: str) -> list[dict]:
