@@ -47,7 +47,7 @@ def ended(cluster: dict[str, str], job: str, seconds: float) -> tuple[str, str]:
 
 def test_a_fresh_checkout_runs_a_cpu_recipe_without_flags_and_two_jobs_share_a_node(cluster, checkout):
     command = ["sbatch", "--parsable", SCRIPT, "train", "parrot", "--dry-run"]
-    share = ["--exclusive=user", "--cpus-per-task=1"]
+    share = ["--exclusive=user", "--cpus-per-task=1", "--mem=400"]
     halves = ["rollout.cpus_per_worker=0.5", "learner.cpus_per_rank=0.5"]
     jobs = [ask(cluster, *command[:2], *share, *command[2:], *halves, cwd=checkout).strip() for _ in range(2)]
     jobs.append(ask(cluster, *command, cwd=checkout).strip())
@@ -78,6 +78,14 @@ def head_of(job: str) -> int:
         except OSError:
             continue
     raise AssertionError(f"no head of job {job}")
+
+
+def test_a_job_has_all_memory_of_its_node_and_is_not_started_again_by_slurm(cluster, tmp_path):
+    job = ask(cluster, "sbatch", "--parsable", SCRIPT, "version", cwd=tmp_path).strip()
+    ended(cluster, job, 60)
+    told = ask(cluster, "scontrol", "show", "job", job)
+    assert " Requeue=0 " in told, "a second start would be a second run"
+    assert ",mem=1000M," in told, "and not what a job has by default"
 
 
 @pytest.mark.parametrize(("words", "said"), [([], "give a command of parley"), (["version"], "no .venv in")])
