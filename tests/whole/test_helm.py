@@ -24,6 +24,15 @@ RUN = "train demo --keep-going"
 VALUES = {
     "standing": (),
     "one run on CPUs": (f"run.command={RUN}", "image.tag=cpu", "workers.gpus=0", "run.hours=0"),
+    "a short run with keys": (
+        "run.command=evaluate runs/first",
+        "run.hours=0.5",
+        "env[0].name=HF_TOKEN",
+        "env[0].value=secret",
+        "envFrom[0].secretRef.name=keys",
+        "imagePullSecrets[0].name=registry",
+        "rewards.enabled=true",
+    ),
     "a run that goes on": ("run.command=resume /shared/runs/first", "storage.claim=ours"),
     "with rewards": ("rewards.enabled=true", "podMonitor=true", "workers.nodeSelector.pool=a100"),
 }
@@ -87,15 +96,47 @@ def test_kuberay_knows_every_field(file, name):
 @needs_helm
 def test_a_run_has_a_command_that_is_taken_a_named_end_and_the_shared_folder():
     job = made("one run on CPUs")["RayJob"]["spec"]
-    assert job["entrypoint"] == f"parley {RUN} output=/shared/runs" and "activeDeadlineSeconds" not in job
+    assert job["entrypoint"] == f"parley {RUN}" and "activeDeadlineSeconds" not in job
     asked = parse(job["entrypoint"].split()[1:])
-    assert asked.keep_going and load_recipe(asked.recipe, asked.overrides).output == "/shared/runs"
+    assert asked.keep_going
+    (head,) = job["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]["containers"]
+    output = Path(head["workingDir"]) / load_recipe(asked.recipe, asked.overrides).output
+    assert str(output) in [mount["mountPath"] for mount in head["volumeMounts"]], "as of every other command"
+    assert "submitterPodTemplate" not in job
     again = made("a run that goes on")["RayJob"]["spec"]
     assert (again["entrypoint"], again["activeDeadlineSeconds"]) == ("parley resume /shared/runs/first", 86_400)
     pod = again["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
     assert pod["volumes"][0]["persistentVolumeClaim"] == {"claimName": "ours"}
     assert "PersistentVolumeClaim" not in made("a run that goes on") and "RayCluster" not in made("one run on CPUs")
     assert "gpu" not in str(made("one run on CPUs"))
+
+
+@needs_helm
+def test_keys_and_pull_secrets_reach_every_pod_and_half_an_hour_is_half_an_hour():
+    objects = made("a short run with keys")
+    job = objects["RayJob"]["spec"]
+    assert (job["activeDeadlineSeconds"], job["ttlSecondsAfterFinished"]) == (1800, 600)
+    pods = [*ray_pods(job["rayClusterSpec"]), objects["Deployment"]["spec"]["template"]]
+    for pod in pods:
+        (container,) = pod["spec"]["containers"]
+        assert {"name": "HF_TOKEN", "value": "secret"} in container["env"]
+        assert container["envFrom"] == [{"secretRef": {"name": "keys"}}]
+    for pod in (*pods, job["submitterPodTemplate"]):
+        assert pod["spec"]["imagePullSecrets"] == [{"name": "registry"}]
+    assert job["submitterPodTemplate"]["spec"]["containers"][0]["image"] == container["image"]
+
+
+@needs_helm
+def test_a_release_scrapes_its_own_pods_alone():
+    objects = made("with rewards")
+    wanted = objects["PodMonitor"]["spec"]["selector"]["matchLabels"]
+    assert wanted["app.kubernetes.io/instance"] == "first"
+    for pod in ray_pods(objects["RayCluster"]["spec"]):
+        assert pod["metadata"]["labels"] == wanted
+
+
+def ray_pods(cluster: dict[str, Any]) -> list[dict[str, Any]]:
+    return [each["template"] for each in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"])]
 
 
 @needs_helm

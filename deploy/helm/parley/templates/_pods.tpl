@@ -11,16 +11,37 @@
   emptyDir: {medium: Memory, sizeLimit: {{ .size }}}
 {{- end -}}
 
+{{- define "parley.image" -}}
+{{ printf "%s:%s" .Values.image.repository (toString .Values.image.tag) | quote }}
+{{- end -}}
+
 {{- define "parley.container" -}}
-image: {{ printf "%s:%s" .Values.image.repository (toString .Values.image.tag) | quote }}
+image: {{ include "parley.image" . }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 env:
   # Models are made and downloaded once, where every node can read them.
   - {name: PARLEY_CACHE, value: /shared/runs/.cache/parley}
   - {name: HF_HOME, value: /shared/runs/.cache/huggingface}
+  {{- with .Values.env }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with .Values.envFrom }}
+envFrom: {{- toYaml . | nindent 2 }}
+{{- end }}
 volumeMounts:
   - {name: runs, mountPath: /shared/runs}
   - {name: shm, mountPath: /dev/shm}
+{{- end -}}
+
+{{- define "parley.secrets" -}}
+{{- with .Values.imagePullSecrets -}}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* By which one release's pods are told from another's. */}}
+{{- define "parley.labels" -}}
+{app: parley, app.kubernetes.io/instance: {{ .Release.Name | quote }}}
 {{- end -}}
 
 {{- define "parley.cluster" -}}
@@ -31,11 +52,13 @@ headGroupSpec:
   rayStartParams: {dashboard-host: 0.0.0.0, num-cpus: "0"}
   template:
     metadata:
-      labels: {app: parley}
+      labels: {{ include "parley.labels" . }}
     spec:
+      {{- include "parley.secrets" . | nindent 6 }}
       securityContext: {fsGroup: 1000}
       containers:
         - name: ray-head
+          workingDir: /shared  # where a command finds `runs`
           {{- include "parley.container" . | nindent 10 }}
           ports:
             - {containerPort: 6379, name: gcs}
@@ -54,8 +77,9 @@ workerGroupSpecs:
     rayStartParams: {}
     template:
       metadata:
-        labels: {app: parley}
+        labels: {{ include "parley.labels" . }}
       spec:
+        {{- include "parley.secrets" . | nindent 8 }}
         securityContext: {fsGroup: 1000}
         {{- with .Values.workers.nodeSelector }}
         nodeSelector: {{- toYaml . | nindent 10 }}
