@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    with job_cluster(tmp_path_factory.mktemp("cluster")) as started:
+    with job_cluster(tmp_path_factory.mktemp("cluster"), RAY_JOB_STOP_WAIT_TIME_S="60") as started:
         yield started
 
 
@@ -66,6 +66,34 @@ def test_a_submitted_job_trains_and_its_metrics_are_scraped(cluster, tiny_model,
     stranger = cluster["environment"] | {"RAY_AUTH_TOKEN_PATH": "", "RAY_AUTH_TOKEN": "wrong"}
     refused = subprocess.run(submission(cluster, "true"), env=stranger, capture_output=True, text=True, timeout=60)
     assert refused.returncode != 0, "the cluster accepted a job without its token"
+
+
+CLOSING = """
+import pathlib, signal, sys, time
+
+def close(*_):
+    time.sleep(6)
+    pathlib.Path(sys.argv[1]).write_text("closed")
+    sys.exit()
+
+signal.signal(signal.SIGTERM, close)
+print("begun", flush=True)
+time.sleep(300)
+"""
+
+
+@pytest.mark.timeout(120)
+def test_a_job_that_is_stopped_has_the_time_to_close_that_the_head_gives(cluster, tmp_path):
+    closed = tmp_path / "closed"
+    environment, address = cluster["environment"], f"--address=http://127.0.0.1:{cluster['dashboard']}"
+    with subprocess.Popen(
+        [RAY, "job", "submit", address, "--submission-id=closing", "--", "python", "-c", CLOSING, str(closed)],
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    ) as job:  # fmt: skip
+        said = next((line for line in job.stdout if line.strip() == "begun"), "")
+        subprocess.run([RAY, "job", "stop", address, "closing"], env=environment, check=True, timeout=60)
+        job.terminate()
+    assert said and closed.read_text() == "closed"
 
 
 @pytest.mark.long

@@ -248,6 +248,20 @@ def test_deployment_yaml_parses(path):
     assert documents and all(isinstance(document, dict) for document in documents)
 
 
+def test_every_head_gives_a_stopped_job_the_time_to_close():
+    """Read by the supervisor of the job, a process of the head's node (tests/whole/test_job.py)."""
+    variable = "RAY_JOB_STOP_WAIT_TIME_S"
+    for name in ("raycluster", "rayjob"):
+        text = (ROOT / f"deploy/kuberay/{name}.yaml").read_text()
+        (cluster,) = (each["spec"] for each in yaml.safe_load_all(text) if each["kind"].startswith("Ray"))
+        head = cluster.get("rayClusterSpec", cluster)["headGroupSpec"]["template"]["spec"]["containers"][0]
+        assert {"name": variable, "value": "60"} in head["env"]
+    for name in ("deploy/launcher/cluster.yaml", "docs/how-to/deploying.md"):
+        words = " ".join((ROOT / name).read_text().split())
+        assert re.search(f"{variable}=60;? ray start --head", words), name
+    assert f'- {{name: {variable}, value: "60"}}' in (ROOT / "deploy/helm/parley/templates/_pods.tpl").read_text()
+
+
 def test_the_launcher_file_is_one_that_ray_accepts():
     from ray.autoscaler._private.util import prepare_config, validate_config
 

@@ -22,6 +22,8 @@ env:
   # Models are made and downloaded once, where every node can read them.
   - {name: PARLEY_CACHE, value: /shared/runs/.cache/parley}
   - {name: HF_HOME, value: /shared/runs/.cache/huggingface}
+  # So long `ray job stop` waits for a run to close; by default it kills after 3 seconds.
+  - {name: RAY_JOB_STOP_WAIT_TIME_S, value: "60"}
   {{- with .Values.env }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
