@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -67,3 +69,20 @@ class EndpointSettings(Settings):
     connections: Resource[int] = Field(64, ge=1, description="requests that are open at once; others wait")
     prompt_price: float = Field(0.0, ge=0, description="what a million prompt tokens cost; for the cost counter")
     answer_price: float = Field(0.0, ge=0, description="what a million answer tokens cost; for the cost counter")
+
+
+def keys_of(*settings: Settings) -> dict[str, str]:
+    """The environment variables with API keys that settings name (`key_variable`), for a process of another node.
+    One that is not set here is left to that node."""
+    return {name: os.environ[name] for name in _key_variables(settings) if name in os.environ}
+
+
+def _key_variables(value: Any) -> Iterator[str]:
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from _key_variables(each)
+    elif isinstance(value, dict | BaseModel):
+        for name, each in dict(value).items():
+            if name == "key_variable" and each:
+                yield each
+            yield from _key_variables(each)

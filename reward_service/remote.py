@@ -20,7 +20,7 @@ from ray.actor import ActorHandle
 from ray.exceptions import GetTimeoutError, OutOfMemoryError, RayActorError, RayTaskError
 
 from envs.episode import Episode
-from envs.settings import GameSettings
+from envs.settings import GameSettings, keys_of
 from reward_service.desk import Name, RewardDesk
 from reward_service.heartbeat import Watch
 from reward_service.settings import RewardSettings
@@ -97,7 +97,9 @@ class RewardService:
 
     def _start(self) -> ActorHandle:
         name = f"parley-{self.name}-rewards" + (f"-r{self.restarts}" if self.restarts else "")
-        options = {"name": name, "num_cpus": self.settings.cpus}
+        options: dict[str, Any] = {"name": name, "num_cpus": self.settings.cpus}
+        if keys := keys_of(self.settings, self.game):
+            options["runtime_env"] = {"env_vars": keys}
         return RewardActor.options(**options).remote(self.settings, self.game, self.steady)
 
     def receive(self, references: Sequence[ray.ObjectRef]) -> None:

@@ -25,6 +25,7 @@ from actors.fleet.places import FleetError, Places
 from actors.settings import RolloutSettings
 from actors.worker import RolloutWorker
 from actors.worker_parts import WorkerSpec
+from envs.settings import keys_of
 
 log = logging.getLogger("parley.fleet")
 MESSAGE = 300  # characters of a cause
@@ -113,7 +114,7 @@ class WorkerProcesses:
             "num_gpus": settings.gpus_per_worker or 0.0,
             "max_restarts": 0,
             "max_concurrency": RPC_THREADS,
-            "runtime_env": {"env_vars": environment(settings)},
+            "runtime_env": {"env_vars": environment(settings) | keys_of(settings, *self.spec.games.values())},
         }
         if place is not None:
             options["scheduling_strategy"] = place
