@@ -225,6 +225,15 @@ def test_doctor_names_what_to_mend(monkeypatch, capsys):
         assert lines[-1].endswith(last)
 
 
+def test_doctor_lets_a_node_without_cards_be_the_head_of_those_that_have_some(monkeypatch):
+    from cluster.commands import doctor
+
+    monkeypatch.setattr(doctor, "installed", lambda name: "0.32.0" if name == "vllm" else None)
+    monkeypatch.setattr(doctor, "gpus", list)
+    (found,) = (each for each in doctor.processors() if each.subject == "GPUs")
+    assert found.level == "warn" and "unless other nodes of the cluster have them" in found.mend
+
+
 def test_doctor_says_which_worlds_can_be_played(monkeypatch, tmp_path):
     from cluster.commands import doctor
     from tests.support.worlds import installed
