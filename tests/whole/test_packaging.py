@@ -277,6 +277,18 @@ def test_scripts_are_executable_and_parse(path):
     assert os.access(ROOT / path, os.X_OK)
 
 
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_the_user_of_an_image_may_read_a_checkout_that_only_its_owner_may(device, tmp_path):
+    text = (ROOT / f"deploy/docker/Dockerfile.{device}").read_text()
+    (command,) = re.findall(r"&& (chmod -R \S+ \.) ", text[text.index("COPY . .") : text.index("USER parley")])
+    (tmp_path / "folder").mkdir(mode=0o700)
+    for name, mode in (("module.py", 0o600), ("script", 0o700)):
+        (tmp_path / "folder" / name).touch(mode)
+    subprocess.run(command.split(), cwd=tmp_path, check=True, timeout=10)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    assert modes == {"folder": 0o755, "module.py": 0o644, "script": 0o755}
+
+
 def test_images_and_manifests_agree_with_the_pins():
     pins = lock("gpu")
     for name in ("raycluster", "rayjob"):
