@@ -14,6 +14,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from cluster import api
 from cluster.errors import ConfigError
+from cluster.recipe.loggers import LoggerSettings
 from cluster.recipe.reading import load_recipe
 from cluster.record.loggers.kept import Once, kept_id
 from cluster.record.loggers.logger import Logged
@@ -195,6 +196,18 @@ def test_mlflow(tmp_path, monkeypatch):
     table = client.load_table(number, "held_out_games.json")
     assert table[["update", "seed", "turns"]].to_numpy().tolist() == [[0, 7, 2], [0, 8, 1], [4, 7, 2]]
     assert table["game"][0] == GAMES[0].game
+
+
+@needs("mlflow")
+def test_a_run_ends_in_mlflow_though_its_result_is_not_taken(tmp_path, monkeypatch):
+    from cluster.record.loggers.mlflow_ import Made
+
+    (tmp_path / "demo-1").mkdir()
+    made = Made(Logged("demo-1", tmp_path / "demo-1", {}, resume_at=0), LoggerSettings())
+    (tmp_path / "mlflow-artifacts").write_text("in the way")
+    with pytest.raises(OSError):
+        made.end({"updates": 5})
+    assert made.client.get_run(made.id).info.status == "FINISHED"
 
 
 @needs("trackio")

@@ -22,7 +22,7 @@ from cluster.record.transcript import Row
 class Logged(NamedTuple):
     """The run, as its loggers know it."""
 
-    name: str  # also its id, by which a resumed run is the same one
+    name: str  # that of its folder
     folder: Path
     config: Mapping[str, Any]  # every setting by dotted key
     resume_at: int  # updates that are done already
