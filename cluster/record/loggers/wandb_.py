@@ -16,7 +16,7 @@ from cluster.record.loggers.logger import Logged, Reader
 from cluster.record.loggers.telling import END_SECONDS
 from cluster.record.transcript import Row
 
-WAIT_SECONDS = 90.0  # for the service to answer at the beginning
+WAIT_SECONDS = 30.0  # for the service to answer at the beginning; a run that ends meanwhile waits for it
 
 
 class Made(Reader):
