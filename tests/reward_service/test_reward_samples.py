@@ -117,6 +117,21 @@ def test_labels_are_judged(judge, label, said, outcome):
 
 
 @pytest.mark.parametrize(
+    ("judge", "said", "outcome"),
+    [
+        ("contains", "<think>Paris? No, Rome.</think>\nRome.", 0.0), ("contains", "<think>Paris or Rome or", 0.0),
+        ("contains", "so, Rome?</think> Paris!", 1.0), ("equals", "<think>That is Paris.</think>\nParis.", 1.0),
+    ],
+)  # fmt: skip
+def test_what_a_policy_thought_is_not_judged(judge, said, outcome):
+    judged, prompt = DialogueSettings(judge=judge), TEMPLATES["chatml"][1]
+    request = openrlhf.OpenRlhfRequest(query=[prompt + said], prompts=[prompt], labels=["Paris"])
+    (sample,) = openrlhf.samples_of(request, "parrot", judged, "", LONGEST)
+    request = verl.VerlRequest(data_source="parrot", solution_str=said, ground_truth="Paris")
+    assert sample.outcome == verl.sample_of(request, judged, "", LONGEST).outcome == outcome
+
+
+@pytest.mark.parametrize(
     "label", [None, "", "yes", "2", -0.1, math.nan, True, 10**400, [1], {"score": 1}, '{"outcome": NaN}']
 )
 def test_a_label_that_is_no_outcome_is_refused_by_name(label):

@@ -120,12 +120,13 @@ def marked(label: Any) -> tuple[Any, Any]:
 
 
 def outcome_of(where: str, settings: DialogueSettings, label: Any, utterance: str) -> float:
-    """`where` names the sample in the message, should the label be of no use."""
+    """Judges what is said, not what was thought. `where` names the sample in the message, should the label be of no
+    use."""
     if settings.judge == "given":
         return _given(where, label)
     if not isinstance(label, str | int | float) or not str(label).strip():
         raise bad_sample(where, f"its label should be the right answer, not {label!r}")
-    right, said = _words(str(label)), _words(utterance)
+    right, said = _words(str(label)), _words(spoken(utterance))
     if settings.judge == "equals":
         return float(said == right)
     return float(f" {right} " in f" {said} ")
