@@ -110,6 +110,23 @@ def test_a_game_of_parley_cannot_be_redefined():
         ("equals", "Paris", " paris. ", 1.0), ("equals", "Paris", "It is Paris", 0.0), ("equals", 4, "4", 1.0),
         ("contains", "Paris", "It is PARIS!", 1.0), ("contains", "Paris", "Parisian", 0.0),
         ("contains", "3.5", "so 3.5, then", 1.0), ("contains", "3.5", "3,5", 0.0), ("contains", "3", "3.5", 0.0),
+        ("equals", "-5", "5", 0.0), ("equals", "\u22125", "(-5)", 1.0), ("contains", "5", "-5", 0.0),
+        ("contains", "5", "it is $5.", 1.0), ("contains", "5", "**5**", 1.0), ("contains", "0.5", "it is .5", 0.0),
+        ("contains", "x-2", "it is x^2", 0.0), ("contains", "x-2", "so x - 2.", 1.0), ("equals", "x^2", "x\u00b2", 1.0),
+        ("contains", "1/2", "1 2", 0.0), ("contains", "1/2", "$1 / 2$", 1.0), ("equals", "1/2", "\u00bd", 1.0),
+        ("contains", "11/2", "1\u00bd", 0.0), ("contains", "105", "10\u2075", 0.0), ("equals", "\u221a2", "2", 0.0),
+        ("equals", r"-\frac{1}{2}", r"\(\frac{1}{2}\)", 0.0), ("contains", r"\frac{1}{2}", r"$-\frac{1}{2}$", 0.0),
+        ("contains", "C++", "I like C", 0.0), ("contains", "C++", "I like C++.", 1.0), ("contains", "C", "C#", 0.0),
+        ("contains", "\u221e", "?", 0.0), ("contains", "\u221e", "it is \u221e", 1.0), ("equals", "5%", "5", 0.0),
+        ("contains", "Paris", "- Paris\n- Rome", 1.0), ("contains", "Paris", "Answer:-Paris", 1.0),
+        ("equals", "New York", "New-York", 1.0), ("equals", "Paris", "\uff30aris", 1.0),
+        ("contains", "Paris", "Paris\u2019s", 1.0),
+        ("contains", "\u5df4\u9ece", "\u7b54\u6848\u662f\u5df4\u9ece\u3002", 1.0),
+        ("contains", "\u5df4\u9ece", "\u7b54\u6848\u662f\u4e1c\u4eac\u3002", 0.0),
+        ("contains", "\u30d1\u30ea", "\u9996\u90fd\u306f\u30d1\u30ea\u3067\u3059", 1.0),
+        ("contains", "\u0e1e\u0e31\u0e01", "\u0e17\u0e35\u0e48\u0e1e\u0e31\u0e01", 1.0),
+        ("contains", "Paris", "\u662fParis\u5417", 1.0), ("contains", "5", "\u517115\u4e2a", 0.0),
+        ("contains", "\u0939\u093f\u0928\u094d\u0926", "\u0939\u093f\u0928\u094d\u0926\u0940", 0.0),
     ],
 )  # fmt: skip
 def test_labels_are_judged(judge, label, said, outcome):
@@ -137,9 +154,13 @@ def test_what_a_policy_thought_is_not_judged(judge, said, outcome):
 def test_a_label_that_is_no_outcome_is_refused_by_name(label):
     with pytest.raises(CallerError, match=r"labels\[2\]: its label should be the outcome, a number from 0 to 1"):
         outcome_of("labels[2]", DialogueSettings(), label, "said")
-    if label in (None, ""):
-        with pytest.raises(CallerError, match="should be the right answer"):
-            outcome_of("labels[2]", DialogueSettings(judge="contains"), label, "said")
+
+
+@pytest.mark.parametrize("label", [None, "", "?", "\u2026", "$ $"])
+def test_a_label_of_which_no_word_is_left_is_refused(label):
+    for judge in ("equals", "contains"):
+        with pytest.raises(CallerError, match=r"labels\[2\]: its label should be the right answer"):
+            outcome_of("labels[2]", DialogueSettings(judge=judge), label, "said")
 
 
 def test_several_turns_in_one_response_are_worth_their_mean_or_their_sum():

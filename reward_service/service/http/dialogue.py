@@ -17,7 +17,6 @@ set says which those are, by the name of its part (`split`), the one thing that 
 from __future__ import annotations
 
 import json
-import re
 import secrets
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
@@ -29,6 +28,7 @@ from envs.episode import Episode, Ticket, Turn
 from envs.registry import GAMES, is_game
 from envs.text.thinking import spoken
 from reward_service.service.errors import bad_sample
+from reward_service.service.http.words import words_of
 from reward_service.settings import DialogueSettings
 from reward_service.shaper import ShapedRewards
 
@@ -126,7 +126,9 @@ def outcome_of(where: str, settings: DialogueSettings, label: Any, utterance: st
         return _given(where, label)
     if not isinstance(label, str | int | float) or not str(label).strip():
         raise bad_sample(where, f"its label should be the right answer, not {label!r}")
-    right, said = _words(str(label)), _words(spoken(utterance))
+    right, said = words_of(str(label)), words_of(spoken(utterance))
+    if not right:
+        raise bad_sample(where, f"its label should be the right answer, not punctuation alone: {label!r}")
     if settings.judge == "equals":
         return float(said == right)
     return float(f" {right} " in f" {said} ")
@@ -143,10 +145,6 @@ def _given(where: str, label: Any) -> float:
     if isinstance(label, bool) or not isinstance(label, int | float) or not 0 <= label <= 1:
         raise bad_sample(where, "its label should be the outcome, a number from 0 to 1")
     return float(label)
-
-
-def _words(text: str) -> str:
-    return " ".join(re.findall(r"\w+(?:[.,']\w+)*", text.casefold()))
 
 
 def worth(values: ShapedRewards, turns: int) -> float:
