@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -105,8 +106,7 @@ def test_a_game_of_parley_cannot_be_redefined():
 @pytest.mark.parametrize(
     ("judge", "label", "said", "outcome"),
     [
-        ("given", 0.25, "x", 0.25), ("given", "0.25", "x", 0.25), ("given", '{"outcome": 1}', "x", 1.0),
-        ("given", {"outcome": 0}, "x", 0.0),
+        ("given", 0.25, "x", 0.25), ("given", "0.25", "x", 0.25),
         ("equals", "Paris", " paris. ", 1.0), ("equals", "Paris", "It is Paris", 0.0), ("equals", 4, "4", 1.0),
         ("contains", "Paris", "It is PARIS!", 1.0), ("contains", "Paris", "Parisian", 0.0),
         ("contains", "3.5", "so 3.5, then", 1.0), ("contains", "3.5", "3,5", 0.0), ("contains", "3", "3.5", 0.0),
@@ -148,9 +148,7 @@ def test_what_a_policy_thought_is_not_judged(judge, said, outcome):
     assert sample.outcome == verl.sample_of(request, judged, "", LONGEST).outcome == outcome
 
 
-@pytest.mark.parametrize(
-    "label", [None, "", "yes", "2", -0.1, math.nan, True, 10**400, [1], {"score": 1}, '{"outcome": NaN}']
-)
+@pytest.mark.parametrize("label", [None, "", "yes", "2", -0.1, math.nan, True, 10**400, [1], {}, "NaN"])
 def test_a_label_that_is_no_outcome_is_refused_by_name(label):
     with pytest.raises(CallerError, match=r"labels\[2\]: its label should be the outcome, a number from 0 to 1"):
         outcome_of("labels[2]", DialogueSettings(), label, "said")
@@ -181,12 +179,31 @@ def test_several_turns_in_one_response_are_worth_their_mean_or_their_sum():
     ("label", "read"),
     [
         ({"answer": "Paris", "split": "test"}, ("Paris", "test")), ('{"outcome": 1, "split": "val"}', (1, "val")),
-        ("Paris", ("Paris", None)), ("{x}", ("{x}", None)), ({"outcome": 1}, ({"outcome": 1}, None)),
-        ('{"a": 1, "split": "test"}', ('{"a": 1, "split": "test"}', None)), ("{" * 9**5, ("{" * 9**5, None)),
+        ("Paris", ("Paris", None)), ("{x}", ("{x}", None)), ({"outcome": 0}, (0, None)),
+        ('{"answer": "Paris"}', ("Paris", None)), ({}, (None, None)), ([1], ([1], None)),
+        ('{"a": 1}', ('{"a": 1}', None)), ("{" * 9**5, ("{" * 9**5, None)),
     ],
 )  # fmt: skip
 def test_a_label_may_say_which_part_of_a_data_set_it_is_of(label, read):
-    assert dialogue.marked(label) == read
+    assert dialogue.marked("labels[0]", label) == read
+
+
+@pytest.mark.parametrize("label", [{"answer": "Paris", "split": "test", "id": 7, "by": "x"}, {"score": 1}])
+def test_what_a_label_may_not_have_is_named(label):
+    unknown = "by, id" if "id" in label else "score"
+    with pytest.raises(CallerError, match=rf"labels\[0\]: its label may have answer, outcome, split, not {unknown}"):
+        dialogue.marked("labels[0]", label)
+    if "id" in label:
+        with pytest.raises(CallerError, match="not by, id"):
+            dialogue.marked("labels[0]", json.dumps(label))
+
+
+def test_a_label_of_verl_may_say_that_it_is_of_an_evaluation():
+    for split, counts in (("test", False), ("train", True)):
+        label = {"outcome": 0.5, "split": split}
+        request = verl.VerlRequest(data_source="parrot", solution_str="x", ground_truth=label)
+        sample = verl.sample_of(request, DialogueSettings(), "", LONGEST)
+        assert (sample.outcome, sample.counts) == (0.5, counts)
 
 
 def test_samples_have_numbers_of_their_own_and_the_same_again_for_the_same_request():

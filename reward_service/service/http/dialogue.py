@@ -105,7 +105,7 @@ def counts(where: str, split: Any) -> bool:
     raise bad_sample(where, f"should be one of {', '.join(sorted(TRAINED | EVALUATED))}, not {split!r}")
 
 
-def marked(label: Any) -> tuple[Any, Any]:
+def marked(where: str, label: Any) -> tuple[Any, Any]:
     """What a label says of the sample, and of which part of the data set it is: {"answer": "Paris", "split": "test"}
     or {"outcome": 0.5, "split": "test"}, an object or its JSON."""
     found = label
@@ -114,9 +114,13 @@ def marked(label: Any) -> tuple[Any, Any]:
             found = json.loads(label)
         except (ValueError, RecursionError):
             return label, None
-    if not isinstance(found, dict) or "split" not in found or not found.keys() <= LABEL:
+        if not found.keys() & LABEL:
+            return label, None
+    if not isinstance(found, dict):
         return label, None
-    return found.get("outcome", found.get("answer")), found["split"]
+    if unknown := sorted(map(str, found.keys() - LABEL)):
+        raise bad_sample(where, f"its label may have {', '.join(sorted(LABEL))}, not {', '.join(unknown)}")
+    return found.get("outcome", found.get("answer")), found.get("split")
 
 
 def outcome_of(where: str, settings: DialogueSettings, label: Any, utterance: str) -> float:
@@ -140,8 +144,6 @@ def _given(where: str, label: Any) -> float:
             label = json.loads(label)
         except (ValueError, RecursionError):
             label = None if label.strip() else label
-    if isinstance(label, dict):
-        label = label.get("outcome")
     if isinstance(label, bool) or not isinstance(label, int | float) or not 0 <= label <= 1:
         raise bad_sample(where, "its label should be the outcome, a number from 0 to 1")
     return float(label)

@@ -54,7 +54,7 @@ def samples_of(
     samples = []
     for place, (number, query, prompt, label) in enumerate(given):
         where, messages = f"labels[{place}]", conversation(f"query[{place}]", query, prompt)
-        label, split = dialogue.marked(label)
+        label, split = dialogue.marked(where, label)
         outcome = dialogue.outcome_of(where, settings, label, messages[-1][1])
         episode = dialogue.episode_of(game, RUN, number, messages, outcome, longest)
         samples.append(Sample(episode, counts=dialogue.counts(f"{where}.split", split)))

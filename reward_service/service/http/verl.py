@@ -52,15 +52,18 @@ def sample_of(request: VerlRequest, settings: DialogueSettings, request_id: str,
     extra = request.extra_info or {}
     response = _response(request.solution_str, extra.get("num_turns"))
     messages = [*_prompt(extra), *response]
+    counts = dialogue.counts("extra_info.split", extra.get("split"))
     if "outcome" in extra:
         outcome = dialogue.outcome_of("extra_info.outcome", DialogueSettings(), extra["outcome"], "")
     else:
         last = next(text for role, text in reversed(response) if role == ASSISTANT)
-        outcome = dialogue.outcome_of("ground_truth", settings, request.ground_truth, last)
+        label, split = dialogue.marked("ground_truth", request.ground_truth)
+        outcome = dialogue.outcome_of("ground_truth", settings, label, last)
+        counts = counts and dialogue.counts("ground_truth.split", split)
     number = dialogue.numbers(request_id, 1)[0]
     episode = dialogue.episode_of(request.data_source, RUN, number, messages, outcome, longest)
     turns = sum(role == ASSISTANT for role, _ in response)
-    return Sample(episode, turns, dialogue.counts("extra_info.split", extra.get("split")))
+    return Sample(episode, turns, counts)
 
 
 def _response(text: str, turns: Any) -> list[Message]:
