@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from pydantic import ValidationError
@@ -47,6 +48,17 @@ def test_each_seats_captions_are_counted_by_themselves():
 
     shaped(desk, 0, [both(0)])
     assert [each.rewards.tolist() for each in shaped(desk, 1, [both(1)])] == [[1, 0.5], [1, 0.5]]
+
+
+def test_episodes_of_two_runs_or_attempts_may_share_a_number():
+    shaper = shaper_with(Answering(), extrinsic_weight=0, intrinsic_weight=1)
+    desk = RewardDesk(shaper, steady=True)
+    shaped(desk, 0, [telling(0, GOOD)])
+    shaped(desk, 1, [telling(1, GOOD)])
+    told = [telling(2, GOOD), telling(2, BAD, GOOD, BAD), telling(2, BAD, BAD)]
+    told[1].ticket = replace(told[1].ticket, run="tuesday")
+    told[2].ticket = replace(told[2].ticket, attempt=1)
+    assert [each.rewards.tolist() for each in shaper.shape(told)] == [[1], [0, 1, 0], [0, 0]]
 
 
 def test_the_games_own_pay_can_be_what_is_beside_it():

@@ -72,7 +72,7 @@ class Round:
 class Captioned(NamedTuple):
     """A turn of the policy. `times`: how often its seat's turns have had the caption by now."""
 
-    number: int  # of the episode's ticket
+    place: int  # of the episode in its batch: other runs' and attempts' have the same ticket number
     seat: str
     caption: str
     times: int
@@ -125,39 +125,40 @@ class OniShaper(Frame):
     def prepare(self, episode: Episode) -> None:
         """Embeds what the policy's seats did, for the embedder to remember."""
         if self.distils:
-            for caption in dict.fromkeys(turn.caption for turn in self._captioned(episode) if turn.caption):
+            for caption in dict.fromkeys(turn.caption for turn in self._captioned(0, episode) if turn.caption):
                 self._embed([caption])
 
     @locked
     def shape(self, episodes: Sequence[Episode]) -> list[ShapedRewards]:
         self.annotator  # noqa: B018  (whatever is wrong with it is said before anything changes)
-        paid = self.paid.shape(episodes)
-        turns = [turn for episode in episodes for turn in self._captioned(episode)]
+        paid = [self.paid.shape([episode]) for episode in episodes]
+        turns = [turn for place, episode in enumerate(episodes) for turn in self._captioned(place, episode)]
         worth = self._worth(turns)
         self._see(turns)
         self.queue.tick()
         self.updates += 1
-        for shaped in paid:
-            extra = self.settings.intrinsic_weight * np.array(worth[shaped.number, shaped.seat], np.float64)
-            shaped.rewards = (self.settings.extrinsic_weight * shaped.rewards + extra).astype(np.float32)
-            shaped.version = self.version
-        return paid
+        for place, seats in enumerate(paid):
+            for shaped in seats:
+                extra = self.settings.intrinsic_weight * np.array(worth[place, shaped.seat], np.float64)
+                shaped.rewards = (self.settings.extrinsic_weight * shaped.rewards + extra).astype(np.float32)
+                shaped.version = self.version
+        return [shaped for seats in paid for shaped in seats]
 
-    def _captioned(self, episode: Episode) -> list[Captioned]:
+    def _captioned(self, place: int, episode: Episode) -> list[Captioned]:
         times: Counter[tuple[str, str]] = Counter()  # of each seat
         seats, found = episode.policy_seats(), []
         for turn, caption in zip(episode.turns, captions_of(episode, self.settings.caption), strict=True):
             times[turn.seat, caption] += 1
             if turn.seat in seats:
-                found.append(Captioned(episode.ticket.number, turn.seat, caption, times[turn.seat, caption]))
+                found.append(Captioned(place, turn.seat, caption, times[turn.seat, caption]))
         return found
 
     def _worth(self, turns: Sequence[Captioned]) -> dict[tuple[int, str], list[float]]:
-        """r_int / n^beta of each turn, by (ticket number, policy seat)."""
+        """r_int / n^beta of each turn, by (place, policy seat)."""
         helpful = self._helpful([turn.caption for turn in turns])
         worth: dict[tuple[int, str], list[float]] = {}
         for turn, value in zip(turns, helpful, strict=True):
-            worth.setdefault((turn.number, turn.seat), []).append(value / turn.times**self.settings.beta)
+            worth.setdefault((turn.place, turn.seat), []).append(value / turn.times**self.settings.beta)
         self.paid_by_annotator = float(np.mean(helpful)) if helpful else 0.0
         return worth
 
