@@ -25,11 +25,14 @@ from reward_service.shaper import ShapedRewards
 LONGEST = 20_000
 TALK = [("system", "Be brief."), ("user", "Legs of a dog?\nHow many?"), ("assistant", "Four."), ("user", "Of a bird?")]
 HEADER = "<|start_header_id|>{}<|end_header_id|>\n\n"
+FINAL, ROLE = "assistant<|channel|>final", "<|start_of_role|>{}<|end_of_role|>"
 TEMPLATES = {
     "chatml": ("<|im_start|>{}\n{}<|im_end|>\n", "<|im_start|>assistant\n", {}),
     "llama3": (f"{HEADER.format('{}')}{{}}<|eot_id|>", HEADER.format("assistant"), {}),
     "gemma": ("<start_of_turn>{}\n{}<end_of_turn>\n", "<start_of_turn>model\n", {"assistant": "model"}),
     "phi": ("<|{}|>\n{}<|end|>\n", "<|assistant|>\n", {}),
+    "harmony": ("<|start|>{}<|message|>{}<|end|>", f"<|start|>{FINAL}<|message|>", {"assistant": FINAL}),
+    "granite": (f"{ROLE.format('{}')}{{}}<|end_of_text|>\n", ROLE.format("assistant"), {}),
 }  # fmt: skip
 
 
@@ -60,6 +63,50 @@ def test_other_forms_of_conversations():
     assert role_lines("is it a dog?\nuser\nNo.\nassistant\nis it a user?") == [
         ("assistant", "is it a dog?"), ("user", "No."), ("assistant", "is it a user?"),
     ]  # fmt: skip
+
+
+def test_of_harmony_the_final_channel_is_said():
+    user = "<|start|>user<|message|>2+2?<|end|>"
+    prompt = f"<|start|>developer<|message|># Instructions<|end|>{user}<|start|>assistant"
+    thought, asked = "<|channel|>analysis<|message|>4?<|end|>", [("system", "# Instructions"), ("user", "2+2?")]
+    for answer, said in (
+        (f"{thought}<|start|>assistant<|channel|>final<|message|>It is 4.<|return|>", "It is 4."),
+        ("<|channel|>final <|constrain|>json<|message|>4<|return|>", "4"),
+        ("<|channel|>analysis<|message|>is it 4", ""),
+    ):
+        assert openrlhf.conversation("query[0]", prompt + answer, prompt) == [*asked, ("assistant", said)]
+    call = "<|start|>assistant<|channel|>commentary to=functions.sum<|message|>{}<|call|>"
+    result = "<|start|>functions.sum to=assistant<|channel|>commentary<|message|>4<|end|>"
+    found = messages_of(f"{user}<|start|>assistant{thought}{call}{result}<|start|>assistant")
+    assert found == [("user", "2+2?"), ("functions", "4")]
+
+
+def test_a_prompt_of_an_unknown_template_is_not_cut():
+    for question in ("What is 2+2?", "Capital of France?"):
+        prompt = f"[[system]]Be brief.<|end|>[[user]]{question}<|end|>[[assistant]]"
+        found = openrlhf.conversation("query[0]", f"{prompt}Four.<|end|>", prompt)
+        assert found == [("user", prompt), ("assistant", "Four.")]
+
+
+@pytest.mark.parametrize(
+    ("said", "turns", "read"),
+    [
+        ("a dog?\nuser\nNo.\nmodel\na cat?", 4, ["a dog?", "No.", "a cat?"]),
+        ("a dog?\nuser\nNo.", 3, ["a dog?", "No."]),
+        ("a dog?user\n\nNo.assistant\n\na cat?", 4, None), ("a dog?user\n\nNo.", 3, None),
+        ("a dog?\nuser\nNo.\nmodell\na cat?", 4, None),
+    ],
+)  # fmt: skip
+def test_several_turns_are_told_apart_or_refused(said, turns, read):
+    extra = {"num_turns": turns, "outcome": 1}
+    sample = verl.VerlRequest(data_source="parrot", solution_str=said, extra_info=extra)
+    if read is None:
+        with pytest.raises(CallerError, match=f"solution_str: num_turns is {turns}, but no line names a role"):
+            verl.sample_of(sample, DialogueSettings(), "", LONGEST)
+    else:
+        found = verl.sample_of(sample, DialogueSettings(), "", LONGEST).episode
+        assert [turn.utterance for turn in found.turns] == read
+        assert [turn.seat for turn in found.turns] == ["assistant", "user", "assistant"][: len(read)]
 
 
 def test_what_the_policy_writes_cannot_end_its_turn_or_begin_another():

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from reward_service.service.errors import CallerError, bad_sample
 from reward_service.service.http import dialogue
-from reward_service.service.http.chat_text import messages_of, said
+from reward_service.service.http.chat_text import head_of, messages_of, said
 from reward_service.service.http.dialogue import ASSISTANT, USER, Message, Sample
 from reward_service.settings import DialogueSettings
 from reward_service.shaper import ShapedRewards
@@ -64,7 +64,8 @@ def samples_of(
 def conversation(where: str, query: str, prompt: str) -> list[Message]:
     """Ends with the policy's answer. A prompt without markers is one question."""
     if query.startswith(prompt):
-        before, answer = messages_of(prompt) or [(USER, said(prompt))], said(query[len(prompt) :])
+        before = messages_of(prompt) or [(USER, prompt.strip())]
+        answer = said(query[len(prompt) :], head_of(prompt))
         if before[-1][0] == ASSISTANT:  # the prompt opens the answer, as templates do that make a model think
             answer = f"{before.pop()[1]}\n{answer}".strip()
         return [*before, (ASSISTANT, answer)]

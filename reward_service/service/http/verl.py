@@ -67,9 +67,12 @@ def sample_of(request: VerlRequest, settings: DialogueSettings, request_id: str,
 
 
 def _response(text: str, turns: Any) -> list[Message]:
-    if isinstance(turns, int) and turns > ONE_ANSWER:
-        return role_lines(text)
-    return [(ASSISTANT, said(text))]
+    if not isinstance(turns, int) or turns <= ONE_ANSWER:
+        return [(ASSISTANT, said(text))]
+    found = role_lines(text)
+    if len(found) == 1 or (turns > ONE_ANSWER + 1 and sum(role == ASSISTANT for role, _ in found) == 1):
+        raise bad_sample("solution_str", f"num_turns is {turns}, but no line names a role (user, assistant)")
+    return found
 
 
 def _prompt(extra: dict[str, Any]) -> list[Message]:
