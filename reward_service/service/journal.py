@@ -65,7 +65,8 @@ class JournalError(RuntimeError):
 
 class Journal:
     def __init__(self, folder: Path, owner: dict[str, Any], room: int = ROOM):
-        """`owner`: plain values that stay the same for as long as the folder is used."""
+        """`owner`: plain values that stay the same for as long as the folder is used. Those that an earlier version
+        did not write down may be any."""
         self.folder, self.owner, self.room = folder, owner, room
         self.generation = self.end = 0  # that is appended to, and the length of its entries
         self.published: dict[int, int] = {}  # number of a result -> generation whose journal names it
@@ -118,9 +119,12 @@ class Journal:
             return
         except ValueError as error:
             raise JournalError(f"{path} is damaged: {error}") from error
-        for key in sorted(self.owner.keys() | found.keys()):
-            if (was := found.get(key)) != (now := self.owner.get(key)):
-                raise JournalError(f"{self.folder} keeps the state of a service with {key}={was}, not {now}")
+        for key, now in self.owner.items():
+            if (was := found.get(key, now)) != now:
+                raise JournalError(
+                    f"{self.folder} keeps the state of a service with {key}={was}, not {now}: "
+                    "give that, or another folder as reward.http.state"
+                )
 
     def _path(self, kind: str, number: int) -> Path:
         return self.folder / f"{kind}-{number:06d}{LINES if kind == JOURNAL else ''}"

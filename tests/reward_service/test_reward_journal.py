@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shutil
@@ -19,9 +20,11 @@ from hypothesis import strategies as st
 from envs.settings import GameSettings
 from reward_service.intentions.reading import EpisodeRefused
 from reward_service.service import journal as journals
+from reward_service.service.http.shard import owner_of
 from reward_service.service.journal import Journal, JournalError
 from reward_service.service.requests import Stopped
 from reward_service.service.stream import RewardStream
+from reward_service.settings import RewardSettings
 from reward_service.shapers.aria import AriaShaper
 from reward_service.shapers.outcome import Outcome
 from tests.support.reward_streams import ROOM, SECONDS, aggregates, answer, aria, episode, opened, plain, waits
@@ -165,6 +168,26 @@ def test_a_folder_has_one_owner(tmp_path, monkeypatch):
     with pytest.raises(JournalError, match="a service with shaper=aria, not outcome"):
         RewardStream(Outcome().make(GameSettings()), journal=Journal(tmp_path, {"shaper": "outcome"}))
     opened_and_closed(tmp_path)
+
+
+def test_a_folder_is_of_one_shapers_settings(tmp_path):
+    def started(**intentions) -> None:
+        settings = RewardSettings(shaper={"kind": "aria", "intentions": intentions})
+        journal = Journal(tmp_path, owner_of(settings, number=0))
+        try:
+            journal.open()
+        finally:
+            journal.close()
+
+    started(first_fit=60, space={"method": "hdbscan", "density_seconds": 100})
+    started(first_fit=60, space={"method": "hdbscan", "density_seconds": 200})
+    said = r"with reward\.shaper\.intentions\.first_fit=60, not 61: give that, or another folder as reward\.http\.state"
+    with pytest.raises(JournalError, match=said):
+        started(first_fit=61, space={"method": "hdbscan"})
+    earlier = json.loads((tmp_path / "service.json").read_text())
+    earlier = {key: value for key, value in earlier.items() if "." not in key}
+    (tmp_path / "service.json").write_text(json.dumps(earlier))
+    started(first_fit=61)
 
 
 def test_what_cannot_be_written_down_is_not_answered(tmp_path):

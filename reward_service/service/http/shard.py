@@ -49,16 +49,21 @@ def shard_of(game: str, shards: int) -> int:
     return crc32(game.encode()) % shards
 
 
+def owner_of(settings: RewardSettings, number: int) -> dict[str, Any]:
+    """What a shard's folder is kept under: other settings of the shaper would make other values of it."""
+    shaper = {f"reward.shaper.{key}": value for key, value in settings.shaper.what_is_computed().items()}
+    return {"shaper": SHAPERS.name_of(settings.shaper), "shard": number, "shards": settings.http.shards} | shaper
+
+
 @ray.remote(max_restarts=-1, max_task_retries=0, max_concurrency=1000)
 class RewardShard:
     def __init__(self, settings: RewardSettings, game: GameSettings, number: int):
         logging.getLogger("parley").setLevel(logging.INFO)
         self.limit = settings.http.answer_seconds
         register(settings.http.games)
-        owner = {"shaper": SHAPERS.name_of(settings.shaper), "shard": number, "shards": settings.http.shards}
         shaper = settings.shaper.make(game)
         shaper.prepare(WARM_UP)  # loads what it embeds with, so that being ready means it
-        journal = Journal(Path(settings.http.state).expanduser() / f"shard-{number}", owner)
+        journal = Journal(Path(settings.http.state).expanduser() / f"shard-{number}", owner_of(settings, number))
         self.stream = RewardStream(shaper, settings.http.stream, journal)
         freeze_garbage_collector()
         self.answered: Counter[str] = Counter()  # errors over HTTP, by kind
