@@ -157,9 +157,14 @@ def _json(response: httpx.Response) -> dict[str, Any]:
 
 def _problem(response: httpx.Response) -> RewardServiceError:
     status = response.status_code
-    error = _json(response).get("error")
-    if not isinstance(error, dict):
-        raise BadAnswer(f"{response.url} answered {status} in a form of its own")
+    try:
+        error = _json(response).get("error")
+        if not isinstance(error, dict):
+            raise BadAnswer(f"{response.url} answered {status} in a form of its own")
+    except BadAnswer as other:
+        if status not in PASSING:
+            raise
+        return Unavailable(str(other), "unreached")  # a proxy's page, before a service that is away
     kind, message = str(error.get("kind", "")), f"{status} {error.get('message', '')}"
     if status in PASSING:
         return Unavailable(message, kind)

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from envs import registry
+from reward_service.service.client import BadAnswer, RewardClient, Unavailable
 from reward_service.service.errors import Refusal
 from reward_service.service.http import gate
 from reward_service.service.http.app import make_app
@@ -113,6 +114,27 @@ def test_a_body_that_cannot_be_read_is_not_json(shard, body):
     answer = asked(shard, "/v1/verl", body)
     assert (answer.status_code, answer.json()["error"]["kind"]) == (400, "not_json")
     assert shard.counted == {"not_json": 1}
+
+
+def client_of(*answers: httpx.Response) -> RewardClient:
+    """Answered by these in turn."""
+    client, waiting = RewardClient("http://there", tries=2), list(answers)
+    there = httpx.MockTransport(lambda request: waiting.pop(0))
+    client.http = httpx.Client(base_url="http://there", transport=there)
+    return client
+
+
+def test_a_client_tries_again_what_a_proxy_answers_while_the_service_is_away():
+    page = "<html><h1>502 Bad Gateway</h1></html>"
+    for status in (502, 503, 504):
+        away = httpx.Response(status, html=page)
+        assert client_of(away, httpx.Response(200, json={"rewards": []})).rewards([]) == []
+    with pytest.raises(Unavailable, match="http://there/v1/rewards answered 502 without a JSON object") as raised:
+        client_of(*[httpx.Response(502, html=page)] * 2).rewards([])
+    assert raised.value.kind == "unreached"
+    for status in (200, 404, 500):
+        with pytest.raises(BadAnswer, match=f"answered {status} without a JSON object"):
+            client_of(httpx.Response(status, html=page)).rewards([])
 
 
 def test_callers_that_send_slowly_do_not_keep_others_out(monkeypatch):
