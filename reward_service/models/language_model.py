@@ -46,8 +46,9 @@ class Tokens:
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         if not texts:
             return []
+        whole = [text.encode("utf-8", "replace").decode() for text in texts]  # half of a surrogate pair is no text
         with self.lock:  # fast tokenizers refuse two threads at once
-            return self.tokenizer(list(texts), add_special_tokens=False, split_special_tokens=True)["input_ids"]
+            return self.tokenizer(whole, add_special_tokens=False, split_special_tokens=True)["input_ids"]
 
 
 def load_model(

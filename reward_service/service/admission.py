@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from itertools import chain
 
 from envs.episode import Episode
 from reward_service.intentions.reading import EpisodeRefused, check, is_number
@@ -10,6 +12,12 @@ from reward_service.intentions.reading import EpisodeRefused, check, is_number
 
 def admit(episode: Episode, longest_text: int) -> None:
     check(episode)
+    for what, text in _texts(episode):
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            problem = f"{what} holds half of a character (a lone surrogate): send whole ones"
+            raise EpisodeRefused(episode, "half_character", problem) from None
     seats = dict(episode.ticket.players)
     if not episode.policy_seats():
         raise EpisodeRefused(episode, "no_seat", "no seat is to be valued: give an outcome or a seat of 'policy'")
@@ -28,3 +36,16 @@ def admit(episode: Episode, longest_text: int) -> None:
         if not is_number(outcome) or not 0 <= outcome <= 1:  # NaN is not, either
             text = f"the outcome of seat {seat!r} is {outcome}, not a number from 0 to 1"
             raise EpisodeRefused(episode, "bad_outcome", text)
+
+
+def _texts(episode: Episode) -> Iterator[tuple[str, str]]:
+    """All there are, and what each is; the names of run and game are checked where JSON is read."""
+    for number, turn in enumerate(episode.turns):
+        for what in ("utterance", "observation", "caption"):
+            yield f"the {what} of turn {number}", getattr(turn, what)
+        for action in turn.actions:
+            yield f"an action of turn {number}", action
+    for text in chain(*episode.ticket.players):
+        yield "a seat", text
+    for text in chain(*episode.closing.items(), *episode.facts.items()):
+        yield "closing or facts", text

@@ -33,7 +33,7 @@ class CallerError(Exception):
     """The request is answered with this status and line."""
 
     def __init__(self, status: int, kind: str, message: str, retry_seconds: float = 0.0):
-        super().__init__(" ".join(message.split()))
+        super().__init__(" ".join(message.split()).encode("utf-8", "backslashreplace").decode())
         self.status, self.kind, self.retry_seconds = status, kind, retry_seconds
 
 

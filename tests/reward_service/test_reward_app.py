@@ -109,6 +109,43 @@ def test_a_long_sample_is_judged_whole_and_read_up_to_the_limit(shard):
     assert "Paris" in read and max(map(len, read)) <= 300 and not any("hm hm" in text for text in read)
 
 
+HALF = "half an emoji \ud83d"
+TURN = {"seat": "assistant", "utterance": "Paris"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "where"),
+    [
+        ({"turns": [TURN, TURN | {"utterance": HALF}]}, "the utterance of turn 1"),
+        ({"turns": [TURN | {"observation": HALF}]}, "the observation of turn 0"),
+        ({"turns": [TURN | {"caption": HALF}]}, "the caption of turn 0"),
+        ({"turns": [TURN | {"actions": ["x", HALF]}]}, "an action of turn 0"),
+        ({"turns": [TURN | {"seat": HALF}]}, "a seat"),
+        ({"players": {"assistant": HALF}}, "a seat"),
+        ({"facts": {"x": HALF}}, "closing or facts"),
+        ({"closing": {HALF: "x"}}, "closing or facts"),
+    ],
+)
+def test_half_a_character_is_refused_wherever_it_stands(shard, changes, where):
+    whole = {"run": "r", "game": "capitals", "number": 1, "turns": [TURN], "outcome": {"assistant": 1.0}}
+    answer = asked(shard, "/v1/rewards", {"episodes": [whole | changes]})
+    error = answer.json()["error"]
+    assert (answer.status_code, error["kind"]) == (422, "half_character")
+    assert f"refused: {where} holds half of a character (a lone surrogate): send whole ones" in error["message"]
+    assert asked(shard, "/v1/rewards", {"episodes": [whole]}).status_code == 200, "nothing was counted"
+
+
+def test_errors_that_quote_half_a_character_can_be_sent(shard):
+    answer = asked(shard, "/v1/openrlhf?game=capitals", openrlhf(("France", "Paris", {HALF: 1})))
+    said = "labels[0]: its label may have answer, outcome, split, not half an emoji \\ud83d"
+    assert (answer.status_code, answer.json()["error"]["message"]) == (422, said)
+    whole = {"number": 1, "turns": [TURN], "outcome": {"assistant": 1.0}}
+    for name in ("run", "game"):
+        named = {"run": "r", "game": "capitals"} | {name: HALF}
+        assert asked(shard, "/v1/rewards", {"episodes": [whole | named]}).json()["error"]["kind"] == "bad_request"
+    assert asked(shard, "/v1/verl", verl(HALF)).json()["error"]["kind"] == "half_character"
+
+
 @pytest.mark.parametrize("body", [b"\xff", b"{", b"[" * 100_000, b'{"data_source": "capitals", "solution_str": 1e'])
 def test_a_body_that_cannot_be_read_is_not_json(shard, body):
     answer = asked(shard, "/v1/verl", body)

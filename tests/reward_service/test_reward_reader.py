@@ -96,6 +96,11 @@ def test_no_text_makes_a_special_token(tiny_model):
     assert not {tokens.end, tokens.filler} & {token for row in ids for token in row} and tokens.end != tokens.filler
 
 
+def test_half_a_character_is_read_as_a_question_mark(tiny_model):
+    tokens = Tokens(options(tiny_model))
+    assert tokens.ids(["so \ud83d", "a cat"]) == tokens.ids(["so ?", "a cat"])
+
+
 @pytest.mark.parametrize("reads", ["turn", "game"])
 def test_a_turn_is_valued_by_what_came_before_it_and_padding_counts_for_nothing(tiny_model, reads):
     """One game read alone, beside others, and with another end."""
