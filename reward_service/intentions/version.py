@@ -18,7 +18,7 @@ from reward_service.intentions.matching import UNCHANGED
 from reward_service.intentions.pooling.pooling import GIST
 from reward_service.intentions.settings import AggregateSettings
 from reward_service.intentions.space import IntentionSpace
-from reward_service.intentions.window import Centre, CodedEpisode, Window
+from reward_service.intentions.window import Centre, CodedEpisode, Window, WindowEpisode
 
 ROUNDING = 1e-3  # equal points may seem so far apart, in 32-bit floats
 FIXED = range(OTHER, NOTHING + 1)  # labels that are not clusters: each is its own code
@@ -62,6 +62,15 @@ class Version:
     def _labels(self, level: int, codes: Sequence[int]) -> np.ndarray:
         """Clusters, not their names: those of one version never meet those of another."""
         return self._clusters[level][np.fromiter(map(self.where.__getitem__, codes), np.int64, len(codes))]
+
+    def labels(self, played: Sequence[WindowEpisode]) -> list[list[np.ndarray]] | None:
+        """int64: the finest intention of what each turn said, by the name that it keeps across versions; None without
+        labels."""
+        clusters = self.window.clusters(played)
+        if clusters is None:
+            return None
+        names = self.space.ids[self.space.row(self.window.level)].astype(np.int64)
+        return [[names[each] for each in seats] for seats in clusters]
 
     def place(self, utterances: Sequence[tuple[int, Utterance]]) -> None:
         if not utterances:

@@ -143,8 +143,8 @@ class Window:
         _, place, found = np.unique(situations, return_index=True, return_inverse=True)
         return _by_trajectory(played, np.argsort(np.argsort(place))[found])
 
-    def labels(self, played: Sequence[WindowEpisode]) -> list[list[np.ndarray]] | None:
-        """int64: the finest label of what each turn said; None without labels."""
+    def clusters(self, played: Sequence[WindowEpisode]) -> list[list[np.ndarray]] | None:
+        """int64: the finest cluster of what each turn said; None without labels."""
         if not self.aggregates.actions:
             return None
         said = list(chain.from_iterable(seat.actions for each in played for seat in each.trajectories))

@@ -158,7 +158,7 @@ class AriaShaper(ReadingShaper):
     def _shaped(self, latest: Sequence[WindowEpisode]) -> list[ShapedRewards]:
         outcome = self.gives == "outcome"
         values = self.window.paid(latest) if outcome else self.window.values(latest)
-        labelled = self.window.labels(latest) or [[None] * len(played.trajectories) for played in latest]
+        labelled = self.now.labels(latest) or [[None] * len(played.trajectories) for played in latest]
         return [
             ShapedRewards(
                 number=played.identity[1],

@@ -19,7 +19,7 @@ from learners.credit.method import CREDIT
 from reward_service.intentions.version import Version
 from reward_service.intentions.window import Window
 from reward_service.shapers.aria import AriaShaper
-from tests.reward_service.test_aria import batch, embed, episode, settings
+from tests.reward_service.test_aria import KINDS, batch, embed, episode, settings
 
 POOLINGS = (
     {},
@@ -222,3 +222,18 @@ def test_gigpo_compares_turns_with_equal_label_histories():
 def tokens(length: int) -> TurnTokens:
     ids = np.arange(length, dtype=np.int32)
     return TurnTokens(ids, ids, np.zeros(length, np.float32), np.zeros(length, np.int32))
+
+
+def test_an_utterance_is_stored_with_the_name_that_its_intention_keeps():
+    """Clusters are numbered anew where others become frequent."""
+    aria, stored = AriaShaper(settings(first_fit=20, growth=0.1, drift=0.01), embed), {}
+    for first in range(0, 320, 16):
+        often = KINDS[first // 64 % len(KINDS)]
+        played = batch(first, kinds=(*KINDS, *[often] * 12))
+        shaped = iter(aria.shape(played))
+        for each in played:
+            for seat in each.policy_seats():
+                for turn, label in zip(each.turns_of(seat), next(shaped).labels, strict=True):
+                    stored.setdefault(" ".join(turn.utterance.split()[:2]), set()).add(int(label))
+    assert aria.version >= 3 and set(stored) == set(KINDS)
+    assert sorted(map(sorted, stored.values())) == [[name] for name in range(6)], "one name each, throughout"
