@@ -43,6 +43,9 @@ def run(asked: argparse.Namespace) -> None:
         register(config.reward.http.games)
     except ValueError as error:
         raise ConfigError(str(error)) from error
+    if config.reward.shaper.reads_answers:
+        kind = SHAPERS.name_of(config.reward.shaper)
+        raise ConfigError(f"reward.shaper={kind} asks the policy that trains here: give a shaper that callers can ask")
     key = api_key(config, asked.no_key)
     serve(config, key)
 

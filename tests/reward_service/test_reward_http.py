@@ -33,10 +33,11 @@ from reward_service.service.client import (
     Unavailable,
     UnknownGame,
 )
-from reward_service.service.http.shard import NAMESPACE, shard_name, shard_of
+from reward_service.service.http.shard import NAMESPACE, able, shard_name, shard_of
 from reward_service.service.plain import PlainEpisode
 from reward_service.service.plain import episode_of as read
 from reward_service.settings import HttpSettings, RewardSettings
+from reward_service.shaper import SHAPERS
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
@@ -284,6 +285,16 @@ def test_the_examples_run(service, path):
         assert all(set(each) == {"score", "acc", "outcome", "version"} for each in answers)
 
 
+def test_a_shaper_that_can_never_answer_is_refused_when_the_service_starts():
+    """Not with every request."""
+    rule = SHAPERS.make("oni", model="retrieval", annotator="rule")
+    with pytest.raises(ValueError, match="annotator=rule: game 'bargaining' has no method `helpful`; give"):
+        able(rule, GameSettings(name="bargaining"))
+    for kind in ("outcome", "game"):
+        able(SHAPERS.make(kind), GameSettings(name="bargaining"))
+    assert able(rule, GameSettings(name="twenty_questions")).queue.counts["seen"] == 0, "it was another that was asked"
+
+
 # --- the command ----------------------------------------------------------------------------------
 
 
@@ -297,6 +308,11 @@ def test_the_examples_run(service, path):
         (["reward.http.shards=0"], KEY, "command line: reward.http.shards: should be greater than or equal to 1"),
         (["reward.http.games={x: {judge: guess}}"], KEY, "reward.http.games.x.judge: 'guess' is not one of"),
         (["reward.http.games={parrot: {}}"], KEY, "reward.http.games.parrot: Parley has a game of that name"),
+        (
+            ["reward.shaper=igpo", "rollout.score_answers=true"],
+            KEY,
+            "reward.shaper=igpo asks the policy that trains here",
+        ),
     ],
 )
 def test_the_command_refuses_what_cannot_work_before_anything_starts(monkeypatch, capsys, words, key, said):

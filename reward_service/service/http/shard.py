@@ -28,7 +28,7 @@ from reward_service.service.journal import Journal
 from reward_service.service.requests import Busy, Stopped, StreamError
 from reward_service.service.stream import RewardStream
 from reward_service.settings import RewardSettings
-from reward_service.shaper import SHAPERS, ShapedRewards
+from reward_service.shaper import SHAPERS, ShapedRewards, Shaper, ShaperSettings
 from reward_service.threads import freeze_garbage_collector
 
 NAMESPACE = "parley"
@@ -55,14 +55,21 @@ def owner_of(settings: RewardSettings, number: int) -> dict[str, Any]:
     return {"shaper": SHAPERS.name_of(settings.shaper), "shard": number, "shards": settings.http.shards} | shaper
 
 
+def able(settings: ShaperSettings, game: GameSettings) -> Shaper:
+    """A shaper that can answer: another one was asked to. What it embeds with is loaded."""
+    settings.make(game).shape([WARM_UP])
+    shaper = settings.make(game)
+    shaper.prepare(WARM_UP)
+    return shaper
+
+
 @ray.remote(max_restarts=-1, max_task_retries=0, max_concurrency=1000)
 class RewardShard:
     def __init__(self, settings: RewardSettings, game: GameSettings, number: int):
         logging.getLogger("parley").setLevel(logging.INFO)
         self.limit = settings.http.answer_seconds
         register(settings.http.games)
-        shaper = settings.shaper.make(game)
-        shaper.prepare(WARM_UP)  # loads what it embeds with, so that being ready means it
+        shaper = able(settings.shaper, game)
         journal = Journal(Path(settings.http.state).expanduser() / f"shard-{number}", owner_of(settings, number))
         self.stream = RewardStream(shaper, settings.http.stream, journal)
         freeze_garbage_collector()
