@@ -19,6 +19,7 @@ class StreamSettings(Settings):
     )
     queue_episodes: int = Field(2048, ge=1, description="most episodes that wait; beyond, requests are refused as busy")
     longest_text: int = Field(20_000, ge=1, description="most characters of an utterance or an observation")
+    longest_episode: int = Field(2000, ge=1, description="most turns of an episode, of all its seats together")
     remembered_episodes: int = Field(
         10_000,
         ge=1,

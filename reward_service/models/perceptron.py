@@ -10,7 +10,7 @@ the game; before the first turn it is 0.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +23,8 @@ from reward_service.models.memory import Texts
 
 if TYPE_CHECKING:
     from reward_service.models.embedding import Embedding
+
+KEPT = 32  # lengths of games whose weights are kept
 
 
 class Perceptron:
@@ -114,7 +116,7 @@ class Perceptron:
         return made
 
 
-@cache
+@lru_cache(KEPT)
 def pooling(turns: int, decay: float) -> np.ndarray:
     """float32 [turns, turns]: row t holds the weights of the turns before t; they add up to 1."""
     age = np.arange(turns)[:, None] - np.arange(turns)[None, :] - 1

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from itertools import chain
 
 from envs.episode import Episode
 from reward_service.intentions.reading import EpisodeRefused, check, is_number
+from reward_service.settings import StreamSettings
+
+LARGEST_REWARD = 1e30  # many of them add up in 32-bit floats
 
 
-def admit(episode: Episode, longest_text: int) -> None:
+def admit(episode: Episode, settings: StreamSettings) -> None:
     check(episode)
+    if (turns := len(episode.turns)) > settings.longest_episode:
+        text = f"it has {turns} turns, more than longest_episode={settings.longest_episode}"
+        raise EpisodeRefused(episode, "too_many_turns", text)
     for what, text in _texts(episode):
         try:
             text.encode()
@@ -27,11 +32,12 @@ def admit(episode: Episode, longest_text: int) -> None:
         if not turn.utterance.strip():
             raise EpisodeRefused(episode, "empty_utterance", f"the utterance of turn {number} is empty")
         for what in ("utterance", "observation"):
-            if (length := len(getattr(turn, what))) > longest_text:
-                text = f"the {what} of turn {number} has {length} characters, more than {longest_text}"
+            if (length := len(getattr(turn, what))) > settings.longest_text:
+                text = f"the {what} of turn {number} has {length} characters, more than {settings.longest_text}"
                 raise EpisodeRefused(episode, "huge_text", text)
-        if not math.isfinite(turn.reward):
-            raise EpisodeRefused(episode, "bad_reward", f"the reward of turn {number} is {turn.reward}, not a number")
+        if not abs(turn.reward) <= LARGEST_REWARD:  # NaN is not, either
+            text = f"the reward of turn {number} is {turn.reward}, not a number up to {LARGEST_REWARD:g}"
+            raise EpisodeRefused(episode, "bad_reward", text)
     for seat, outcome in episode.outcome.items():
         if not is_number(outcome) or not 0 <= outcome <= 1:  # NaN is not, either
             text = f"the outcome of seat {seat!r} is {outcome}, not a number from 0 to 1"

@@ -110,7 +110,7 @@ class RewardStream:
 
     def _submit(self, episodes: list[Episode], request_id: str) -> Future:
         for episode in episodes:
-            admit(episode, self.settings.longest_text)
+            admit(episode, self.settings)
         if not episodes:
             raise StreamError("a request without episodes")
         request = request_of(request_id, episodes, [plain_of(episode) for episode in episodes])

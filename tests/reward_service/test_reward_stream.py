@@ -133,7 +133,15 @@ def test_a_bad_request_fails_alone():
     stream.close()
 
 
+def paid(reward: float) -> Episode:
+    played = episode(7)
+    played.turns[0].reward = reward
+    return played
+
+
 BAD = {
+    "bad_reward": [paid(reward) for reward in (math.nan, -math.inf, 1e39)],
+    "too_many_turns": [episode(7, said=["apple"] * 2001)],
     "bad_outcome": [episode(7, all={"parrot0": bad}) for bad in (math.nan, math.inf, -0.1, 1.1, "1", None, True)]
     + [episode(7, all={"parrot0": 1.0, "other": 2.0}), episode(7, all={})],
     "empty_utterance": [episode(7, said=["apple", " \n"])],
@@ -153,6 +161,13 @@ def test_a_bad_episode_is_refused_by_name_and_changes_nothing(reason, bad):
     assert refused.value.reason == reason and aggregates(stream.shaper) == before
     assert stream.metrics()[f"stream/refused/{reason}"] == 1
     answer(stream, episode(6), episode(7))
+    stream.close()
+
+
+def test_longer_episodes_may_be_allowed():
+    long = episode(7, said=["apple"] * 2001)
+    stream = RewardStream(Outcome().make(GameSettings()), StreamSettings(longest_episode=2001))
+    assert len(answer(stream, long)[0].rewards) == 2001
     stream.close()
 
 

@@ -10,6 +10,7 @@ import pytest
 from envs.episode import Episode, Ticket, Turn
 from reward_service.desk import RewardDesk
 from reward_service.intentions.reading import EpisodeRefused
+from reward_service.models.perceptron import KEPT, pooling
 from reward_service.service.storage import read_state, write_state
 from reward_service.shaper import Shaper
 from reward_service.shapers.spa import Spa, SpaShaper
@@ -270,3 +271,10 @@ def test_seats_are_valued_by_what_they_saw_and_only_policy_seats():
     played = Episode(Ticket("run", "parrot", 1, 1, players), turns, {"a": 1.0, "b": 0.0, "c": 0.5, "silent": 0.0}, True)
     spa: Shaper = shaper()
     assert {each.seat: each.rewards.tolist() for each in spa.shape([played])} == {"a": [0.0, 1.0], "c": [0.5]}
+
+
+def test_the_weights_of_few_lengths_of_games_are_kept():
+    for turns in range(1, 3 * KEPT):
+        weights = pooling(turns, 0.7)
+        assert weights.shape == (turns, turns) and np.array_equal(weights, pooling(turns, 0.7))
+    assert pooling.cache_info().currsize == KEPT
