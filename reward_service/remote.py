@@ -89,6 +89,7 @@ class Asked(NamedTuple):
 class RewardService:
     def __init__(self, settings: RewardSettings, game: GameSettings, name: str, *, steady: bool):
         self.settings, self.game, self.name, self.steady = settings, game, name, steady
+        self.refit_seconds = settings.refit_seconds if steady else 0.0  # that an answer may wait for a refit, besides
         self.saved: dict[str, Any] | None = None  # the last checkpoint's state
         self.since: list[Asked] = []  # batches shaped after it
         self.last: int | None = None  # batch shaped
@@ -116,7 +117,7 @@ class RewardService:
         return rewards
 
     def _shape(self, actor: ActorHandle, asked: Asked) -> list[ShapedRewards]:
-        limit = self.settings.batch_seconds
+        limit = self.settings.batch_seconds + self.refit_seconds
         answer = self._answer(actor, actor.shape.remote(asked.batch, asked.names), limit)
         if answer and isinstance(answer[0], int):
             self._answer(actor, actor.supply.remote([asked.references[place] for place in answer]), limit)
@@ -125,7 +126,8 @@ class RewardService:
 
     def _call(self, actor: ActorHandle, method: str, *arguments: Any) -> Any:
         call = actor.call.options(name=f"rewards.{method}")  # in Ray's list of tasks: what it is doing
-        return self._answer(actor, call.remote(method, *arguments), CALL_SECONDS)
+        limit = CALL_SECONDS + (self.refit_seconds if method == "state" else 0.0)
+        return self._answer(actor, call.remote(method, *arguments), limit)
 
     def _answer(self, actor: ActorHandle, call: ray.ObjectRef, seconds: float) -> Any:
         watch, deadline = Watch([actor], self.settings.silence_seconds), time.monotonic() + seconds

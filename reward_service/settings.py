@@ -68,7 +68,7 @@ class RewardSettings(Settings):
         description="how finished episodes become per-turn rewards (docs/concepts/shapers.md)",
     )
     cpus: float = Field(0.0, ge=0, description="CPUs that the reward service reserves from Ray")
-    batch_seconds: float = Field(300.0, gt=0, description="longest wait for the rewards of a batch")
+    batch_seconds: float = Field(300.0, gt=0, description="longest wait for the rewards of a batch, beside a refit")
     refit_seconds: float = Field(600.0, gt=0, description="time limit of a refit, where a batch waits for it")
     silence_seconds: Resource[float] = Field(
         120.0, gt=0, description="a reward service that shows no sign of life for longer while it works is replaced"

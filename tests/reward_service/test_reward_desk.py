@@ -11,10 +11,11 @@ import pytest
 
 from envs.episode import Episode, Ticket, Turn
 from envs.settings import GameSettings
+from reward_service import remote
 from reward_service.desk import DeskError, RewardDesk, name_of
 from reward_service.service.storage import read_state, write_state
 from reward_service.settings import RewardSettings
-from reward_service.shaper import ShapedRewards
+from reward_service.shaper import ShapedRewards, ShaperSettings
 
 
 def episode(number: int, outcome: float = 0.5) -> Episode:
@@ -223,5 +224,33 @@ def test_a_killed_service_comes_back_with_every_batch_counted_once(ray_cluster):
                     service.shape(4, names(4), batches[4])
             else:
                 service.shape(4, names(4), batches[4])
+    finally:
+        service.close()
+
+
+class SlowlyRefitted(Counting):
+    def refit(self) -> Callable[[], int]:
+        def work() -> int:
+            time.sleep(5.0)
+            return self.version + 1
+
+        return work
+
+
+class Slowly(ShaperSettings):
+    def make(self, game: GameSettings) -> SlowlyRefitted:
+        return SlowlyRefitted()
+
+
+def test_who_waits_for_a_refit_waits_as_long_as_it_may_take(ray_cluster, monkeypatch):
+    monkeypatch.setattr(remote, "CALL_SECONDS", 2.0)
+    settings = RewardSettings(shaper=Slowly(), batch_seconds=2.0, refit_seconds=30.0)
+    service = remote.RewardService(settings, GameSettings(name="parrot"), "test-slow-refit", steady=True)
+    try:
+        ray_cluster.get(service.actor.alive.remote(), timeout=60)
+        for number in range(2):
+            (first, *_) = service.shape(number, names(number), [ray_cluster.put(each) for each in batch(number)])
+        assert first.version == 1
+        assert service.state()["shaper"]["version"] == 2
     finally:
         service.close()
