@@ -41,6 +41,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # Ray writes tracebacks for a terminal
 MESSAGE = 300  # characters of a cause
 LOOK_SECONDS = 1.0  # from one look at the ranks to the next
 GONE_SECONDS = 10.0  # for a sign of life of each rank, after one of them failed
+SEEN_SECONDS = 30.0  # for a file of one node to be there on another, on storage that both share
 # Each pass of a rank on CPUs frees all that it took, and glibc would give it back and get it again page by page.
 # Tensors of more than 32 MiB go back at once as ever.
 KEPT = ":".join(f"glibc.malloc.{name}" for name in ("hugetlb=1", f"mmap_threshold={2**25}", f"trim_threshold={2**28}"))
@@ -82,6 +83,12 @@ class RankActor:
     @ray.method(concurrency_group="alive")
     def alive(self) -> None:
         """Answers while `call` is at work."""
+
+    def sees(self, file: str, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while not (there := os.path.exists(file)) and time.monotonic() < deadline:
+            time.sleep(0.5)
+        return there
 
     def call(self, method: str, *arguments: Any) -> Any:
         result = getattr(self.rank, method)(*arguments)
@@ -240,6 +247,12 @@ class LearnerGroup:
     def adopt(self, version: int) -> None:
         """The weights held now are those that the engines know as `version`, though these ranks did not send them."""
         self._all("adopt", self.settings.sync.timeout_seconds, version)
+
+    def blind_to(self, file: Path, seconds: float = SEEN_SECONDS) -> list[int]:
+        """The ranks that do not see a file."""
+        calls = [actor.sees.remote(str(file.absolute()), seconds) for actor in self.actors]
+        found = self._gather("sees", calls, seconds + self.settings.sync.timeout_seconds)
+        return [rank for rank, sees in enumerate(found) if not sees]
 
     def save(self, folder: str | Path) -> None:
         """Everything that a restart needs, in a folder that all ranks see."""

@@ -26,6 +26,7 @@ from cluster.recipe.config import RunConfig
 from cluster.recipe.offline import PUBLISHED_BATCH
 from cluster.record.checkpoints import CheckpointStore
 from cluster.record.run_folder import to_json
+from cluster.run.shared_folder import check_shared
 from envs.registry import make_game
 from learners.batch.trajectories import Trajectory, recorded
 from learners.group import LearnerGroup
@@ -68,6 +69,7 @@ def train(
     store = CheckpointStore(scratch / "checkpoints", keep=1)
     metrics = scratch / "training_log.jsonl"
     with resources.learners(policy, len(plan)) as learners:
+        check_shared(scratch, learners)
         done = _restored(learners, store, metrics)
         if done:
             terminal.line(f"  training goes on after update {done}")

@@ -66,6 +66,9 @@ class LastingLearners:
     def advantages(self) -> dict[tuple[int, str], np.ndarray]:
         return self._surviving(self.group.advantages)
 
+    def blind_to(self, file: Path) -> list[int]:
+        return self._surviving(lambda: self.group.blind_to(file))
+
     def save(self, folder: Path) -> None:
         """Part of a checkpoint that is being written; `saved` says where it is when it is whole."""
         self._surviving(lambda: self.group.save(folder))

@@ -73,6 +73,7 @@ from cluster.run.lasting_learners import LastingLearners
 from cluster.run.ledger import Ledger
 from cluster.run.playing import Playing
 from cluster.run.probe_texts import ProbeTexts
+from cluster.run.shared_folder import check_shared, check_written
 from cluster.run.sync import SyncReport, WeightSync
 from reward_service.remote import RewardService
 from reward_service.service.storage import read_state, write_state
@@ -115,6 +116,7 @@ class TrainingLoop:
         self.samples = Samples(folder.samples, config)
 
     def run(self) -> None:
+        check_shared(self.folder.path, self.learners)
         with self.stage("sync"):
             self.sync.publish(self.update)
         newest = self.held_out.newest
@@ -245,6 +247,8 @@ class TrainingLoop:
             self.learners.export(folder / "policy")
             write_state(folder / "rewards", self.rewards.state())
             (folder / "state.json").write_text(json.dumps(self.state(), indent=1))
+            check_written(folder)
+            check_shared(folder, self.learners)  # ranks that started anew may be on other nodes
 
         self.recorder.settle()
         newest = self.held_out.newest
@@ -262,6 +266,7 @@ class TrainingLoop:
 
     def restore(self, folder: Path) -> None:
         state = json.loads((folder / "state.json").read_text())
+        check_shared(self.folder.path, self.learners)
         self.learners.load(folder / "learner")
         self.update = state["update"]
         self.samples.cut_back(self.update)
