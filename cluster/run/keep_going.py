@@ -6,7 +6,9 @@
 
 Each try goes on from the newest checkpoint with the ledger that is in it: games that were in flight are played again.
 A run that fails by an error of its own (a setting, a proof of sync, a full disk) ends: another try would end so too.
-So does one that makes no checkpoint in several tries.
+Until an update is done again after something was lost, every error is taken for its absence: no room, too few cards, no
+Ray. It is waited for as long as `PATIENCE_SECONDS`. A run that makes no checkpoint in several tries, though it makes
+updates, ends as well.
 """
 
 from __future__ import annotations
@@ -21,12 +23,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from cluster.errors import LostError
+from cluster.errors import ConfigError, LostError, ParleyError, RunError
 from cluster.record import checkpoints
+from cluster.record.run import Run
 from cluster.record.run_folder import RunFolder
 from cluster.run.last_word import SPOKEN_FOR
 
-FRUITLESS = 5  # tries without a new checkpoint
+FRUITLESS = 5  # tries with updates, but without a new checkpoint
+PATIENCE_SECONDS = 3600.0  # without an update
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 2.0, 300.0
 FROZEN_SECONDS = 60.0  # for which a process may be stopped (SIGSTOP) before it is given up
 LOOK_SECONDS = 0.5
@@ -58,27 +62,49 @@ class Stopped:
 
 def keep_going(folder: Path) -> int:
     """Work on the run in `folder` until it ends; its exit code."""
-    stopped, fruitless = Stopped(), 0
+    stopped, lost, idle, fruitless = Stopped(), False, 0, 0
+    since = time.monotonic()  # no update was done
     with stopped.listening():
         while True:
-            before = checkpoints.latest(folder / "checkpoints")
+            newest, last = checkpoints.latest(folder / "checkpoints"), _last_update(folder)
             code = _try(folder, stopped)
             if stopped.asked:
                 return code if code >= 0 else STOPPED
-            if not (code < 0 or code == LostError.exit_code or RunFolder.was_left_open(folder)):
+            saved, learned = checkpoints.latest(folder / "checkpoints") != newest, _last_update(folder) > last
+            fruitless = 0 if saved else fruitless + learned
+            if saved or learned:
+                since, idle, lost = time.monotonic(), 0, False
+            else:
+                idle += 1
+            from_outside = code < 0 or code == LostError.exit_code or RunFolder.was_left_open(folder)
+            lost = lost or (from_outside and code > 0)
+            if not from_outside and not (lost and code in (RunError.exit_code, ConfigError.exit_code)):
                 return code
-            fruitless = 0 if checkpoints.latest(folder / "checkpoints") != before else fruitless + 1
             what = f"signal {-code}" if code < 0 else f"code {code}"
-            if fruitless == FRUITLESS:
-                _say(
-                    f"{FRUITLESS} tries ended without a new checkpoint, the last with {what}: {folder} is left as it is"
-                )
-                return code if code > 0 else 1
-            pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2**fruitless)
+            if given_up := _given_up(fruitless, time.monotonic() - since):
+                _say(f"{given_up}, the last with {what}: {folder} is left as it is")
+                return LostError.exit_code if lost else 1
+            pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2**idle)
             _say(f"the run's process ended with {what}; in {pause:.0f} s it goes on: parley resume {folder}")
             _pause(pause, stopped)
             if stopped.asked:
                 return STOPPED
+
+
+def _given_up(fruitless: int, idle_seconds: float) -> str | None:
+    if fruitless == FRUITLESS:
+        return f"{FRUITLESS} tries ended without a new checkpoint"
+    if idle_seconds > PATIENCE_SECONDS:
+        return f"all tries of {PATIENCE_SECONDS / 60:.0f} minutes ended without an update"
+    return None
+
+
+def _last_update(folder: Path) -> float:
+    """When it was done; 0 where there is none."""
+    try:
+        return max((row["time"] for row in Run(folder).metrics if row.get("update")), default=0.0)
+    except (ParleyError, KeyError, TypeError):
+        return 0.0
 
 
 def _try(folder: Path, stopped: Stopped) -> int:
