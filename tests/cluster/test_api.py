@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pandas
 import pytest
 
 import parley
-from cluster.api import words_of
+from cluster.api import RESUMABLE, words_of
 from cluster.commands.cli import main
+from cluster.recipe.fields import dotted_fields, dotted_keys
 from cluster.recipe.reading import load_recipe, to_yaml
-from tests.support.runs import config_for
+from tests.support.runs import ROOT, config_for
+
+LIMIT = re.compile(r"((?:model|rollout|learner|reward)\.[a-z_.]+(?:seconds|restarts|bad_updates|stop|tolerance))=")
 
 
 @pytest.fixture(scope="module")
@@ -124,3 +128,19 @@ def test_the_face_names_what_it_has():
     assert set(parley.__all__) <= set(dir(parley))
     with pytest.raises(AttributeError, match="no attribute 'trian'; it has: Credit, CreditMethod, Episode, Episodes"):
         _ = parley.trian
+
+
+def test_every_limit_that_ends_a_run_can_be_raised_when_it_is_resumed():
+    """Those that an error names with their values, and all time limits of what works in a run."""
+    sources = [
+        path for part in ("cluster", "actors", "learners", "reward_service") for path in (ROOT / part).rglob("*.py")
+    ]
+    named = {key for path in sources for key in LIMIT.findall(path.read_text())}
+    assert {"rollout.batch_seconds", "learner.sync.tolerance", "reward.max_restarts"} <= named <= set(dotted_keys())
+    timed = {
+        key
+        for key, *_ in dotted_fields()
+        if re.fullmatch(r"(model|rollout|learner)\..*_seconds|reward\.[a-z]+_seconds", key)
+    }
+    unlimited = {"rollout.snapshot_seconds"}  # how often, not how long
+    assert (named | timed) - unlimited <= set(RESUMABLE) <= set(dotted_keys()) | {"rollout.workers", "loggers.*"}
