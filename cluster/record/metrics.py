@@ -83,7 +83,9 @@ class Metrics:
             self._append(line)
 
     def updated(self, update: int, values: Mapping[str, float], waits: bool = False) -> None:
-        """`waits`: its evaluation is still being played."""
+        """`waits`: its evaluation is still being played. One that still waits for its own, from before a resume that
+        evaluates at other updates, waits no longer."""
+        self.not_evaluated()
         values, self.pending = {**values, **self.pending, **self.loggers.metrics()}, {}
         self._publish(update, values)
         if waits:

@@ -175,3 +175,16 @@ def test_a_line_whose_evaluation_is_given_up_waits_no_longer(tmp_path):
             metrics.updated(2, {"rollout/outcome": 0.25})
         lines = [json.loads(line) for line in folder.metrics.read_text().splitlines()]
     assert [(line["update"], line["rollout/outcome"]) for line in lines] == [(1, 0.5), (2, 0.25)]
+
+
+def test_a_line_that_waits_is_kept_where_a_resume_evaluates_at_other_updates(tmp_path):
+    with RunFolder.create(load_recipe(None, [f"output={tmp_path}", "name=test"])) as folder:
+        with Metrics(folder, load_recipe(None)) as metrics:
+            metrics.updated(1, {"rollout/outcome": 0.5}, waits=True)
+            waiting = metrics.waiting_line()
+        with Metrics(folder, load_recipe(None), resume_at=1) as metrics:
+            metrics.restore(waiting)
+            metrics.updated(2, {"rollout/outcome": 0.25}, waits=True)
+            metrics.evaluated(2, {"evaluation/win_rate": 0.75})
+        lines = [json.loads(line) for line in folder.metrics.read_text().splitlines()]
+    assert [(line["update"], line.get("evaluation/win_rate")) for line in lines] == [(1, None), (2, 0.75)]
