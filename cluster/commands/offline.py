@@ -19,6 +19,7 @@ from cluster.errors import ConfigError, RunFolderError
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
 from cluster.record.manner import busy
+from cluster.record.now import Now
 from cluster.record.run_folder import RunFolder, existing, read_config, to_json, versions, write_whole
 from envs.registry import game_class, make_game
 from learners.credit.method import CREDIT
@@ -100,7 +101,7 @@ def run(asked: argparse.Namespace) -> None:
 
 def one_stage(asked: argparse.Namespace) -> None:
     config = config_of(Path(asked.folder), asked.overrides)
-    with RunFolder(existing(asked.folder)) as folder:
+    with RunFolder(existing(asked.folder)) as folder, Now(folder.now).alive():
         folder.write_config(config)
         _pipeline().run_stage(config, folder, asked.stage, asked.iteration)
 

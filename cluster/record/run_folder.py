@@ -39,6 +39,7 @@ from cluster.errors import ConfigError, NoRunFolder, ParleyError, RunFolderError
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe, to_yaml
 from cluster.record.ending import Ending
+from cluster.record.now import Now
 from cluster.record.transcript import transcript
 from envs.episode import Episode
 
@@ -164,7 +165,8 @@ class RunFolder:
         ending = Ending(self.path)
         ending.running()
         try:
-            yield
+            with Now(self.now).alive():
+                yield
         except BaseException as error:
             if not isinstance(error, ConfigError) or self._has_results():
                 how = "stopped" if isinstance(error, KeyboardInterrupt) else "failed"

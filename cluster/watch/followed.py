@@ -1,11 +1,14 @@
 """A run folder that is looked at again and again: what it holds is read anew only where it has changed.
 
-A run is `running` while its process lives. Then it is as its summary says: finished, stopped, failed or killed.
+A run is `running` while its process lives, and `silent` where it gives no sign of life but may live; on another host,
+which is named then, nobody can tell. Else it is as its summary says: finished, stopped, failed or killed.
 """
 
 from __future__ import annotations
 
 import os
+import socket
+import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -16,6 +19,7 @@ from typing import Any
 
 from cluster.episodes.reader import Episodes
 from cluster.errors import ParleyError
+from cluster.record.now import SILENCE_SECONDS
 from cluster.record.run import object_of
 from cluster.record.run_folder import existing
 from cluster.report.comparing import compared
@@ -67,10 +71,15 @@ class Followed:
     def state(self) -> str:
         if end := self._summary().get("end"):  # null in one that goes on
             return end["how"]
-        process = self.now().get("process")
-        if isinstance(process, int) and Path(f"/proc/{process}").is_dir():
-            return "running"
-        return self.end().get("how") or "killed"
+        return self._at_work() or self.end().get("how") or "killed"
+
+    def _at_work(self) -> str | None:
+        now, here = self.now(), socket.gethostname()
+        process, host = now.get("process"), now.get("host", here)
+        if process is None or (host == here and not Path(f"/proc/{process}").is_dir()):
+            return None
+        silent = time.time() - _changed(self.folder / "now.json") > SILENCE_SECONDS
+        return ("silent" if silent else "running") + (f" on {host}" if host != here else "")
 
     def end(self) -> dict[str, Any]:
         """How it ended; empty while it runs."""
@@ -125,6 +134,14 @@ class Followed:
     def kept(self, where: str | None = None) -> Episodes | None:
         """The store of its games, if it has one."""
         return Episodes(self.episodes, where) if self.episodes.is_dir() else None
+
+
+def _changed(path: Path) -> float:
+    """When; long ago where it is gone."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _mark(path: Path) -> list[int]:

@@ -11,8 +11,10 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from importlib.resources import files
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest
@@ -22,7 +24,9 @@ from cluster.commands.cli import main
 from cluster.episodes.columns import PLAIN, table_of
 from cluster.episodes.store import EpisodeStore
 from cluster.recipe.fields import dotted_keys
+from cluster.recipe.reading import load_recipe
 from cluster.record.now import Now
+from cluster.record.run_folder import RunFolder
 from cluster.record.statistics import mean_interval
 from cluster.report.held_out import HELD_OUT, held_out
 from cluster.report.results import interval
@@ -253,6 +257,39 @@ def test_a_run_is_running_from_its_start_until_it_has_said_how_it_ended(tmp_path
         assert run.state() == state
     Now(tmp_path / "now.json").ended()
     assert run.state() == "failed"
+
+
+@pytest.mark.parametrize(
+    ("host", "process", "age", "state"),
+    [
+        ("node7", 2**22 + 1, 0, "running on node7"),
+        ("node7", 1, 10**6, "silent on node7"),
+        (socket.gethostname(), os.getpid(), 0, "running"),
+        (socket.gethostname(), 1, 10**6, "silent"),
+        (socket.gethostname(), 2**22 + 1, 0, "killed"),
+    ],
+)
+def test_a_run_on_another_host_is_judged_by_its_signs_of_life(tmp_path, host, process, age, state):
+    (tmp_path / "config.yaml").write_text("game: {name: parrot}\n")
+    now = tmp_path / "now.json"
+    now.write_text(json.dumps({"update": 3, "stage": "learn", "since": 1.0, "process": process, "host": host}))
+    os.utime(now, (time.time() - age,) * 2)
+    assert Followed.of(tmp_path).state() == state
+
+
+def test_whatever_works_in_a_run_folder_is_running(tmp_path, monkeypatch):
+    """An evaluation, an offline run, and one stage of that."""
+    config = load_recipe("recipes/offline/tiny_bargaining.yaml", [f"output={tmp_path}"])
+    with RunFolder.create(config) as folder:
+        run = Followed.of(folder.path)
+        with folder.telling_its_end():
+            assert run.state() == "running"
+        assert run.state() == "finished"
+    (folder.path / "summary.json").unlink()
+    seen = []
+    work = SimpleNamespace(run_stage=lambda *_: seen.append(run.state()))
+    monkeypatch.setattr("cluster.commands.offline._pipeline", lambda: work)
+    assert main(["offline", "choose", str(folder.path)]) == 0 and seen == ["running"]
 
 
 def test_runs_lists_them_and_what_cannot_be_read(run, capsys):

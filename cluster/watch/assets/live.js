@@ -52,7 +52,8 @@ const list = () => listSections([...document.querySelectorAll("#main section")])
 
 function say(state, now) {
   const doing = now.stage ? `, ${stageName(now.stage)}` : "";
-  top_.state.textContent = state === "running" ? `running: update ${whole((now.update ?? 0) + 1)}${doing}` : state;
+  const updates = state.startsWith("running") && now.update !== undefined;
+  top_.state.textContent = updates ? `${state}: update ${whole(now.update + 1)}${doing}` : state;
   top_.state.dataset.state = state;
 }
 
