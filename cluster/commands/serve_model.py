@@ -20,7 +20,6 @@ from pathlib import Path
 
 from cluster.commands.command import KEY_VARIABLE, LOCAL, Command, takes_overrides
 from cluster.errors import CheckpointError, ConfigError, RunError
-from cluster.export.merging import is_adapter, merge
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
 from cluster.record import checkpoints
@@ -133,10 +132,12 @@ def _whole(config: RunConfig, model: str, folder: Path) -> Path | str:
         print("making the embedded policy (some minutes the first time, then cached)", flush=True)
         with busy("making the embedded policy") as say:
             return build_policy(config.game, config.model.embedded, progress=partial(_made, say))
+    from cluster.run.policy import is_adapter, merge_adapter
+
     if not is_adapter(model):
         return model
     print("merging the adapter into its base model", flush=True)
-    return merge(model, folder / MERGED)
+    return merge_adapter(model, folder / MERGED, config.model.trust_remote_code)
 
 
 @contextmanager

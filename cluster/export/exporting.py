@@ -12,10 +12,10 @@ from pathlib import Path
 from cluster.api import evaluated
 from cluster.errors import ConfigError, RunError
 from cluster.export.card import RECIPE, card
-from cluster.export.merging import is_adapter, merge
 from cluster.recipe.reading import to_yaml
 from cluster.record.checkpoints import CheckpointStore
 from cluster.report.reading import Run, read_run
+from cluster.run.policy import is_adapter, merge_adapter
 
 HUB = "hub:"
 
@@ -53,7 +53,7 @@ def _write(run: Run, policy: Path, into: Path, name: str, adapter: bool, say: Ca
 
     if is_adapter(policy) and not adapter:
         say("merging the adapter into its base model")
-        merge(policy, into)
+        merge_adapter(policy, into, run.config.model.trust_remote_code)
     else:
         say(f"copying {policy}")
         shutil.copytree(policy, into)

@@ -18,7 +18,6 @@ from pathlib import Path
 
 import numpy as np
 
-from cluster.errors import RunError
 from cluster.offline.examples import Sequences
 from cluster.offline.resources import Resources
 from cluster.offline.terminal import Terminal
@@ -26,11 +25,11 @@ from cluster.recipe.config import RunConfig
 from cluster.recipe.offline import PUBLISHED_BATCH
 from cluster.record.checkpoints import CheckpointStore
 from cluster.record.run_folder import to_json
+from cluster.run.policy import merge_adapter
 from cluster.run.shared_folder import check_shared
 from envs.registry import make_game
 from learners.batch.trajectories import Trajectory, recorded
 from learners.group import LearnerGroup
-from learners.model.folder import make_readable
 
 SHOWN = ("loss", "entropy", "grad_norm", "advantage_mean", "trained_tokens", "applied")
 
@@ -83,8 +82,11 @@ def train(
                     store.save(update + 1, lambda folder: learners.save(folder / "learner"))
         shutil.rmtree(scratch / "policy", ignore_errors=True)
         learners.export(scratch / "policy")
-    if config.learner.lora.rank:
-        _merge(scratch, policy)
+    if config.learner.lora.rank:  # the next iteration starts from a whole model
+        adapter = scratch / "adapter"
+        shutil.rmtree(adapter, ignore_errors=True)
+        (scratch / "policy").rename(adapter)
+        merge_adapter(adapter, scratch / "policy", config.model.trust_remote_code)
     rows = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]
     return {
         "updates": len(plan),
@@ -104,19 +106,3 @@ def _restored(learners: LearnerGroup, store: CheckpointStore, metrics: Path) -> 
     kept = "".join(f"{line}\n" for line in lines[:done])
     metrics.write_text(kept, encoding="utf-8")
     return done
-
-
-def _merge(scratch: Path, base: str) -> None:
-    """The adapter becomes a part of the model it was made for, so that the next iteration starts from it."""
-    from peft import AutoPeftModelForCausalLM
-    from transformers import AutoTokenizer
-
-    adapter = scratch / "adapter"
-    shutil.rmtree(adapter, ignore_errors=True)
-    (scratch / "policy").rename(adapter)
-    try:
-        AutoPeftModelForCausalLM.from_pretrained(adapter).merge_and_unload().save_pretrained(scratch / "policy")
-        AutoTokenizer.from_pretrained(adapter).save_pretrained(scratch / "policy")
-        make_readable(scratch / "policy")
-    except OSError as error:
-        raise RunError(f"the adapter in {adapter} cannot be merged into {base}: {error}") from error

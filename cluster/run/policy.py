@@ -52,27 +52,31 @@ def policy_folder(config: RunConfig, folder: RunFolder, show: Show) -> Path | st
 
 def model_to_measure(config: RunConfig, model: str, folder: RunFolder, show: Show) -> Path | str:
     """A folder that an engine loads as it is: an adapter is merged into the model it was made for."""
-    adapter = Path(model) / "adapter_config.json"
-    if not adapter.is_file():
+    if not is_adapter(model):
         return model if Path(model).is_dir() else policy_folder(config, folder, show)
     show.stage("merging the adapter into its base model")
     config.learner.lora.rank = 0
-    return merge_adapter(model, folder.path / "merged_policy")
+    return merge_adapter(model, folder.path / "merged_policy", config.model.trust_remote_code)
 
 
-def merge_adapter(adapter: str, merged: Path) -> Path:
-    """The folder of a whole model: the adapter's base, moved by it."""
+def is_adapter(model: str | Path) -> bool:
+    return (Path(model) / "adapter_config.json").is_file()
+
+
+def merge_adapter(adapter: str | Path, merged: Path, trust_remote_code: bool = False) -> Path:
+    """The folder of a whole model, with its tokenizer: the adapter's base, moved by it."""
     from peft import AutoPeftModelForCausalLM
     from transformers import AutoTokenizer
 
     from learners.model.folder import make_readable
 
     base = json.loads((Path(adapter) / "adapter_config.json").read_text())["base_model_name_or_path"]
+    trust = {"trust_remote_code": trust_remote_code}
     try:
-        AutoPeftModelForCausalLM.from_pretrained(adapter).merge_and_unload().save_pretrained(merged)
-        AutoTokenizer.from_pretrained(adapter).save_pretrained(merged)
+        AutoPeftModelForCausalLM.from_pretrained(adapter, **trust).merge_and_unload().save_pretrained(merged)
+        AutoTokenizer.from_pretrained(adapter, **trust).save_pretrained(merged)
         make_readable(merged)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise ConfigError(
             f"adapter {adapter} was made for {base!r}, which cannot be loaded: {first_line(error)}"
         ) from error

@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from cluster.commands.cli import main
 from cluster.recipe.reading import load_recipe
 from cluster.record.checkpoints import CheckpointStore
-from cluster.record.run_folder import read_config
+from cluster.record.run_folder import RunFolder, read_config
 from tests.support.watched import learned, made_run
 
 BEFORE = {
@@ -73,6 +73,39 @@ def test_an_earlier_checkpoint_has_the_results_of_its_time(run, tmp_path):
     assert "after update 1 of 9" in text and "80.0 %" not in text
 
 
+OWN_CODE = """
+from transformers import Qwen3Config, Qwen3ForCausalLM
+
+
+class OwnConfig(Qwen3Config):
+    model_type = "own"
+
+
+class OwnModel(Qwen3ForCausalLM):
+    config_class = OwnConfig
+"""
+OWN = {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"}
+
+
+def test_an_adapter_of_a_model_with_code_of_its_own_is_merged_where_that_is_trusted(tmp_path, tiny_model, capsys):
+    base, adapter = shutil.copytree(tiny_model, tmp_path / "base"), tmp_path / "adapter"
+    settings = LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM")
+    get_peft_model(AutoModelForCausalLM.from_pretrained(base), settings).save_pretrained(adapter)
+    AutoTokenizer.from_pretrained(base).save_pretrained(adapter)
+    (base / "own.py").write_text(OWN_CODE)
+    told = json.loads((base / "config.json").read_text())
+    (base / "config.json").write_text(json.dumps(told | {"model_type": "own", "auto_map": OWN}))
+    run = trained(tmp_path / "runs", adapter)
+    assert main(["export", str(run), "--to", str(tmp_path / "refused")]) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith("parley: adapter ") and f"was made for {str(base)!r}, which cannot be loaded" in said
+    config = read_config(run, ["model.trust_remote_code=true"])
+    with RunFolder.open(run) as folder:
+        folder.write_config(config)
+    assert main(["export", str(run), "--to", str(tmp_path / "whole")]) == 0
+    assert (tmp_path / "whole" / "own.py").is_file()
+
+
 def test_an_adapter_is_merged_or_stays_apart(tmp_path, tiny_model):
     adapter = tmp_path / "adapter"
     torch.manual_seed(0)
@@ -87,6 +120,8 @@ def test_an_adapter_is_merged_or_stays_apart(tmp_path, tiny_model):
     apart = logits(PeftModel.from_pretrained(base, str(tmp_path / "apart")))
     assert torch.allclose(whole, apart, atol=1e-5) and not torch.allclose(whole, plain, atol=1e-3)
     assert not (tmp_path / "whole" / "adapter_config.json").exists()
+    modes = {path.name: path.stat().st_mode for path in (tmp_path / "whole").iterdir()}
+    assert modes["model.safetensors"] == modes["config.json"]
     assert "--enable-lora" in (tmp_path / "apart" / "README.md").read_text()
 
 
