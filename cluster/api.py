@@ -127,6 +127,7 @@ def go_on_and_keep_going(run: str | Path, overrides: Sequence[str]) -> int:
     """The same for a run after a stop."""
     config = _continued(run, overrides)
     with RunFolder.open(run) as folder:
+        _newest(folder, config)
         folder.write_config(config)
     return keep_going(folder.path)
 
@@ -136,12 +137,7 @@ def go_on(run: str | Path, overrides: Sequence[str]) -> Run:
     again."""
     config = _continued(run, overrides)
     with RunFolder.open(run) as folder, continuing(folder):
-        newest = checkpoints.latest(folder.checkpoints)
-        if newest is None and checkpoints.all_checkpoints(folder.checkpoints):
-            raise CheckpointError(f"{run} holds no complete checkpoint to resume from")
-        update = 0 if newest is None else checkpoints.CheckpointStore.update_of(newest)
-        if config.updates < update:
-            raise ConfigError(f"updates={config.updates}, but {run} is already at update {update}")
+        newest, update = _newest(folder, config)
         folder.write_config(config)
         done = Run(folder.path)
         if newest is not None and config.updates == update == done.summary.get("updates"):
@@ -157,6 +153,17 @@ def go_on(run: str | Path, overrides: Sequence[str]) -> Run:
             else:
                 session.resume(config, folder)
     return Run(folder.path)
+
+
+def _newest(folder: RunFolder, config: RunConfig) -> tuple[Path | None, int]:
+    """The checkpoint to go on from, and its update, which is not beyond what is asked for."""
+    newest = checkpoints.latest(folder.checkpoints)
+    if newest is None and checkpoints.all_checkpoints(folder.checkpoints):
+        raise CheckpointError(f"{folder.path} holds no complete checkpoint to resume from")
+    update = 0 if newest is None else checkpoints.CheckpointStore.update_of(newest)
+    if config.updates < update:
+        raise ConfigError(f"updates={config.updates}, but {folder.path} is already at update {update}")
+    return newest, update
 
 
 def _resume(folder: RunFolder) -> str:

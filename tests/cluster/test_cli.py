@@ -128,6 +128,7 @@ def finished_run(tmp_path) -> Path:
     [
         (["resume", "{run}", "seed=3"], 2, "resume cannot change 'seed'"),
         (["resume", "{run}", "updates=3"], 2, "updates=3, but {run} is already at update 4"),
+        (["resume", "{run}", "updates=3", "--keep-going"], 2, "updates=3, but {run} is already at update 4"),
         (["resume", "{run}/nowhere"], 2, "no run folder at '{run}/nowhere'"),
         (["resume", "{run}/checkpoints"], 2, "is no run folder: it holds no config.yaml"),
         (["evaluate", "{run}x"], 2, "no run folder at '{run}x'; did you mean {run}?"),
