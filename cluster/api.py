@@ -204,18 +204,17 @@ def evaluated(target: str, overrides: Sequence[str], recipe: str | None, checkpo
         return _evaluated_run(Path(target).expanduser(), overrides, recipe, checkpoint)
     if checkpoint != "latest":
         raise ConfigError(f"--checkpoint chooses among a run's checkpoints, but {target!r} is no run folder")
-    config = load_recipe(recipe, [*overrides, f"model.path={json.dumps(target)}"])
-    config.name = "evaluate"
+    config = load_recipe(recipe, ["name=evaluate", *overrides, f"model.path={json.dumps(target)}"])
     return config, config.model.path
 
 
 def _evaluated_run(run: Path, overrides: Sequence[str], recipe: str | None, checkpoint: str) -> tuple[RunConfig, str]:
-    """A run's own config, and the policy of the checkpoint asked for. The evaluation gets
-    a folder of its own beside the run's, so it can look at a run that is still training."""
+    """A run's own config, and the policy of the checkpoint asked for. The evaluation gets a folder of its own, beside
+    the run's unless it is asked elsewhere, so it can look at a run that is still training."""
     if recipe:
         raise ConfigError("--recipe is for evaluating a model; a run is evaluated with its own config.yaml")
-    config = read_config(existing(run), overrides)
-    config.name, config.output = f"{run.resolve().name}-evaluation", str(run.resolve().parent)
+    beside = {"name": f"{existing(run).resolve().name}-evaluation", "output": str(run.resolve().parent)}
+    config = read_config(run, [*words_of(beside), *overrides])
     folder, update_of = run / "checkpoints", checkpoints.CheckpointStore.update_of
     every = checkpoints.all_checkpoints(folder)
     if checkpoint in ("latest", "best"):

@@ -316,3 +316,20 @@ def test_a_resumed_run_says_from_where_it_goes_on(tmp_path):
 def test_a_checkpoint_has_the_name_of_its_folder_or_its_number(finished_run, checkpoint):
     _, policy = evaluated(str(finished_run), [], None, checkpoint)
     assert policy.endswith("update-000004/policy")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "found"),
+    [
+        ([], ("{run}-evaluation", "{parent}")),
+        (["name=mine", "output=elsewhere"], ("mine", "elsewhere")),
+        (["{layer}"], ("of-a-layer", "{parent}")),
+    ],
+)
+def test_an_evaluation_is_named_and_put_where_it_is_asked_to_be(finished_run, tmp_path, overrides, found):
+    names = {"run": finished_run.name, "parent": finished_run.parent, "layer": tmp_path / "layer.yaml"}
+    names["layer"].write_text("name: of-a-layer")
+    config, _ = evaluated(str(finished_run), [word.format(**names) for word in overrides], None, "latest")
+    assert (config.name, config.output) == tuple(word.format(**names) for word in found)
+    config, _ = evaluated("embedded", [word.format(**names) for word in overrides], None, "latest")
+    assert config.name == (found[0] if overrides else "evaluate")
