@@ -9,8 +9,10 @@ only, so that what is wrong with a command is said before they are loaded.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 KEY_VARIABLE = "PARLEY_API_KEY"  # holds the key that clients of a served model, or of the reward service, send
 LOCAL = {"127.0.0.1", "localhost", "::1"}  # addresses that this machine alone reaches
@@ -60,3 +62,24 @@ def keeps_going(parser: argparse.ArgumentParser) -> None:
 def layers_and_settings(asked: argparse.Namespace) -> list[str]:
     """Where the recipe may be left out, it is the first layer if it is there."""
     return asked.overrides if asked.recipe is None else [asked.recipe, *asked.overrides]
+
+
+def runs_among(names: Sequence[str], begun: bool = False) -> list[str]:
+    """Of several names, as a shell makes of `runs/*`, those of runs; `begun`: that have a line of metrics. The others
+    are told of in a line each."""
+    kept = []
+    for name in names:
+        folder = Path(name).expanduser()
+        if len(names) == 1 or not folder.exists():  # whoever works with it says what is wrong
+            kept.append(name)
+        elif not (folder / "config.yaml").is_file():
+            print(f"parley: {name} is left out: it is no run folder", file=sys.stderr)
+        elif begun and not _lines(folder / "metrics.jsonl"):
+            print(f"parley: {name} is left out: it has nothing to report yet", file=sys.stderr)
+        else:
+            kept.append(name)
+    return kept or list(names[:1])
+
+
+def _lines(file: Path) -> bool:
+    return file.is_file() and file.stat().st_size > 0

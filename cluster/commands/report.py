@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from cluster.commands.command import Command
+from cluster.commands.command import Command, runs_among
 
 EXAMPLES = """\
 examples:
@@ -25,10 +25,11 @@ def run(asked: argparse.Namespace) -> None:
     from cluster.record.manner import busy
     from cluster.record.terminal import display_path
 
+    runs = runs_among(asked.runs, begun=True)
     with busy("reading the run") as say:
         from cluster.report.page import write_report
 
-        made = write_report(asked.runs, asked.output, say)
+        made = write_report(runs, asked.output, say)
     print(f"report in {display_path(made)}: open it in a browser; it needs no network")
 
 

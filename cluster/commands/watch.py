@@ -6,7 +6,7 @@ import argparse
 import sys
 from contextlib import nullcontext
 
-from cluster.commands.command import LOCAL, Command
+from cluster.commands.command import LOCAL, Command, runs_among
 from cluster.record.manner import busy
 
 PORT = 8420
@@ -40,7 +40,7 @@ def run(asked: argparse.Namespace) -> None:
         from cluster.watch.server import serve
 
     with unpacked() if asked.demo else nullcontext() as demo:
-        runs = [Followed.of(folder) for folder in asked.runs or [demo]]
+        runs = [Followed.of(folder) for folder in runs_among(asked.runs) or [demo]]
         serve(runs, asked.host, asked.port, asked.host in LOCAL, lambda line: print(line, file=sys.stdout, flush=True))
 
 
