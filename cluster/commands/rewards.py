@@ -76,6 +76,7 @@ def api_key(config: RunConfig, none_wanted: bool) -> str | None:
 def serve(config: RunConfig, key: str | None) -> None:
     import ray
 
+    from cluster.plan.machine import check_reachable
     from cluster.run.signals import own_sigterm
     from reward_service.service.http.deployment import DeployedService
 
@@ -88,6 +89,7 @@ def serve(config: RunConfig, key: str | None) -> None:
         if started_here:
             address = os.environ.get("RAY_ADDRESS") or "local"
             with own_sigterm(), busy("starting Ray"):
+                check_reachable(address)
                 ray.init(address=address, log_to_driver=False, logging_level="ERROR", **ray_options())
         with busy("starting the shards"):
             service = DeployedService(config.reward, config.game, key)

@@ -10,10 +10,9 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import metadata, util
-from pathlib import Path
 from typing import Literal
 
-from cluster.errors import ConfigError, RunError
+from cluster.errors import ConfigError, LostError, RunError
 
 GIB = 2**30
 HEALTH_SECONDS = 30.0
@@ -128,15 +127,21 @@ def there() -> Machine:
 
 def unreachable(address: str) -> str | None:
     """Asks the cluster's own health check; None if it answers."""
-    command = Path(sys.executable).parent / "ray"
+    if address == "local":  # one that is started
+        return None
     where = [] if address == "auto" else ["--address", address]
+    command = [sys.executable, "-P", "-m", "ray.scripts.scripts", "health-check", *where]
     try:
-        done = subprocess.run([command, "health-check", *where], capture_output=True, text=True, timeout=HEALTH_SECONDS)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=HEALTH_SECONDS)
     except subprocess.TimeoutExpired:
         return f"no answer within {HEALTH_SECONDS:g} s"
-    except OSError as error:
-        return f"cannot run {command}: {error.strerror}"
     return None if done.returncode == 0 else "no healthy cluster answers"
+
+
+def check_reachable(address: str) -> None:
+    """Before Ray is asked to join it, which waits many minutes for one that is away."""
+    if why := unreachable(address):
+        raise LostError(f"cannot reach Ray at RAY_ADDRESS={address}: {why}")
 
 
 def of_ray() -> Machine:

@@ -23,7 +23,7 @@ from rich.markup import escape
 
 from cluster.errors import CheckpointError, ConfigError, ParleyError, RunError
 from cluster.plan.lines import summary as plan_summary
-from cluster.plan.machine import Machine, of_ray
+from cluster.plan.machine import Machine, check_reachable, of_ray
 from cluster.plan.of_run import plan_run
 from cluster.recipe.config import RunConfig
 from cluster.record.checkpoints import CheckpointStore, all_checkpoints
@@ -333,10 +333,10 @@ def ray_cluster(show: Show, word: LastWord) -> Iterator[Machine]:
     if started_here:
         address = os.environ.get("RAY_ADDRESS")
         show.now(f"joining Ray at {address}" if address else "starting Ray")
-        if not address and not tempfile.gettempdir().isascii():
-            raise RunError(
-                f"Ray cannot use the folder {tempfile.gettempdir()} (TMPDIR): its path has to be plain ASCII"
-            )
+        if address:
+            check_reachable(address)
+        elif not tempfile.gettempdir().isascii():
+            raise RunError(f"Ray cannot use the folder {tempfile.gettempdir()} (TMPDIR): its path must be plain ASCII")
         try:
             with own_sigterm():
                 joined = ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **options)

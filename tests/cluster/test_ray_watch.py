@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -94,3 +95,20 @@ def test_an_evaluation_whose_gcs_is_frozen_ends_with_one_line_and_takes_its_ray_
         for each in (run, *started.values()):  # nothing if they are gone
             with suppress(psutil.NoSuchProcess):
                 each.kill()
+
+
+def test_a_cluster_that_is_away_is_not_waited_for(tmp_path):
+    """Ray itself would ask for a quarter of an hour."""
+    hasty = (
+        "import sys\nfrom cluster.commands import cli\nfrom cluster.plan import machine\nmachine.HEALTH_SECONDS = 1.0\n"
+        "raise SystemExit(cli.main(sys.argv[1:]))"
+    )
+    words = ["train", "recipes/demo.yaml", f"output={tmp_path}"]
+    done = subprocess.run(
+        [sys.executable, "-c", hasty, *words], cwd=ROOT, env=os.environ | {"RAY_ADDRESS": "127.0.0.1:1"},
+        capture_output=True, text=True, timeout=90,
+    )  # fmt: skip
+    said = (
+        "parley: cannot reach Ray at RAY_ADDRESS=127.0.0.1:1: no answer within 1 s; after that is mended: parley resume"
+    )
+    assert done.returncode == LostError.exit_code and done.stderr.splitlines()[-1].startswith(said)
