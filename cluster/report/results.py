@@ -1,6 +1,6 @@
 """How games went: by what was asked, by seat, role and opponent, and over the updates; from the games that a run keeps.
 
-    parts of the store -> a tally of each (made once, for a part never changes) -> their sum
+    parts of the store -> a tally of each (made once, and anew where a resumed run wrote it again) -> their sum
 
 A case is one seat of the policy in one game. What is revealed after a game, such as its secret, is what it was about;
 where it has the name of a seat, it is that seat's role. Held-out games are counted apart.
@@ -71,7 +71,7 @@ class Results:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self.tallies: dict[Part, Tally] = {}
+        self.tallies: dict[tuple[Part, int, int], Tally] = {}  # by the part, its time and its size
 
     def told(self) -> dict[str, Any] | None:
         """None where there is no game yet."""
@@ -89,15 +89,16 @@ class Results:
         games = sum(count for (*_, what), count in whole.spoken.items() if what == "games")
         return {"games": games, "over": _over(whole), "groups": _groups(whole)} if games else None
 
-    def _tallies(self) -> dict[Part, Tally]:
-        found: dict[Part, Tally] = {}
+    def _tallies(self) -> dict[tuple[Part, int, int], Tally]:
+        found: dict[tuple[Part, int, int], Tally] = {}
         rows = 0
         for part in reversed(parts_of(self.folder)):
             if rows >= MOST_GAMES:
                 break
-            file = opened(part)
+            written = part.path.stat()
+            file, key = opened(part), (part, written.st_mtime_ns, written.st_size)
             rows += file.metadata.num_rows
-            found[part] = self.tallies.get(part) or _tally(file)
+            found[key] = self.tallies.get(key) or _tally(file)
         return found
 
 

@@ -144,6 +144,16 @@ def test_what_is_lost_is_counted_from_all_games_and_anew_when_there_are_more(tmp
     assert interval(4, 2.0, 1.14) == (pytest.approx(low), pytest.approx(high)) and told["groups"]["held_out"] == []
 
 
+def test_games_that_a_resumed_run_plays_again_are_counted_again(tmp_path):
+    followed = Followed.of(made_run(tmp_path))
+    for update in (1, 2):
+        learned(followed.folder, update, games=6)
+    assert followed.results()["games"] == 12
+    EpisodeStore(followed.episodes, 2**30).cut_back(1)
+    learned(followed.folder, 2, games=4)
+    assert followed.results()["games"] == 10
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
