@@ -108,8 +108,7 @@ def one_stage(asked: argparse.Namespace) -> None:
 
 def status(asked: argparse.Namespace) -> None:
     config = config_of(Path(asked.folder), asked.overrides)
-    with RunFolder(existing(asked.folder)) as folder:
-        print("\n".join(_pipeline().status(config, folder)))
+    print("\n".join(_pipeline().status(config, existing(asked.folder))))
 
 
 def _pipeline() -> ModuleType:

@@ -9,6 +9,7 @@ change and nothing else, and a run that is done does nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from rich.markup import escape
@@ -18,7 +19,7 @@ from cluster.offline.manifest import NOT_YET
 from cluster.offline.resources import Resources
 from cluster.offline.stages import NAMES, do, stages_of, why_again
 from cluster.offline.terminal import Terminal, results_table
-from cluster.offline.work import Work
+from cluster.offline.work import LookedAt, Work
 from cluster.recipe.config import RunConfig
 from cluster.record.job_status import JobMessage
 from cluster.record.run_folder import RunFolder
@@ -89,9 +90,9 @@ def _current(works: list[Work], name: str) -> Work:
     return next(unfinished, having[-1] if having else works[-1])
 
 
-def status(config: RunConfig, folder: RunFolder) -> list[str]:
-    """One line a stage. Starts nothing."""
-    terminal = Terminal()
+def status(config: RunConfig, path: Path) -> list[str]:
+    """One line a stage. Starts nothing, and writes nothing."""
+    terminal, folder = Terminal(), LookedAt(path.resolve())
     works = [
         Work(config, folder, number, Resources(config, folder, terminal), terminal)
         for number in range(config.offline.iterations + 1)

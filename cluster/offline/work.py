@@ -18,6 +18,7 @@ FOLDER/iteration-N/             one turn of collect, cluster, aggregate, train
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -46,10 +47,24 @@ FILES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class LookedAt:
+    """The folder, of one who only looks: a run may be at work there."""
+
+    path: Path
+
+
 class Work:
     """One iteration of a run; number 0 is the beginning, which only plays held-out games."""
 
-    def __init__(self, config: RunConfig, folder: RunFolder, number: int, resources: Resources, terminal: Terminal):
+    def __init__(
+        self,
+        config: RunConfig,
+        folder: RunFolder | LookedAt,
+        number: int,
+        resources: Resources,
+        terminal: Terminal,
+    ):
         self.config, self.folder, self.number = config, folder, number
         self.resources, self.terminal = resources, terminal
         self.path = folder.path / f"iteration-{number}"

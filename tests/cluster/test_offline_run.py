@@ -156,8 +156,7 @@ def work(tmp_path) -> Path:
 def state(folder: Path, *overrides: str) -> dict[str, str]:
     """Stage -> what has to be done with it."""
     config = checked(load_recipe(folder / "config.yaml", overrides))
-    with RunFolder(folder) as owned:
-        lines = pipeline.status(config, owned)
+    lines = pipeline.status(config, folder)
     return {line.split()[2]: line.split(maxsplit=3)[3] for line in lines if line.startswith("iteration 1")}
 
 
@@ -168,6 +167,14 @@ def test_what_is_done_is_not_done_again(work, capsys):
     assert capsys.readouterr().out.count("is done") == 5
     assert main(["offline", "choose", str(work)]) == 0
     assert "nothing it depends on has changed" in capsys.readouterr().out
+
+
+def test_the_status_of_a_run_that_goes_on_is_told(work, capsys):
+    with RunFolder(work):
+        before = {path: path.stat().st_mtime_ns for path in work.rglob("*")}
+        assert main(["offline", "status", str(work)]) == 0
+        assert {path: path.stat().st_mtime_ns for path in work.rglob("*")} == before
+    assert "iteration 1  choose     done" in capsys.readouterr().out
 
 
 def test_a_setting_makes_stale_what_depends_on_it_and_says_which(work):
