@@ -30,7 +30,6 @@ from actors.transport.tally import Tally
 
 BACKENDS = {"nccl": "broadcast", "gloo": "broadcast", "ipc": "same_memory"}  # vLLM has engines of its own of such names
 ADAPTER = ("policy", 1)  # name and id of the one adapter slot
-LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # the capacities vLLM offers
 TAGS: dict[Part, str] = {"weights": "weights", "cache": "kv_cache"}  # vLLM's names of what sleeps
 SOCKETS = "parley-ipc-"  # opens the name of the folder of an engine's sockets
 SCORE_FIRST = -1  # vLLM's priority of scoring requests; those of play have their order, from 0 on
@@ -88,10 +87,8 @@ class VllmEngine:
         self.lora = LoRARequest(*ADAPTER, str(self.adapter.folder)) if self.adapter else None
         arguments: dict[str, Any] = {"served_model_name": name}
         if self.adapter:
-            fitting = [rank for rank in LORA_RANKS if rank >= lora_rank]
-            if not fitting:
-                raise ValueError(f"learner.lora.rank={lora_rank} is more than vLLM's largest, {LORA_RANKS[-1]}")
-            arguments |= {"enable_lora": True, "max_loras": 1, "max_cpu_loras": 1, "max_lora_rank": fitting[0]}
+            capacity = vllm_platform.lora_capacity(lora_rank)
+            arguments |= {"enable_lora": True, "max_loras": 1, "max_cpu_loras": 1, "max_lora_rank": capacity}
             # vLLM would wrap the output head too, and its wrapper there cannot compute prompt log-probs.
             arguments["lora_target_modules"] = self.adapter.projections
         elif transport is not None:

@@ -16,6 +16,8 @@ log = logging.getLogger("parley.worker")
 CPU_BLOCK = 32  # tokens; the smallest its kernels like: prefixes are cached by whole blocks, and games are short
 MADE_BY_VLLM = ("psm_", "vllm_", "sem.loky-")
 WHOLE_CARD_SHARE = 0.85  # of a card that nobody else uses
+LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # the capacities vLLM offers
+USUAL_LORA_RANK = 16  # of them, where none is asked for
 
 
 def prepare_environment(compiles: bool = True, sockets: Path | None = None) -> None:
@@ -35,6 +37,14 @@ def prepare_environment(compiles: bool = True, sockets: Path | None = None) -> N
     # FlashInfer samples for requests with top-k or top-p, and none has them. With it vLLM needs the package to start.
     os.environ.setdefault("VLLM_USE_FLASHINFER_SAMPLER", "0")
     os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")  # workers share cores: the scheduler places them
+
+
+def lora_capacity(rank: int) -> int:
+    """The least that holds an adapter of this rank."""
+    fitting = [each for each in LORA_RANKS if each >= rank]
+    if not fitting:
+        raise ValueError(f"learner.lora.rank={rank} is more than vLLM's largest, {LORA_RANKS[-1]}")
+    return fitting[0]
 
 
 def import_vllm(settings: EngineSettings, on_gpu: bool, sockets: Path | None = None) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from actors.engines.vllm_platform import LORA_RANKS, USUAL_LORA_RANK, lora_capacity
 from cluster.record.run_folder import installed
 from cluster.report.figures import settings
 from cluster.report.reading import Run
@@ -22,7 +23,13 @@ TAGS = ("parley", "reinforcement-learning", "text-games")
 def card(run: Run, update: int, name: str, adapter_of: str | None) -> str:
     """`adapter_of`: the base model, of an adapter that stays apart."""
     return "\n".join(
-        [*_head(run, adapter_of), *_about(run, update, name), *_results(run, update), *_use(adapter_of), *_again(run)]
+        [
+            *_head(run, adapter_of),
+            *_about(run, update, name),
+            *_results(run, update),
+            *_use(adapter_of, run.config.learner.lora.rank),
+            *_again(run),
+        ]
     )
 
 
@@ -72,8 +79,10 @@ def _result(row: Mapping[str, Any]) -> tuple[str, ...]:
     return f"{row['update']:,}", games, interval("win", "win_rate"), interval("outcome", "outcome")
 
 
-def _use(adapter_of: str | None) -> Iterator[str]:
+def _use(adapter_of: str | None, rank: int) -> Iterator[str]:
     serve = f"vllm serve {adapter_of} --enable-lora --lora-modules policy=." if adapter_of else "vllm serve ."
+    if adapter_of and USUAL_LORA_RANK < rank <= LORA_RANKS[-1]:
+        serve += f" --max-lora-rank {lora_capacity(rank)}"
     yield "## Use\n"
     yield (
         "The chat template and the tokenizer are those that it was trained with: the rules are the system's message, "

@@ -28,8 +28,8 @@ AFTER = BEFORE | {"evaluation/win_rate": 0.8, "evaluation/win_low": 0.71, "evalu
 OUTCOME = {"evaluation/outcome": 0.75, "evaluation/outcome_low": 0.7, "evaluation/outcome_high": 0.8}
 
 
-def trained(output: Path, policy: str | Path) -> Path:
-    folder = made_run(output)
+def trained(output: Path, policy: str | Path, *overrides: str) -> Path:
+    folder = made_run(output, "demo", *overrides)
     with (folder / "metrics.jsonl").open("a") as file:
         file.write(json.dumps({"update": 0, "time": 1.0} | BEFORE | OUTCOME) + "\n")
     learned(folder, 1, **{"rollout/tokens": 40.0})
@@ -122,7 +122,16 @@ def test_an_adapter_is_merged_or_stays_apart(tmp_path, tiny_model):
     assert not (tmp_path / "whole" / "adapter_config.json").exists()
     modes = {path.name: path.stat().st_mode for path in (tmp_path / "whole").iterdir()}
     assert modes["model.safetensors"] == modes["config.json"]
-    assert "--enable-lora" in (tmp_path / "apart" / "README.md").read_text()
+    assert "--lora-modules policy=.\n" in (tmp_path / "apart" / "README.md").read_text()
+
+
+def test_the_card_serves_an_adapter_of_a_large_rank_with_room_for_it(tmp_path, tiny_model):
+    adapter = tmp_path / "adapter"
+    settings = LoraConfig(r=24, target_modules=["q_proj"])
+    get_peft_model(AutoModelForCausalLM.from_pretrained(tiny_model), settings).save_pretrained(adapter)
+    run = trained(tmp_path / "runs", adapter, "learner.lora.rank=24")
+    assert main(["export", str(run), "--to", str(tmp_path / "apart"), "--adapter"]) == 0
+    assert "--lora-modules policy=. --max-lora-rank 32\n" in (tmp_path / "apart" / "README.md").read_text()
 
 
 @pytest.mark.parametrize(
