@@ -44,6 +44,7 @@ class Metrics:
 
     def __init__(self, folder: RunFolder, config: RunConfig, show: Show | None = None, resume_at: int = 0):
         self.path, self.updates, self.show = folder.metrics, config.updates, show
+        self.resumed_at = resume_at
         try:
             truncate_after(self.path, resume_at)
             self.file = self.path.open("a", encoding="utf-8")
@@ -68,6 +69,9 @@ class Metrics:
         elif update == 0:
             self._publish(update, values)
             self._append(self._line(update, values))
+        elif update == self.resumed_at:  # which was not to be evaluated before
+            self._publish(update, values)
+            self._complete(update, values)
         else:
             self.pending = dict(values)
         self.job.say(f"update {update}/{self.updates}: win rate {values['evaluation/win_rate']:.3f} on held-out games")
@@ -75,6 +79,14 @@ class Metrics:
             self.loggers.games(update, games)
         if self.show is not None:
             self.show.evaluated(update, values)
+
+    def _complete(self, update: int, values: Mapping[str, float]) -> None:
+        """The last line, where somebody has not removed it."""
+        self.file.close()
+        lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True)
+        last = json.loads(lines.pop()) if lines else {}
+        write_whole(self.path, "".join([*lines, to_json(self._line(update, values) | last | values, indent=None)]))
+        self.file = self.path.open("a", encoding="utf-8")
 
     def not_evaluated(self) -> None:
         """What waits for it waits no longer."""

@@ -188,3 +188,16 @@ def test_a_line_that_waits_is_kept_where_a_resume_evaluates_at_other_updates(tmp
             metrics.evaluated(2, {"evaluation/win_rate": 0.75})
         lines = [json.loads(line) for line in folder.metrics.read_text().splitlines()]
     assert [(line["update"], line.get("evaluation/win_rate")) for line in lines] == [(1, None), (2, 0.75)]
+
+
+def test_an_evaluation_that_a_resume_asks_for_is_in_the_line_of_its_update(tmp_path):
+    with RunFolder.create(load_recipe(None, [f"output={tmp_path}", "name=test"])) as folder:
+        with Metrics(folder, load_recipe(None)) as metrics:
+            for update in (1, 2):
+                metrics.updated(update, {"rollout/outcome": 0.5})
+        with Metrics(folder, load_recipe(None), resume_at=2) as metrics:
+            metrics.restore(None)
+            metrics.evaluated(2, {"evaluation/win_rate": 0.75})
+            metrics.updated(3, {"rollout/outcome": 0.25})
+        lines = [json.loads(line) for line in folder.metrics.read_text().splitlines()]
+    assert [(line["update"], line.get("evaluation/win_rate")) for line in lines] == [(1, None), (2, 0.75), (3, None)]
