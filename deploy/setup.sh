@@ -18,7 +18,10 @@ die() { echo "setup: $*" >&2; exit 1; }
 
 [[ -f $lock ]] || die "no lock $lock; DEVICE is cpu or gpu, not '$device'"
 exec 9<"$lock"
-flock -w 1800 9 || die "another setup of this checkout has been running for 30 minutes"
+flock -w 1800 9 || case $? in
+    1) die "another setup of this checkout has been running for 30 minutes" ;;
+    *) echo "setup: $lock cannot be locked: see that no other setup of this checkout runs" >&2 ;;
+esac
 inputs="$lock setup.cfg pyproject.toml deploy/setup.sh"
 # Another setup may have finished while this one waited; a touched file may have the same content.
 fingerprint=$(cat $inputs | sha256sum | cut -d' ' -f1)
