@@ -104,7 +104,7 @@ def test_chess_by_hand():
 
 def test_a_move_that_makes_a_game_raise_is_refused_and_undone(monkeypatch):
     game = TextArenaGame()
-    plain = type(game._environment.unwrapped if hasattr(game._environment, "unwrapped") else game._environment.env).step
+    plain = type(game._pristine.env).step
 
     def brittle(environment, action):
         if "boom" in action:
@@ -112,7 +112,7 @@ def test_a_move_that_makes_a_game_raise_is_refused_and_undone(monkeypatch):
             raise IndexError("list index out of range")
         return plain(environment, action)
 
-    monkeypatch.setattr(type(game._environment.env), "step", brittle)
+    monkeypatch.setattr(type(game._pristine.env), "step", brittle)
     game.reset(0)
     game.step("[4]")
     for _ in range(3):

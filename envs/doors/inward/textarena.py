@@ -14,11 +14,13 @@ and the move is refused.
 
 TextArena's games draw from Python's and numpy's global generators. Each episode has states of
 its own for both, which are in place only while TextArena runs, so episodes that take turns
-in one process are as reproducible as one alone.
+in one process are as reproducible as one alone. Games of TextArena keep state across resets, so each
+episode has an environment of its own, which is reset once.
 """
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
 import platform
@@ -63,7 +65,7 @@ class TextArenaGame(ImportedGame):
         self._textarena = library("textarena", self.name)
         with _quiet_generators():
             count = self._players or _least_players(id, json.dumps(self.settings, sort_keys=True, default=str))
-            self._environment = _opened(id, self.settings, count)
+            self._pristine = _opened(id, self.settings, count)  # is never reset
         self.seats = tuple(f"player_{number}" for number in range(count))
 
     def _begin(self, seed: int) -> None:
@@ -75,6 +77,7 @@ class TextArenaGame(ImportedGame):
         number = random.Random(f"textarena {seed}").getrandbits(32)
         self._dice = random.Random(number).getstate(), np.random.RandomState(number).get_state()
         with self._own_generators():
+            self._environment = _copied(self._pristine) or _environment(self.id, self.settings)
             self._environment.reset(num_players=len(self.seats), seed=number)
             self._look()
         self._watch()
@@ -223,10 +226,11 @@ def _quiet_generators() -> Iterator[None]:
 
 
 def _opened(id: str, settings: dict[str, Any], count: int) -> Any:
-    """An environment that has been reset once for so many players, or one line on why there is none."""
+    """An environment that so many can play in, or one line on why there is none."""
+    random.seed(0)  # some draw when they are made
     try:
         environment = _environment(id, settings)
-        environment.reset(num_players=count, seed=0)
+        (_copied(environment) or _environment(id, settings)).reset(num_players=count, seed=0)
     except AssertionError:
         raise ValueError(f"game option players={count}: {id} is not for so many") from None
     except LookupError as error:
@@ -243,6 +247,14 @@ def _opened(id: str, settings: dict[str, Any], count: int) -> Any:
         reason = " ".join(str(error).split())[:200]
         raise ValueError(f"game option id={id!r} cannot be made: {type(error).__name__}: {reason}") from None
     return environment
+
+
+def _copied(environment: Any) -> Any | None:
+    """To make one anew may ask the network; one that holds a connection cannot be copied."""
+    try:
+        return copy.deepcopy(environment)
+    except Exception:  # whatever its parts raise
+        return None
 
 
 def _environment(id: str, settings: dict[str, Any]) -> Any:
