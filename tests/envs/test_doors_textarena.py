@@ -53,6 +53,18 @@ def test_a_draw_is_half_and_two_refusals_lose():
     assert game.step("hello").terminated and game.outcome() == {"player_0": 0.0, "player_1": 1.0}
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("players", [1, 3])
+def test_a_game_ends_when_all_players_are_eliminated(players):
+    game = TextArenaGame(id="PublicGoodsGame-v0", players=players)
+    game.reset(0)
+    while game.seat is not None:
+        eliminated = game.seats.index(game.seat) in game._environment.state.elimination_order
+        last = game.step("[5]" if eliminated else "nothing that the game understands")
+    assert last.terminated and not last.executable and game.facts() == {"winner": "nobody"}
+    assert game.outcome() == dict.fromkeys(game.seats, 0.0 if players == 1 else 0.5)
+
+
 def test_cards_are_seen_by_their_owner_only():
     game = TextArenaGame(id="KuhnPoker-v0")
     differing = 0

@@ -83,14 +83,19 @@ class TextArenaGame(ImportedGame):
         self._watch()
 
     def _watch(self) -> None:
-        """Every state of TextArena's refuses moves through one method; whether it did is not kept anywhere."""
-        refuse = self._environment.state.set_invalid_move
+        """Every state of TextArena's refuses moves through one method; whether it did is not kept anywhere.
+        Once nobody is left it would look for the next player for ever."""
+        state = self._environment.state
+        refuse = state.set_invalid_move
 
         def noted(*arguments: Any, **named: Any) -> Any:
             self._refused = True
-            return refuse(*arguments, **named)
+            eliminated = refuse(*arguments, **named)
+            if len({*getattr(state, "elimination_order", ())}) == len(self.seats):
+                state.set_draw("All players are eliminated.")
+            return eliminated
 
-        self._environment.state.set_invalid_move = noted
+        state.set_invalid_move = noted
 
     def _look(self) -> None:
         """Take what is new to the acting player, once; `observe` shows it as often as it is asked."""
