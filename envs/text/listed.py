@@ -1,9 +1,10 @@
 """Games whose actions are listed: which of them an utterance names, and how they are put in order.
 
 An utterance names a listed action if it is that action, letter for letter, but for upper
-case, space around it and one final period. So does what follows a label ("Action: ..."). Without a
-label a line that is the last one or a paragraph does, or a sentence of it, also after a plain
-"I will" or "the next step is to", if the utterance names no other one. Everything else names none.
+case (A is not a where both are listed), space around it and one final period. So does what
+follows a label ("Action: ..."). Without a label a line that is the last one or a paragraph does,
+or a sentence of it, also after a plain "I will" or "the next step is to", if the utterance
+names no other one. Everything else names none.
 """
 
 from __future__ import annotations
@@ -77,8 +78,11 @@ def _in_line(line: str, listed: Sequence[str]) -> str | None:
     line = undecorated(line)
     if len(line) > LONGEST:
         return None
-    said = {_plain(line), _plain(line[_LEAD.match(line).end() :])}
+    after = line[_LEAD.match(line).end() :]
+    said = {_plain(line), _plain(after)}
     found = [action for action in listed if _plain(undecorated(action)) in said]
+    if len(found) > 1:
+        found = [action for action in found if action in (_trimmed(line), _trimmed(after))]
     if not found and _BRACKETS.search(line):  # "[go to] kitchen": where actions are published so, articles are left out
         bare = _bare(_BRACKETS.sub(" ", line))
         found = [action for action in listed if _bare(action) == bare]
@@ -88,12 +92,16 @@ def _in_line(line: str, listed: Sequence[str]) -> str | None:
 def _exactly(text: str, listed: Sequence[str]) -> str | None:
     if len(text) > LONGEST:
         return None
-    said = _plain(text)
-    return next((action for action in listed if action.lower() == said), None)
+    said = _trimmed(text)
+    return said if said in listed else next((action for action in listed if action.lower() == said.lower()), None)
+
+
+def _trimmed(text: str) -> str:
+    return text.strip().removesuffix(".").rstrip()
 
 
 def _plain(text: str) -> str:
-    return text.strip().removesuffix(".").rstrip().lower()
+    return _trimmed(text).lower()
 
 
 def _bare(action: str) -> str:

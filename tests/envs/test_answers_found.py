@@ -207,3 +207,10 @@ def test_any_text_can_be_read(text):
     for talk in (Bargaining, Negotiation):
         meaning = read(text, talk.grammar)
         assert bool(meaning.act) != bool(meaning.problem)
+
+
+@pytest.mark.parametrize("form", ["{}", " {}. ", "Action: {}.", "I see.\n\nI will {}"])
+def test_where_a_letter_is_listed_in_both_cases_it_names_its_own(form):
+    for letter in "abA":
+        assert named(form.format(letter), tuple("abA")) == letter
+    assert named(form.format("B"), tuple("abA")) == "b"

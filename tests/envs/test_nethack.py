@@ -30,6 +30,7 @@ def test_questions_are_answered_by_what_they_offer():
     assert list(answers_to("What do you want to eat? [a-ce or ?*]")) == ["a", "b", "c", "e", "escape"]
     assert list(answers_to("There is a newt corpse here; eat it? [ynq] (n)")) == ["yes", "no", "escape"]
     assert answers_to("What do you want to write with? [- or ?*]") == {"-": ord("-"), "escape": 27}
+    assert list(answers_to("What do you want to wield? [- abC or ?*]")) == ["-", "a", "b", "C", "escape"]
     assert list(answers_to("Really attack the guard?")) == ["yes", "no", "escape"]
     assert KEYS["far north"] == ord("K") and KEYS["pray"] == 0x80 | ord("p") and len(SETS["task"]) == 22
 
@@ -88,6 +89,15 @@ def test_tasks_end_where_the_papers_end_them():
         if game.outcome()[SEAT] > 0.5:
             break
     assert game.facts()["done"] == "True" and told[-1][4] == pytest.approx(1.0) and len(told) < 300
+
+
+@needs("nethack")
+def test_weapons_are_wielded():
+    game = make_game("nethack", {"character": "sam-hum-law-mal", "actions": "all"})
+    game.reset(4)
+    game.step("wield")
+    assert game.actions() == ("-", "a", "b", "c", "d", "escape") and game.observe().endswith("[- abcd or ?*]")
+    assert game.step("Action: c.").caption == "c - a +0 yumi (weapon in hand)."
 
 
 @needs("nethack")

@@ -107,9 +107,8 @@ class NetHack(HostedGame):
             self._shown += f"\n{menu_of(self._listed)}"
 
     async def _say(self, utterance: str) -> Step:
-        said = " ".join(utterance.lower().split()) if len(utterance) > 1 else utterance  # A is another thing than a
-        said = said if said in self._can else named(utterance, self._listed)
-        if said is None:
+        said = named(utterance, self._listed) or " ".join(utterance.lower().split())
+        if said not in self._can:
             self._shown = f"{UNKNOWN}\n{self._shown.removeprefix(UNKNOWN).lstrip()}"
             return Step(executable=False, caption="The adventurer says something that is no action.")
         self._look(await self.call("step", self._can[said]))

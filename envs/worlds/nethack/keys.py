@@ -44,7 +44,7 @@ def answers_to(question: str) -> Answers:
     offered = OFFERED.search(question)
     if offered is None:
         return ANSWERS
-    keys = offered[1].partition(" or ")[0].partition(" ")[0]
+    keys = offered[1].partition(" or ")[0]  # "- ab": bare hands stand apart
     if keys.startswith("yn"):
         return ANSWERS if keys == "yn" else ANSWERS | {"all": ord("a")} if "a" in keys else ANSWERS
     spread = re.sub(r"(\w)-(\w)", lambda ends: "".join(map(chr, range(ord(ends[1]), ord(ends[2]) + 1))), keys)
