@@ -30,6 +30,7 @@ DEEPEST = 64  # of lists and objects in each other: more than that, not every JS
 BLOCK = re.compile(r"<tool_call>(.*?)(</tool_call>|$)", re.DOTALL)
 ANSWER = re.compile(r"^\W*answer\W*:(.*)", re.IGNORECASE)
 INTEGER = re.compile(r"-?[0-9]{1,18}")
+MARKS = "\"'`* "  # that may stand around an answer
 WORD = "answer"  # begins an answer in the plain form
 
 NOTHING = "Call a tool in <tool_call></tool_call>, or end with a line `Answer: ...`."
@@ -184,7 +185,7 @@ def same(one: str, other: str) -> bool:
 
 
 def plain_answer(text: str) -> str:
-    text = " ".join(text.split()).casefold().removesuffix(".").strip("\"'`* ")
+    text = " ".join(text.split()).casefold().strip(MARKS).removesuffix(".").strip(MARKS)
     return text.replace(",", "") if re.fullmatch(r"-?\d{1,3}(,\d{3})+", text) else text
 
 

@@ -118,6 +118,7 @@ def test_whoever_changes_anything_else_has_not_done_it():
 @pytest.mark.parametrize(
     ("said", "right"),
     [("1234", True), ("1,234", True), (" 1234. ", True), ('"1234"', True), ("`1234`", True), ("**1234**", True)]
+    + [(" 1234.**", True), ('"1234."', True), ("**1234**.", True), ("1234..", False)]
     + [("12,34", False), ("1234.0", False), ("1234 euros", False), ("x is 1234", False), ("", False), ("-1234", False)],
 )
 def test_an_answer_is_exact(said, right):
