@@ -111,6 +111,9 @@ def test_a_category_word_at_the_end_wins_nothing():
         ("doe sit have wheels", Meaning(attribute="wheels")),
         ("Is it, to the best of your knowledge, alive?", Meaning(attribute="alive")),
         ("Is it movable or immovable?", None),
+        ("is it like an animal?", Meaning(attribute="animal")),
+        ("is it like some kind of tool?", Meaning(attribute="tool")),
+        ("is it like a dog?", None),
         ("Is it a catfish?", None),
     ],
 )

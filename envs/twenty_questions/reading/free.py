@@ -124,7 +124,7 @@ class FreeOracle(Oracle):
         words = self.spelling.mended(_words(sentence))
         core = _core(" ".join(VARIANTS.get(word, word) for word in words))
         core = phrases.LIKE.sub(
-            "", phrases.IS_LIKE.sub(r"\\1 a ", phrases.SUBJECT.sub(lambda found: f"{found['verb'] or ''}it", core))
+            "", phrases.IS_LIKE.sub(r"\1 a ", phrases.SUBJECT.sub(lambda found: f"{found['verb'] or ''}it", core))
         )
         words = core.split()
         if len(words) > 3 and words[0] in phrases.AUXILIARIES and words[1] in ("the", "this", "that", "your"):
