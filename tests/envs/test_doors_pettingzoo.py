@@ -189,6 +189,13 @@ def test_a_world_that_fails_is_named_in_one_line_and_others_play_on(settings, sa
     assert good.step("action 0").terminated and good.outcome()["ann"] == 1.0
 
 
+def test_a_world_in_the_current_folder_is_found_by_its_module(tmp_path, monkeypatch):
+    (tmp_path / "world_of_mine.py").write_text(f"from {HERE} import Countdown as world\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each])
+    assert PettingZooGame(id="world_of_mine:world").seats == ("ann", "ben")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

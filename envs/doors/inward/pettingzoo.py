@@ -26,6 +26,7 @@ import numpy as np
 from envs.doors.inward.imported import ImportedGame, library, paid_by, returns_of, settings_of, share_of, world
 from envs.doors.inward.told import TooLarge, told
 from envs.game import Step, Trial
+from envs.kinds import see_current_folder
 from envs.options import words
 from envs.text.listed import named
 
@@ -92,6 +93,7 @@ class PettingZooGame(ImportedGame):
         module, _, function = str(self.id).partition(":")
         try:
             if function:
+                see_current_folder()
                 return getattr(import_module(module), function)
             classic = import_module("pettingzoo.classic")
             known = sorted(each.name for each in pkgutil.iter_modules(classic.__path__) if "_v" in each.name)
