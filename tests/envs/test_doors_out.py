@@ -16,6 +16,7 @@ import envs.doors.outward.gymnasium as gymnasium_out
 from envs.doors.inward.forms import CHARACTERS, ArrayForm, TextForm, phrasebook
 from envs.doors.inward.sitting import Sitting
 from envs.doors.outward.rllib import GameEnv
+from envs.game import Game, Step
 from envs.registry import DOORS, GAMES, make_game, make_player
 from tests.envs.test_doors_openenv import serving
 
@@ -37,6 +38,24 @@ def an_action(form, listed: tuple[str, ...], rng: random.Random) -> object:
     if isinstance(form, TextForm):
         return rng.choice(listed) if listed else "hello"
     return rng.randrange(form.actions.n)
+
+
+class Presents(Game):
+    """Whoever speaks gives the other one a half."""
+
+    seats, horizon = ("giver", "taker"), 4
+
+    def reset(self, seed):
+        pass
+
+    def observe(self):
+        return "say it"
+
+    def actions(self):
+        return ("here you are",)
+
+    def step(self, utterance):
+        return Step(rewards={seat: 0.5 for seat in self.seats if seat != self.seat})
 
 
 # --- every game -----------------------------------------------------------------------------------
@@ -268,6 +287,21 @@ def test_twenty_questions_through_gymnasium_is_the_game_itself():
         assert info["outcome"] == 1.0 and info["facts"] == game.facts() and not truncated
 
 
+def test_what_a_seat_is_paid_before_its_first_turn_comes_with_that_turn():
+    name = f"{__name__}:Presents"
+    environment = gymnasium_out.GameEnvironment(name, players={"giver": "random"})
+    environment.reset(seed=0)
+    said = [environment.step("here you are") for _ in range(2)]
+    assert [reward for _, reward, *_ in said] == [1.0, 0.0] and said[-1][3]
+    environment.reset(seed=1)
+    assert environment.step("here you are")[1] == 1.0
+
+
+@pytest.mark.parametrize("make", [GameEnv, lambda config: gymnasium_out.GameEnvironment(**config)])
+def test_a_class_of_ones_own_has_a_phrasebook_too(make):
+    assert make({"game": f"{__name__}:Presents", "form": "arrays"}).form.phrases == ("here you are",)
+
+
 def test_without_a_seed_the_generator_of_the_environment_is_drawn_from():
     environment = gymnasium.make("parley/twenty_questions-v0").unwrapped
 
@@ -328,11 +362,11 @@ def test_a_phrasebook_is_gathered_from_scripted_games(monkeypatch):
     seeds, reset = [], Parrot.reset
     with monkeypatch.context() as patch:
         patch.setattr(Parrot, "reset", lambda game, seed: (seeds.append(seed), reset(game, seed))[1])
-        phrasebook(make_game("parrot"), {})
+        phrasebook("parrot", make_game("parrot"), {})
     assert len(set(seeds)) == len(seeds) > 1 and max(seeds) < 0, "no episode that is trained or evaluated on"
-    assert phrasebook(make_game("parrot"), {}) == sorted(WORDS)
-    gathered = phrasebook(make_game("twenty_questions"), {})
-    assert gathered == phrasebook(make_game("twenty_questions"), {}) and 20 < len(gathered) <= 256
+    assert phrasebook("parrot", make_game("parrot"), {}) == sorted(WORDS)
+    gathered = phrasebook("twenty_questions", make_game("twenty_questions"), {})
+    assert gathered == phrasebook("twenty_questions", make_game("twenty_questions"), {}) and 20 < len(gathered) <= 256
     assert any(phrase.startswith("i guess") for phrase in gathered)
 
 

@@ -84,22 +84,25 @@ class ArrayForm:
 Form = TextForm | ArrayForm
 
 
-def make_form(form: str, game: Game, options: dict[str, Any], utterances: Sequence[str] | None, **lengths: int) -> Form:
+def make_form(
+    form: str, name: str, game: Game, options: dict[str, Any], utterances: Sequence[str] | None, **lengths: int
+) -> Form:
+    """`name`: what the game was made by, which may be module:Class."""
     if form == "text":
         if utterances is not None:
             raise ValueError("utterances are for form='arrays'; with form='text' anything can be said")
         return TextForm(**lengths)
     if form == "arrays":
-        return ArrayForm(phrasebook(game, options) if utterances is None else utterances, **lengths)
+        return ArrayForm(phrasebook(name, game, options) if utterances is None else utterances, **lengths)
     raise ValueError(f"form={form!r} must be text or arrays")
 
 
-def phrasebook(game: Game, options: dict[str, Any]) -> list[str]:
+def phrasebook(name: str, game: Game, options: dict[str, Any]) -> list[str]:
     """What is said in scripted games, by mediocre and random players in turns."""
     heard: Counter[str] = Counter()
     for number in range(GATHERED_SLOW_GAMES if hook(game, "slow") else GATHERED_GAMES):
-        name = "random" if number % 2 else "mediocre"
-        players = {seat: make_player(game.name, name, options) for seat in game.seats}
+        player = "random" if number % 2 else "mediocre"
+        players = {seat: make_player(name, player, options) for seat in game.seats}
         for place, player in enumerate(players.values()):
             player.reset(-1 - number * len(players) - place)
         game.reset(-1 - number)

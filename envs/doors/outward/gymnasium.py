@@ -12,7 +12,8 @@ Keyword arguments of `make`: `options` of the game, `form` ("text" or "arrays", 
 default the first, and mediocre scripts the others.
 
 The seed given to `reset` is the game's seed; without one, seeds are drawn from the
-environment's own generator. `info` holds the listed actions (with form="arrays" also as
+environment's own generator. What the seat is paid before its first turn comes with the first
+step. `info` holds the listed actions (with form="arrays" also as
 "action_mask"), what the last utterance did ("caption", "executable") and, at the end,
 "outcome" and "facts". `render()` in mode "ansi" is the conversation so far.
 """
@@ -50,7 +51,7 @@ class GameEnvironment(gymnasium.Env):
         self.sitting = Sitting(game, options, players, pay)
         if len(self.sitting.free) != 1:
             raise ValueError(f"an agent plays one seat, but players={players!r} leave: {', '.join(self.sitting.free)}")
-        self.form = make_form(form, self.sitting.game, options or {}, utterances, **lengths)
+        self.form = make_form(form, game, self.sitting.game, options or {}, utterances, **lengths)
         self.observation_space, self.action_space = self.form.observations, self.form.actions
         self.render_mode = render_mode
         self.lines: list[str] = []
@@ -61,11 +62,9 @@ class GameEnvironment(gymnasium.Env):
         sitting.begin(int(self.np_random.integers(2**31)) if seed is None else seed)
         while sitting.seat is None:  # a game that its scripts ended before the agent could act
             sitting.begin(int(self.np_random.integers(2**31)))
-        seat = sitting.free[0]
-        sitting.collect(seat)
         text = sitting.game.observe()
         self.lines = [text]
-        return self.form.shown(text), self._info(briefing=sitting.game.briefing(seat))
+        return self.form.shown(text), self._info(briefing=sitting.game.briefing(sitting.seat))
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         sitting, seat, said = self.sitting, self.sitting.free[0], self.form.said(action)

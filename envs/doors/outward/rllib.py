@@ -40,7 +40,7 @@ class GameEnv(MultiAgentEnv):
         self.sitting = Sitting(config["game"], options, config.get("players"), config.get("pay", "steps"))
         lengths = {key: config[key] for key in ("observation_length", "utterance_length") if key in config}
         form = config.get("form", "arrays")
-        self.form = make_form(form, self.sitting.game, options, config.get("utterances"), **lengths)
+        self.form = make_form(form, config["game"], self.sitting.game, options, config.get("utterances"), **lengths)
         self.possible_agents = list(self.sitting.free)
         self.agents = list(self.sitting.free)
         self.observation_spaces = dict.fromkeys(self.possible_agents, self.form.observations)
