@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-from envs.text.answer import Labels, Part, paragraphs, undecorated
+from envs.text.answer import THOUGHT, Labels, Part, paragraphs, undecorated
 
 _SHARE = r"(?:[ \t_](?:gain|share|part|amount|money|gets|keeps|takes|receives))?"
 _PERSON = r"(?:['\u2019]?s)?"
@@ -59,6 +59,21 @@ def message_of(parts: list[Part]) -> str | None:
     """The message as one line; None where there are several."""
     found = {" ".join(paragraphs(part)[0]) for part in parts if part.kind == MESSAGE and part.first}
     return found.pop() if len(found) == 1 else None if found else ""
+
+
+def aloud(text: str, labels: Labels) -> str:
+    """Free words without labelled thoughts: the message, or else what stands beside them. A thought is a paragraph, or
+    a line where there is one paragraph only."""
+    parts = labels.parts(text)
+    if all(part.kind != THOUGHT for part in parts):
+        return text
+    return message_of(parts) or "\n".join(line for part in parts for line in _aloud(part) if line)
+
+
+def _aloud(part: Part) -> list[str]:
+    if part.kind != THOUGHT:
+        return part.lines
+    return [line for paragraph in paragraphs(part)[1:] for line in paragraph] or part.rest
 
 
 def remarks(parts: list[Part]) -> list[str]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from envs.game import money_of
+from envs.glee.labelled import PRICING, aloud
 from envs.lmrl.car_dealer.game import CHARACTERS, WANTS
 from envs.lmrl.car_dealer.speech import understood
 from envs.registry import make_game, make_player
 from tests.support.glee_games import new
 
 LISTED = 30_000_00
+WORDS = sorted({word for text in make_game("car_dealer").language() for word in text.split()})
 
 
 @pytest.mark.parametrize(
@@ -35,6 +39,30 @@ def test_what_is_heard(said, act, price):
 def test_features_and_discounts_are_heard_in_any_words():
     heard = understood("It comes with GPS, a third row and a Sunroof, and there is a rebate.", LISTED)
     assert set(heard.features) == {"navigation system", "third-row seating", "sunroof"} and heard.discount
+
+
+@pytest.mark.parametrize(
+    ("said", "heard"),
+    [
+        ("Thought: I would pay the full price.\nMessage: I am interested in heated seats.", "heated seats."),
+        ("Thought: I would pay the full price.\nI am interested in heated seats.", "heated seats."),
+        (
+            "**Reasoning:**\nI would pay the full price.\nAll of it.\n\nI am interested in heated seats.",
+            "heated seats.",
+        ),
+        ("Message: I am interested in heated seats.\nPlan: I will pay the full price.", "heated seats."),
+        ("Thought: I would pay the full price for heated seats.", ""),
+    ],
+)
+def test_the_rival_is_shown_no_labelled_thought(said, heard):
+    message = understood(said, LISTED).message
+    assert message.endswith(heard) and bool(message) == bool(heard) and "full price" not in message
+
+
+@given(st.lists(st.sampled_from([*WORDS, "Message:", "Price:", "Offer:", "\n", "\n\n", "$28,500", "-"])))
+def test_words_without_a_label_of_a_thought_are_heard_as_they_are(said):
+    text = " ".join(said)
+    assert aloud(text, PRICING) == text
 
 
 def test_a_sale_by_hand():

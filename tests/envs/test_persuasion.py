@@ -9,6 +9,7 @@ from itertools import product
 import pytest
 
 from cluster.recipe.reading import load_recipe
+from envs.glee.persuasion import speech
 from envs.glee.persuasion.game import CHANCES, CONFIGURATIONS, OPPONENTS, WORTHS
 from envs.registry import game_class, make_game, make_player, trials_of
 from tests.support.glee_games import finish, new, say, seat_players
@@ -209,6 +210,19 @@ def test_a_message_arrives_as_one_harmless_line():
         assert game.step(said).caption == f'alice says: "{heard}"'
     for said in ("", " \n", '{"message": ""}', '{"message": ["a"]}', '{"decision": "yes"}', "{ buy it"):
         assert not new(NAME, 0, messages=True).step(said).executable
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Thought: the product is bad, I lie.\nThis is a wonderful product!",
+        "Reasoning: it is bad; I lie.\n\nMessage: This is a wonderful product!",
+        "This is a wonderful product!\nStrategy: I lie.",
+    ],
+)
+def test_the_buyer_is_shown_no_labelled_thought(said):
+    assert speech.advice(said, free=True) == "This is a wonderful product!"
+    assert speech.advice("Thought: I lie.", free=True) is None
 
 
 def test_scripted_players_do_not_take_a_message_for_the_game():

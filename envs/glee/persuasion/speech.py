@@ -1,14 +1,14 @@
 """What is said in persuasion: a recommendation, a decision, or a message in free words.
 
 As in the other games of this room JSON is read, plain words as a whole or not at all, and parts after
-labels. A message is all that is said, or the part of it that JSON or a label calls the message.
+labels. A message is all that is said but for labelled thoughts, or the part that JSON or a label calls the message.
 """
 
 from __future__ import annotations
 
 import re
 
-from envs.glee.labelled import message_of
+from envs.glee.labelled import aloud, message_of
 from envs.glee.speech import Grammar, read
 from envs.text.answer import Labels
 
@@ -69,5 +69,5 @@ def _message(utterance: str) -> str:
         meaning = read(utterance, _ADVICE)
         return meaning.message.strip() if meaning.act == "offer" else ""
     said = message_of(_LABELS.parts(utterance))
-    quoted = _QUOTED.fullmatch(text := (said or utterance).strip())
+    quoted = _QUOTED.fullmatch(text := (said or aloud(utterance, _LABELS)).strip())
     return quoted[1].strip() if quoted else text

@@ -3,7 +3,8 @@
 JSON such as {"message": "...", "price": 21000} or {"decision": "accept"}, the same parts after labels, and short plain
 sentences are read as in Negotiation. Other words are talk: it says a price if it holds one amount with a dollar sign or
 a percent of the list price, from a quarter of the list price to three times as much, once amounts that are the list
-price itself are left out; two prices are none. Talk that says nothing of this kind is not understood.
+price itself are left out; two prices are none. Talk that says nothing of this kind is not understood, and a labelled
+thought is not said.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from envs.glee.labelled import PRICES, PRICING
+from envs.glee.labelled import PRICES, PRICING, aloud
 from envs.glee.money import NUMBER, amount_of
 from envs.glee.speech import Grammar, decisions, read
 from envs.text.thinking import spoken
@@ -67,7 +68,7 @@ def understood(utterance: str, listed: int) -> Said:
         return _with_topics("talk", price, meaning.message)
     if meaning.act:
         return _with_topics(meaning.act, None, meaning.message)
-    text = spoken(utterance)
+    text = aloud(spoken(utterance), PRICING)
     if "{" in text or len(text) > LONGEST:
         return Said()
     prices = {_cents(found, listed) for found in _SUM.finditer(text)} - {None}
