@@ -46,9 +46,10 @@ class ChatClient:
         self.name, self.settings = name, settings
         self.client = httpx.AsyncClient(
             headers=headers_with_key(name, settings.key_variable),
-            timeout=httpx.Timeout(settings.timeout_seconds, pool=None),  # waiting for a connection is no request yet
+            timeout=None,  # `_post` has one
             limits=httpx.Limits(max_connections=settings.connections, max_keepalive_connections=settings.connections),
         )
+        self.places = asyncio.Semaphore(settings.connections)
         self.lock = threading.Lock()
         self.counters = dict.fromkeys(COUNTED, 0)
 
@@ -74,20 +75,30 @@ class ChatClient:
                 self._count(retries=1)
                 await asyncio.sleep(RETRY_SECONDS * 2 ** (attempt - 1))
             try:
-                response = await self.client.post(f"{settings.url.rstrip('/')}/chat/completions", json=body)
+                response = await self._post(body)
                 response.raise_for_status()
                 return self._read(response.json())
             except httpx.HTTPStatusError as error:
                 failure = f"HTTP {error.response.status_code}"
                 if error.response.status_code not in WORTH_RETRYING:
                     break
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 failure = f"{type(error).__name__}: {error}"
             except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
                 failure = f"not a chat completion ({type(error).__name__}: {error})"
                 break
         self._count(failures=1)
         raise EndpointError(f"endpoint {self.name!r} at {settings.url}: {failure}")
+
+    async def _post(self, body: dict[str, Any]) -> httpx.Response:
+        """All of the answer has to come in time; waiting for a connection is no request yet."""
+        seconds = self.settings.timeout_seconds
+        async with self.places:
+            try:
+                async with asyncio.timeout(seconds):
+                    return await self.client.post(f"{self.settings.url.rstrip('/')}/chat/completions", json=body)
+            except TimeoutError:
+                raise httpx.ReadTimeout(f"no whole answer in {seconds:g} s") from None
 
     def _read(self, answer: dict[str, Any]) -> str:
         text = answer["choices"][0]["message"]["content"] or ""

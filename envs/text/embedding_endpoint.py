@@ -59,7 +59,7 @@ class EndpointEncoder:
                 time.sleep(RETRY_SECONDS * 2 ** (attempt - 1))
             try:
                 status, answer = self._post(body)
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 failure = f"{type(error).__name__}: {error}"
                 continue
             if status != 200:
