@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import pairwise
 
 import httpx
@@ -248,6 +249,26 @@ def test_nobody_there_is_named_after_all_tries(monkeypatch):
         game.reset(0)
     with pytest.raises(EndpointError, match="its schema cannot be read"):
         openenv_game(url=url).reset(0)
+
+
+def test_the_schema_is_asked_for_as_often_as_anything_else(monkeypatch):
+    monkeypatch.setattr(openenv, "RETRY_SECONDS", 0.05)
+    asked = []
+
+    class Ill(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_error(503)
+
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Ill) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(EndpointError, match="its schema cannot be read: .*503"):
+            openenv_game(url=f"http://127.0.0.1:{server.server_port}", retries=2).reset(0)
+        server.shutdown()
+    assert asked == ["/schema"] * 3
 
 
 def test_a_wrong_field_is_refused(url):

@@ -14,8 +14,8 @@ lasts over many episodes. It waits as a coroutine, so a rollout worker plays tho
                   or else the whole observation as JSON
     outcome       the sum of rewards, put from `returns` = [worst, best] to [0, 1]
 
-Every wait has a time limit. Connecting and resetting are tried again, as they are safe to
-repeat; a step never is, since the server may have taken it. A server that is gone, full or
+Every wait has a time limit. Asking for the schema, connecting and resetting are tried again, as
+they are safe to repeat; a step never is, since the server may have taken it. A server that is gone, full or
 late is an EndpointError. An action that the server cannot make sense of is not executable
 and costs a turn.
 """
@@ -26,7 +26,9 @@ import asyncio
 import json
 import random
 import weakref
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -77,9 +79,9 @@ class OpenEnvGame(ImportedGame):
 
     async def reset(self, seed: int) -> None:
         self._seed = None  # no seat may act if the beginning fails
-        self._field = self._field or await self._text_field()
+        self._field = self._field or await self._tried(self._text_field)
         number = random.Random(f"openenv {seed}").getrandbits(31)
-        data = await self._reset({"seed": number})
+        data = await self._tried(partial(self._session.ask, "reset", {"seed": number}))
         self._return, self._done = 0.0, False
         self._take(data)
         self._begun(seed)
@@ -90,12 +92,12 @@ class OpenEnvGame(ImportedGame):
             said, self._taken(said, await self._session.ask("step", {**self.extra, self._field: said}))
         )
 
-    async def _reset(self, data: dict[str, Any]) -> dict[str, Any]:
+    async def _tried(self, ask: Callable[[], Awaitable[Any]]) -> Any:
         for attempt in range(self.retries + 1):
             if attempt:
                 await asyncio.sleep(RETRY_SECONDS * 2 ** (attempt - 1))
             try:
-                return await self._session.ask("reset", data)
+                return await ask()
             except EndpointError as error:
                 failure = error
         raise failure
