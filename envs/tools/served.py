@@ -99,18 +99,27 @@ class ServedTools(ImportedGame):
         session = self._new_session()
         self._sessions.insert(0, session)
         found = names_of(await session.open())
+        try:
+            self._tools = self._fit(found, session.where)
+        except Exception:
+            session.leave()
+            raise
+
+    def _fit(self, found: dict[str, Tool], where: str) -> dict[str, Tool]:
+        """The tools that are used, or one line on why these cannot be."""
         missing = [name for name in self.only or () if name not in found]
         if missing:
-            raise ValueError(f"game option tools: {session.where} has no {missing[0]!r}; it has: {', '.join(found)}")
-        self._tools = {name: tool for name, tool in found.items() if self.only is None or name in self.only}
-        if not self._tools:
-            raise EndpointError(f"{session.where} has no tools")
-        ending = next((name for name in self._tools if name.lower() == WORD), "")
+            raise ValueError(f"game option tools: {where} has no {missing[0]!r}; it has: {', '.join(found)}")
+        tools = {name: tool for name, tool in found.items() if self.only is None or name in self.only}
+        if not tools:
+            raise EndpointError(f"{where} has no tools")
+        ending = next((name for name in tools if name.lower() == WORD), "")
         if self.form == "plain" and ending:
             raise ValueError(
-                f"game option form='plain': {session.where} has a tool {ending!r}, and that word ends the game there: "
+                f"game option form='plain': {where} has a tool {ending!r}, and that word ends the game there: "
                 "use form=json, or leave the tool out of the option tools"
             )
+        return tools
 
     def _hang_up(self) -> None:
         for session in self._sessions:

@@ -209,7 +209,7 @@ def test_a_tool_that_is_called_answer_is_refused_in_the_plain_form_alone():
     ) as caught:
         made.reset(0)
     assert "\n" not in str(caught.value)
-    made.close()
+    assert until(lambda: not made.game._sessions[0].lives), "nobody waits for it to be thrown away"
     for options in ({"form": "plain", "tools": ["get"]}, {"form": "json"}):
         made = odd("echo", tools, **options)
         made.reset(0)
