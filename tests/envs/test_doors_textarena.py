@@ -147,11 +147,22 @@ def test_a_move_that_makes_a_game_raise_is_refused_and_undone(monkeypatch):
         ({"players": 0}, "players=0"),
         ({"settings": {"colour": 1}}, "cannot be made"),
         ({"turns": True}, "turns=True"),
+        (
+            {"id": "Nim-v0", "settings": {"piles": "x"}},
+            "id='Nim-v0' takes no number of players .*: AttributeError: 'str'",
+        ),
+        ({"id": "QuantumTicTacToe-v0", "players": 3}, "players=3: QuantumTicTacToe-v0 is not for so many"),
     ],
 )
 def test_impossible_games_of_textarena_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message) as caught:
         TextArenaGame(**options)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("id", ["Surround-v0", "QuantumTicTacToe-v0"])
+def test_the_least_number_of_players_is_found_where_a_game_does_not_assert_it(id):
+    assert TextArenaGame(id=id).seats == ("player_0", "player_1")
 
 
 WITHOUT = {  # families of games that cannot be made, and what the message says

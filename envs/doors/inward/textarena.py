@@ -230,14 +230,18 @@ def _quiet_generators() -> Iterator[None]:
             np.random.set_state(theirs[1])
 
 
+class _NotForSoMany(ValueError):
+    def __init__(self, id: str, count: int, reason: str):
+        super().__init__(f"game option players={count}: {id} is not for so many{reason}")
+        self.reason = reason
+
+
 def _opened(id: str, settings: dict[str, Any], count: int) -> Any:
     """An environment that so many can play in, or one line on why there is none."""
     random.seed(0)  # some draw when they are made
     try:
         environment = _environment(id, settings)
-        (_copied(environment) or _environment(id, settings)).reset(num_players=count, seed=0)
-    except AssertionError:
-        raise ValueError(f"game option players={count}: {id} is not for so many") from None
+        begun = _copied(environment) or _environment(id, settings)
     except LookupError as error:
         if "nltk" not in str(error).lower():
             raise
@@ -251,6 +255,15 @@ def _opened(id: str, settings: dict[str, Any], count: int) -> Any:
     except (ValueError, OSError, ImportError, TypeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ValueError(f"game option id={id!r} cannot be made: {type(error).__name__}: {reason}") from None
+    try:
+        begun.reset(num_players=count, seed=0)
+        fits, reason = begun.state.num_players == count, ""
+    except AssertionError:
+        fits, reason = False, ""
+    except Exception as error:  # of settings, or of a number of players, that a game does not check
+        fits, reason = False, f": {' '.join(f'{type(error).__name__}: {error}'.split())[:200]}"
+    if not fits:
+        raise _NotForSoMany(id, count, reason)
     return environment
 
 
@@ -300,12 +313,12 @@ def _import(name: str) -> None:
 @lru_cache(maxsize=64)
 def _least_players(id: str, settings: str) -> int:
     """TextArena's games do not say how many may play; the least number they take is the default."""
+    reason = ""
     for count in range(1, MOST_PLAYERS + 1):
         try:
             _opened(id, json.loads(settings), count)
-        except ValueError as error:
-            if "not for so many" not in str(error):
-                raise
+        except _NotForSoMany as error:
+            reason = error.reason or reason
         else:
             return count
-    raise ValueError(f"game option id={id!r}: it takes no number of players from 1 to {MOST_PLAYERS}")
+    raise ValueError(f"game option id={id!r} takes no number of players from 1 to {MOST_PLAYERS}{reason}")
