@@ -203,6 +203,7 @@ def test_a_world_in_the_current_folder_is_found_by_its_module(tmp_path, monkeypa
         ({"id": "no_such_module:world"}, "cannot be imported: No module named 'no_such_module'"),
         ({"id": f"{HERE}:Nothing"}, "cannot be imported"),
         ({"settings": {"colour": 1}}, "cannot be made: TypeError"),
+        ({"id": "rps_v2", "settings": {"max_cycles": None}}, "settings.max_cycles=None must be a whole number"),
         ({"id": f"{HERE}:Countdown", "settings": {"size": 99}}, "has 99 numbers, and a text tells at most 64; wrap it"),
         ({"returns": [1, 1]}, "the worst and the best"),
         ({"turns": 0}, "turns=0"),

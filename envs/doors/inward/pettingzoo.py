@@ -27,7 +27,7 @@ from envs.doors.inward.imported import ImportedGame, library, paid_by, returns_o
 from envs.doors.inward.told import TooLarge, told
 from envs.game import Step, Trial
 from envs.kinds import see_current_folder
-from envs.options import words
+from envs.options import whole_number, words
 from envs.text.listed import named
 
 LISTED = 30  # actions that an observation names, at most
@@ -68,7 +68,7 @@ class PettingZooGame(ImportedGame):
         self._words = WORDS.get(self._base(), PLAIN)
         self.returns = self._words.returns if returns is None else returns_of(returns)
         if self._base() == "rps" and returns is None:
-            rounds = float(self.settings.get("max_cycles", 15))
+            rounds = float(whole_number("settings.max_cycles", self.settings.get("max_cycles", 15), 1, 10**6))
             self.returns = -rounds, rounds
         self._last: dict[str, str] = {}
         self._board(self._world.agent_selection, self._world.observe(self._world.agent_selection))
