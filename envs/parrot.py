@@ -29,6 +29,8 @@ class Parrot(Game):
                 raise ValueError(f"game option {option}={value!r} must be a whole number from 1 to 99")
         self.seats = tuple(f"parrot{i}" for i in range(seats))
         self.horizon = seats * rounds
+        self._words: dict[str, str] = {}
+        self._paid = dict.fromkeys(self.seats, 0.0)
         self._turn = self.horizon
 
     def reset(self, seed: int) -> None:

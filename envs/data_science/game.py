@@ -70,11 +70,12 @@ class DataScience(Game):
         self.horizon, self.deals = attempts, deals
         self.worth, self._paid = REWARDS[one_of("reward", reward, tuple(REWARDS))]
         self._deal: int | None = None
+        self._failed, self._seen = 0, ""
+        self._auc: float | None = None
 
     def reset(self, seed: int) -> None:
         self._deal = random.Random(f"deal {seed}").randrange(self.deals)  # a string: -1 is not 1
-        self._failed = 0
-        self._auc: float | None = None
+        self._failed, self._auc = 0, None
         self._seen = self._opening()
 
     @property

@@ -52,6 +52,7 @@ class GuessMyCity(Game):
         self.published = rules_of(self.name, rules, prompts)
         self.horizon = turns
         self._secret: str | None = None
+        self._asked, self._won, self._seen = 0, False, self.oracle.atlas.opening
 
     def reset(self, seed: int) -> None:
         self._secret = random.Random(f"secret {seed}").choice(list(self.oracle.atlas.cities))  # a string: -1 is not 1

@@ -66,6 +66,7 @@ class TwentyQuestions(Game):
         self.published = rules_of(self.name, rules, prompts)
         self.horizon = turns
         self._secret: str | None = None
+        self._asked, self._won, self._seen = 0, False, self.table.opening
 
     def reset(self, seed: int) -> None:
         self._secret = random.Random(f"secret {seed}").choice(self.table.names)  # a string: -1 is not 1

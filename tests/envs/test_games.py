@@ -51,6 +51,15 @@ def name(request) -> str:
     return request.param
 
 
+def test_a_game_that_was_never_reset_is_worth_nothing_and_can_be_saved(name):
+    game = make_game(name)
+    assert game.outcome() == dict.fromkeys(game.seats, 0.0) and game.closing() == game.facts() == {}
+    saved, other = json.loads(json.dumps(game.save())), make_game(name)
+    other.reset(0)
+    other.restore(saved)
+    assert other.seat is None and other.save() == saved
+
+
 def test_a_game_says_what_it_is(name):
     game, players = make_game(name), game_class(name).players()
     assert isinstance(make_game(name, blocking=False), Game) and game.name == name and game.seat is None
