@@ -110,6 +110,9 @@ def test_every_question_may_be_asked_and_whatever_is_said_is_heard():
         assert all(each[5] for each in told)
         asked |= {each[0].partition("?")[0] for each in told if len(each[1]) < len(KEYS)}
     assert len(asked) > 5
+    for wrong in ("mon-elf-neu-mal", "val-hum-neu-mal", "sam-hum-xxx-mal", "a-b-c-d", "mon-hum-neu", "Mon-hum-neu-mal"):
+        with pytest.raises(ValueError, match=f"^game option character='{wrong}'"):
+            NetHack(character=wrong)
     for game_option in ({"task": "win"}, {"character": "wizard"}, {"best": 0}, {"things": -1}, {"processes": 0}):
         with pytest.raises(ValueError, match=f"^game option {next(iter(game_option))}="):
             NetHack(**game_option)

@@ -31,6 +31,7 @@ from envs.options import one_of, whole_number
 from envs.processes.process import Kind
 from envs.text.listed import menu_of, named, yes_or_no
 from envs.worlds.hosted import HostedGame
+from envs.worlds.nethack.characters import character_of
 from envs.worlds.nethack.helpful import helpful
 from envs.worlds.nethack.keys import ANSWERS, KEYS, LETTERS, SETS, answers_to
 from envs.worlds.nethack.players import Explorer, Mediocre, Random
@@ -80,9 +81,7 @@ class NetHack(HostedGame):
         super().__init__(turns, processes)
         self.task, self.set = one_of("task", task, tuple(BEST)), one_of("actions", actions, tuple(SETS))
         self.keys = {word: KEYS[word] for word in SETS[self.set]}
-        if not isinstance(character, str) or (character != "@" and character.count("-") != 3):
-            raise ValueError(f"game option character={character!r} must be like mon-hum-neu-mal, or @ for any")
-        self.character = character
+        self.character = character_of(character)
         self.best = BEST[task] if best is None else best
         if isinstance(best, bool) or not isinstance(self.best, int | float) or not 0 < self.best < 1e9:
             raise ValueError(f"game option best={best!r} must be a number above 0, the return that is worth 1")
