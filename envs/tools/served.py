@@ -72,11 +72,19 @@ class ServedTools(ImportedGame):
         self.command, self.url = words_of(command), address(url)
         if bool(self.command) == bool(self.url):
             raise ValueError("game option command or url has to be given: a server to start, or one that runs")
+        if environment and self.url:
+            raise ValueError(
+                "game option environment is for a server that is started by command; url names one that runs"
+            )
+        if key_variable and self.command:
+            raise ValueError("game option key_variable is for a server at url; one that is started has no key")
         self.tasks = tasks_of(tasks)
         self.form, self.fresh = one_of("form", form, FORMS), yes_or_no("fresh", fresh)
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < 86400:
             raise ValueError(f"game option seconds={seconds!r} must be a number of seconds above 0")
-        if tools is not None and not (isinstance(tools, list | tuple) and all(isinstance(each, str) for each in tools)):
+        if tools is not None and not (
+            isinstance(tools, list | tuple) and tools and all(isinstance(each, str) for each in tools)
+        ):
             raise ValueError(f"game option tools={tools!r} must be a list of names")
         self.only, self.seconds, self.key_variable = tools, float(seconds), key_variable
         self.environment = {name: str(value) for name, value in settings_of("environment", environment).items()}

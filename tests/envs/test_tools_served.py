@@ -316,7 +316,13 @@ def test_a_server_over_http_is_called_and_shared_and_dies(server):
         ({"tools": "add"}, "tools='add' must be a list of names"),
         ({"tools": 1}, "tools=1 must be a list of names"),
         ({"tools": {"add": 1}}, "tools={'add': 1} must be a list of names"),
+        ({"tools": []}, "tools=\\[\\] must be a list of names"),
         ({"environment": ["x"]}, "environment="),
+        (
+            {"command": "", "url": "http://x/mcp", "environment": {"A": "1"}},
+            "environment is for a server that is started",
+        ),
+        ({"key_variable": "KEY"}, "key_variable is for a server at url"),
     ],
 )
 def test_impossible_options_are_refused(options, line):
