@@ -265,6 +265,7 @@ def test_players_of_the_frozen_lake_have_their_stated_strength():
         ({"returns": [1, 1]}, "the worst and the best"),
         ({"show": "film"}, "show='film'"),
         ({"keys": "mission"}, "keys='mission' must be a list of names"),
+        ({"keys": ["map"]}, "keys=\\['map'\\]: what is shown of FrozenLake-v1 is no Dict"),
         ({"id": "MiniGrid-Nowhere-v0"}, "id='MiniGrid-Nowhere-v0' cannot be made"),
         ({"id": "no_such_package:World-v0"}, "cannot be made: No module named 'no_such_package'"),
         ({"turns": 0}, "turns=0"),

@@ -103,6 +103,8 @@ def test_players_of_adventures_have_their_stated_strength():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"world": 5}, "world=5 must be text"),
+        ({"world": ["simple"]}, "world=\\['simple'\\] must be text"),
         ({"world": "zork"}, "neither a .z8 file nor one of: coin_collector, cooking"),
         ({"settings": {"colour": 1}}, "coin_collector has no 'colour'; it has: level"),
         ({"settings": [1]}, "settings=\\[1\\]"),
@@ -114,6 +116,14 @@ def test_players_of_adventures_have_their_stated_strength():
 def test_impossible_adventures_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         TextWorldGame(**options)
+
+
+@pytest.mark.parametrize("option", [{"settings": {"level": 1}}, {"worlds": 5}, {"first": 1}])
+def test_what_is_generated_by_is_no_option_of_a_world_that_is_there(option):
+    path = str(generated("coin_collector", {"level": 4}, 0))
+    assert TextWorldGame(world=path).world == path
+    with pytest.raises(ValueError, match=f"game option {next(iter(option))} is for worlds that are generated"):
+        TextWorldGame(world=path, **option)
 
 
 def test_settings_that_make_no_world_are_named():

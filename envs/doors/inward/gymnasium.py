@@ -68,6 +68,8 @@ class GymnasiumGame(ImportedGame):
         self.action_names = self._action_names(action_names)
         with world(f"environment {self.id}: its observation space"):
             sample = self._environment.observation_space.sample()
+        if keys is not None and (show == "picture" or not isinstance(sample, dict)):
+            raise ValueError(f"game option keys={keys!r}: what is shown of {self.id} is no Dict")
         try:
             if self.show == "state":
                 self._text(sample)

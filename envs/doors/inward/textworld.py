@@ -30,11 +30,12 @@ from envs.doors.inward.imported import ImportedGame, library, settings_of
 from envs.doors.inward.players import Curious, Random
 from envs.doors.inward.worlds import CHALLENGES, generated
 from envs.game import Player, Step, Trial
-from envs.options import whole_number
+from envs.options import whole_number, words
 from envs.text.listed import named
 
 SEAT = "adventurer"
 UNKNOWN = "That is not something you can do here."
+WORLDS = 10
 WORLDS_READ = 100  # for their words, at most
 INSTRUCTION = re.compile(r"\[[^\]]*\]")  # to the interpreter, within a description
 TITLE = re.compile(r"^-= (.*) =-$")
@@ -50,13 +51,13 @@ class TextWorldGame(ImportedGame):
         self,
         world: str = "coin_collector",
         settings: dict | None = None,
-        worlds: int = 10,
+        worlds: int = WORLDS,
         first: int = 0,
         turns: int = 30,
         show_commands: bool = True,
     ):
         super().__init__(turns)
-        self.world, self.settings = world, settings_of("settings", settings)
+        self.world, self.settings = words("world", world), settings_of("settings", settings)
         self.worlds = whole_number("worlds", worlds, 1, 100_000)
         self.first = whole_number("first", first, 0, 2**31)
         if not isinstance(show_commands, bool):
@@ -81,6 +82,9 @@ class TextWorldGame(ImportedGame):
             raise ValueError(f"game option world={self.world!r} is neither a .z8 file nor one of: {known}")
         if not path.with_suffix(".json").is_file():
             raise ValueError(f"game option world={self.world!r}: {path.with_suffix('.json').name} is not beside it")
+        given = {"settings": self.settings, "worlds": self.worlds != WORLDS, "first": self.first}
+        if beside := [option for option, value in given.items() if value]:
+            raise ValueError(f"game option {beside[0]} is for worlds that are generated; world={self.world!r} is there")
         return path
 
     def _begin(self, seed: int) -> None:
