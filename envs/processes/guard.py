@@ -4,7 +4,8 @@
     standard output    one line of JSON when the world has ended: why, its wait status, its last words
 
 Whatever the world has started - a Java machine - belongs to the guard once its parent is gone, and ends with it. Should
-the guard itself be killed, the kernel kills the world. The guard imports nothing of the world, and computes nothing,
+the guard itself be killed, the kernel kills the world. What the world leaves in the folder for temporary files, a
+folder of its own, is removed with it. The guard imports nothing of the world, and computes nothing,
 so it is never late.
 """
 
@@ -17,6 +18,7 @@ import select
 import signal
 import socket
 import sys
+import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -39,8 +41,10 @@ def main() -> None:
     control = ctypes.CDLL(None).prctl
     control(SET_SUBREAPER, 1)
     printed, prints = os.pipe()
+    folder = tempfile.TemporaryDirectory(prefix="parley-world-", ignore_cleanup_errors=True)
     world = os.fork()
     if world == 0:
+        os.environ["TMPDIR"] = tempfile.tempdir = folder.name
         try:
             control(SET_DEATH_SIGNAL, signal.SIGKILL)
             silence(prints)
@@ -51,6 +55,7 @@ def main() -> None:
     wire.close()
     why, said = watch(world, printed, asked["megabytes"])
     status = end(world)
+    folder.cleanup()
     said += taken(printed)
     lines = said.decode("utf-8", "replace").strip().splitlines()
     last = " ".join(lines[-1].split())[:200] if lines else ""

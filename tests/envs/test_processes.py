@@ -8,8 +8,10 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -85,6 +87,20 @@ def test_one_process_serves_many_episodes_and_prints_nothing_of_ours(kind, capfd
     with pytest.raises(WorldCrashed, match="given back"):
         ask(world, "whoami")
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("ending", ["crash", "leave", "fall"])  # the last one is ended by us
+def test_what_a_world_leaves_in_the_folder_for_temporary_files_is_removed(kind, ending):
+    world = finish(lease(kind))
+    process, left = ask(world, "whoami"), [Path(each) for each in ask(world, "write")]
+    assert all(each.is_dir() for each in left) and left[0].parent == left[1].parent != Path(tempfile.gettempdir())
+    with pytest.raises((WorldCrashed, WorldRaised)):
+        ask(world, ending)
+    assert gone(process)
+    deadline = time.monotonic() + 20
+    while left[0].parent.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not left[0].parent.exists()
 
 
 FAULTS = [

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 
@@ -67,6 +68,11 @@ class Crooked:
     def hold_and_wait(self, megabytes: int) -> None:
         self.hold(megabytes)
         time.sleep(60)
+
+    def write(self) -> list[str]:
+        """A temporary file of its own, and one of a program that it starts."""
+        own = tempfile.mkdtemp(prefix="crooked")
+        return [own, subprocess.check_output(["mktemp", "-d"], text=True).strip()]
 
     def start_another(self, megabytes: int = 0) -> int:
         """As a world in Java does; in a session of its own."""
