@@ -53,6 +53,8 @@ def name(request) -> str:
 
 def test_a_game_that_was_never_reset_is_worth_nothing_and_can_be_saved(name):
     game = make_game(name)
+    if not game_class(name).__module__.startswith("envs."):
+        pytest.skip("the contract does not ask it of the games of others")
     assert game.outcome() == dict.fromkeys(game.seats, 0.0) and game.closing() == game.facts() == {}
     saved, other = json.loads(json.dumps(game.save())), make_game(name)
     other.reset(0)
