@@ -148,7 +148,7 @@ class VllmEngine:
         self.held: list[Completion] = []  # finished while scoring
         self.scored: dict[str, np.ndarray] = {}
         self.listings: dict[str, Listing] = {}
-        self.parts: dict[str, tuple[Listing, int]] = {}  # vLLM's request -> which utterance it scores
+        self.parts: dict[str, tuple[Listing, int, bool]] = {}  # vLLM's request -> which utterance it scores, and how
         self.scores_made = 0
         self.counters = {"prompt_tokens": 0, "cached_tokens": 0, "generated_tokens": 0, "requests": 0, "steps": 0}
 
@@ -231,14 +231,15 @@ class VllmEngine:
 
     def _score_listed(self, listing: Listing, index: int, read_cache: bool) -> None:
         ids = [*listing.request.prompt_ids, *listing.request.listed[index]]
-        self.parts[self._add_score(ids, listing.request.order, read_cache)] = listing, index
+        self.parts[self._add_score(ids, listing.request.order, read_cache)] = listing, index, read_cache
 
     def _listed_scored(self, output) -> list[Scored]:
         """One utterance's log-probs have come; answers the request when all have, of one version.
         Where the cache held a part of the utterance itself, what predicts it was not computed."""
-        listing, index = self.parts.pop(output.request_id)
+        listing, index, read_cache = self.parts.pop(output.request_id)
         request, (made,), rows = listing.request, output.outputs, len(output.prompt_logprobs.start_indices)
-        if (output.num_cached_tokens or 0) >= len(request.prompt_ids) or rows <= len(request.listed[index]):
+        cached = (output.num_cached_tokens or 0) >= len(request.prompt_ids) or rows <= len(request.listed[index])
+        if read_cache and cached:
             self._score_listed(listing, index, read_cache=False)
             return []
         listing.logprobs[index] = prompt_logprobs(output, len(request.prompt_ids))
@@ -258,7 +259,7 @@ class VllmEngine:
 
     def abort(self, ids: list[str]) -> None:
         known = [request for request in ids if request in self.live]
-        scoring = [name for name, (listing, _) in self.parts.items() if listing.request.id in ids]
+        scoring = [name for name, (listing, *_) in self.parts.items() if listing.request.id in ids]
         self.engine.abort_request(known + scoring)
         self.live.difference_update(known)
         for name in scoring:

@@ -203,9 +203,7 @@ def processors() -> Iterator[Finding]:
             "warn", "GPUs", f"{len(cards)} there, but the CPU build of vLLM is installed", "make setup DEVICE=gpu"
         )
     elif installed("vllm") and not cards:
-        said = (
-            "none seen by nvidia-smi, but the GPU build of vLLM is installed"  # whether there are any, the plan knows
-        )
+        said = "none seen by nvidia-smi, but the GPU build of vLLM is installed"
         yield Finding("warn", "GPUs", said, "make setup DEVICE=cpu, unless other nodes of the cluster have them")
     else:
         there = "; ".join(cards) or "none; everything runs on the CPU"

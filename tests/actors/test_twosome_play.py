@@ -93,6 +93,25 @@ def test_a_runner_may_leave_out_the_rows_of_what_was_cached(tiny_model, monkeypa
     assert sum(gone > 0 for gone in left_out) > 10
 
 
+def test_rows_that_are_missing_although_no_cache_was_read_are_an_error(tiny_model, monkeypatch):
+    """And are not asked for again and again."""
+    engine = shared_engine("vllm", str(tiny_model))
+    whole, asked = engine._listed_scored, []
+
+    def cut(output):
+        asked.append(output.request_id)
+        assert len(asked) < 50
+        del output.prompt_logprobs.start_indices[1:]
+        return whole(output)
+
+    monkeypatch.setattr(engine, "_listed_scored", cut)
+    (request,) = listed_requests(1, seed=4)
+    engine.submit(request)
+    with pytest.raises(RuntimeError, match="vLLM scored other tokens than the prompt's"):
+        drain(engine)
+    engine.abort([request.id])
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sync_in_between_leaves_no_mixture(kind, tiny_model):
     """All log-probs of a request are those of the version that it names; one that was given up

@@ -41,6 +41,13 @@ class Broken(Kind):
             raise ConnectionError("the service is away")
 
 
+class Leaving(Kind):
+    """Would end the process."""
+
+    def log(self, update, values):
+        raise SystemExit(3)
+
+
 class Keyless(Kind):
     def __init__(self, run, settings):
         raise ValueError("no key")
@@ -92,6 +99,13 @@ def test_one_that_cannot_start_ends_nothing(tmp_path, caplog):
     run = ran(tmp_path, f"{__name__}:Keyless")
     assert len(recorded(run)["learner/loss"]) == 5
     assert "failed, the run goes on: its start: ValueError: no key" in (run / "parley.log").read_text()
+
+
+def test_one_that_would_end_the_process_is_one_that_fails():
+    loggers, (name,) = of(Leaving)
+    for update in (1, 2):
+        loggers.log(update, {})
+    assert ended(loggers, name) == 2 and Leaving.told == [("demo-1", 1), {"updates": 9}]
 
 
 def test_one_that_could_not_start_is_tried_again():

@@ -80,7 +80,7 @@ class Telling:
                 if self.logger is None:
                     self.logger = self.make()
                 call.tell(self.logger)
-            except Exception as error:
+            except BaseException as error:  # a tool that would end the process ends no thread, either
                 self._lose(call, f"{type(error).__name__}: {error}")
 
     def _lose(self, call: Call, why: str) -> None:
