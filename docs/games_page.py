@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from cluster.commands.games import options_of, players_of, rules_of, trial_rows
+from cluster.commands.games import players_of, rules_of, trial_rows, written
+from envs.options import options_of
 from envs.registry import DOORS, GAMES, WORLDS, game_class
 
 GAMES_PAGE = """\
@@ -36,7 +37,8 @@ def section(title: str, about: str, games: Mapping[str, str]) -> Iterator[str]:
 
 def of_game(name: str, game: type) -> Iterator[str]:
     yield f"### {name}\n\n```text\n{rules_of(game)}\n```\n"
-    yield from table(("option", "default"), [(f"`{option}`", f"`{default}`") for option, default in options_of(game)])
+    options = [(f"`{each.name}`", f"`{written(each)}`", each.meaning) for each in options_of(game)]
+    yield from table(("option", "default", ""), options)
     yield from table(("player", ""), [(f"`{player}`", strength) for player, strength in players_of(game)])
     rows = [(trial, str(episodes), ", ".join(settings)) for trial, episodes, settings in trial_rows(game)]
     yield from table(("trial", "episodes", ""), rows)

@@ -19,10 +19,10 @@ that gives credit should find can be looked up.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from envs.game import OVER, Game, Player, Step
-from envs.options import one_of, whole_number
+from envs.options import Menu, Shuffle, one_of, whole_number
 from envs.text.listed import Chooser, gist, menu_of, named, order_of, yes_or_no
 
 SEAT = "agent"
@@ -123,11 +123,13 @@ class CaseStudy(Game):
 
     def __init__(
         self,
-        turns: int = TURNS,
-        shuffle: bool = True,
-        menu: bool = False,
-        wording: str = "short",
-        rules: str = "own",
+        turns: Annotated[int, "1 to 99, after which it has failed"] = TURNS,
+        shuffle: Shuffle = True,
+        menu: Menu = False,
+        wording: Annotated[str, "of the actions: short, 3 to 6 words each; long, 16 or 17"] = "short",
+        rules: Annotated[
+            str, "own; published: fewer actions are listed in a state, and the turns left are not told"
+        ] = "own",
     ):
         self.horizon = whole_number("turns", turns, 1, 99)
         self._worded = WORDINGS[one_of("wording", wording, tuple(WORDINGS))]

@@ -1,11 +1,49 @@
-"""Checks of game options: what is wrong is one line that names the option."""
+"""Options of games: what they mean, and their checks, where what is wrong is one line that names the option.
+
+A game's options are the parameters of its `__init__`. `turns: Annotated[int, "until it is truncated"]` says what
+one means; `parley games NAME` shows it.
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 Choice = TypeVar("Choice")
+
+# what several games have
+
+Menu = Annotated[bool, "name the listed actions in the text"]
+Returns = Annotated[list[float] | tuple[float, float], "the worst and the best sum of rewards: outcomes 0 and 1"]
+ShowCommands = Annotated[bool, "name the commands that can be given"]
+ShowScene = Annotated[bool, "tell in each turn what is in sight and what is carried, too"]
+Shuffle = Annotated[bool, "list the actions in an order that the seed decides, else always in the same one"]
+
+
+@dataclass(frozen=True)
+class Option:
+    name: str
+    default: Any  # inspect.Parameter.empty: it has to be given
+    meaning: str
+
+    @property
+    def needed(self) -> bool:
+        return self.default is inspect.Parameter.empty
+
+
+def options_of(game: type) -> list[Option]:
+    try:
+        hints = get_type_hints(game.__init__, include_extras=True)
+    except Exception:  # of a game that others wrote: what an annotation names may be there for type checkers only
+        hints = {}
+    parameters = inspect.signature(game).parameters.values()
+    return [Option(each.name, each.default, _meaning(hints.get(each.name))) for each in parameters]
+
+
+def _meaning(hint: Any) -> str:
+    return next((each for each in getattr(hint, "__metadata__", ()) if isinstance(each, str)), "")
 
 
 def whole_number(option: str, value: object, least: int, most: int) -> int:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
 
 from envs.game import OVER, Game, Player, Step, Trial
 
@@ -23,7 +23,7 @@ WORDS = ("apple", "bread", "cloud", "drum", "eagle", "fern")
 class Parrot(Game):
     name = "parrot"
 
-    def __init__(self, seats: int = 1, rounds: int = 3):
+    def __init__(self, seats: Annotated[int, "1 to 99"] = 1, rounds: Annotated[int, "turns of each seat, 1 to 99"] = 3):
         for option, value in (("seats", seats), ("rounds", rounds)):
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 99:
                 raise ValueError(f"game option {option}={value!r} must be a whole number from 1 to 99")

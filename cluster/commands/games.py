@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import json
 import textwrap
 from typing import Any
 
@@ -12,6 +13,7 @@ from cluster.errors import ConfigError
 from cluster.record.manner import busy
 from cluster.record.run_folder import to_json
 from envs.game import hook
+from envs.options import Option, options_of
 from envs.registry import game_class, game_names, make_game
 from envs.well_formed import is_a_game
 
@@ -63,12 +65,16 @@ def about(game: type) -> str:
     return text.partition(": ")[2].partition(". ")[0].rstrip(".") or text.partition(". ")[0]
 
 
+def plain(option: Option) -> dict[str, Any]:
+    return {"about": option.meaning} | ({} if option.needed else {"default": option.default})
+
+
 def as_plain(name: str) -> dict[str, Any]:
     """What `parley games` shows of it; `missing` is the option or package that it needs."""
     found: dict[str, Any] = {"name": name}
     try:
         made_by = game_class(name)
-        found |= {"about": about(made_by), "options": dict(options_of(made_by))}
+        found |= {"about": about(made_by), "options": {each.name: plain(each) for each in options_of(made_by)}}
         game = make_game(name)
     except ValueError as error:
         return found | {"missing": str(error)}
@@ -80,9 +86,11 @@ def as_plain(name: str) -> dict[str, Any]:
 def describe(name: str) -> None:
     made_by = known(name)
     print(f"{name}\n{textwrap.indent(rules_of(made_by), '  ')}\n")
-    print("options")
-    for option, default in options_of(made_by):
-        print(f"  {option} = {default}")
+    options = [(each.name, written(each), each.meaning) for each in options_of(made_by)]
+    print("options (game.options.NAME=VALUE)")
+    name_wide, default_wide = (max((len(each[place]) for each in options), default=0) for place in (0, 1))
+    for option, default, meaning in options:
+        print(f"  {option:<{name_wide}}  {default:<{default_wide}}  {meaning}".rstrip())
     print("players")
     for player, strength in players_of(made_by):
         print(f"  {player:<12} {strength}")
@@ -98,10 +106,9 @@ def rules_of(game: type) -> str:
     return inspect.getdoc(inspect.getmodule(game)) or ""
 
 
-def options_of(game: type) -> list[tuple[str, str]]:
-    """(name, default)"""
-    options = inspect.signature(game).parameters.values()
-    return [(each.name, "(needed)" if each.default is each.empty else repr(each.default)) for each in options]
+def written(option: Option) -> str:
+    """Its default, as a recipe would have it."""
+    return "(needed)" if option.needed else json.dumps(option.default, default=str)
 
 
 def players_of(game: type) -> list[tuple[str, str]]:

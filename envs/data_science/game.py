@@ -7,20 +7,18 @@ is fed back; the first that does not is run on five random halves of the data (s
 is paid by its mean ROC AUC and ends the game. Running out of attempts is how the game itself
 ends, and known from the start: terminated with outcome 0.
 
-`reward` says what a ROC AUC is worth: `above_chance`, 2 AUC - 1, so that a model which knows
-nothing is paid nothing, or the published `auc` itself.
+A ROC AUC is worth 2 AUC - 1, so that a model which knows nothing is paid nothing, unless
+`reward` asks for the published one.
 
-The code is run by `sandbox`, and never without one. `dataset` names the data (`tables`),
-`isolation` demands a kind of sandbox, `seconds` and `megabytes` limit an attempt, and there
-are `deals` sets of splits: the seed of an episode picks one of them. Few deals let attempts
-that were made before be scored without running them again.
+The code is run by `sandbox`, and never without one. Few `deals` let attempts that were made
+before be scored without running them again.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
 
 from envs.data_science.answer import LONGEST, NoCode, code_of
 from envs.data_science.players import PLAYERS, words_players_cause, words_players_say
@@ -46,14 +44,21 @@ class DataScience(Game):
 
     def __init__(
         self,
-        dataset: str = "breast_cancer",
-        folder: str = FOLDER,
-        attempts: int = 5,
-        seconds: int = 30,
-        megabytes: int = 2048,
-        isolation: str = "auto",
-        deals: int = 4,
-        reward: str = "above_chance",
+        dataset: Annotated[
+            str,
+            "breast_cancer, iris, wine or balance_scale; others are files that you get: see docs/games/data_science.md",
+        ] = "breast_cancer",
+        folder: Annotated[str, "where the files of other data sets are"] = FOLDER,
+        attempts: Annotated[int, "1 to 100"] = 5,
+        seconds: Annotated[
+            int, "time limit of the five scored fits together; a rehearsal may compute for a fifth of it"
+        ] = 30,
+        megabytes: Annotated[int, "address space of a fit"] = 2048,
+        isolation: Annotated[
+            str, "auto; bubblewrap, namespaces or process: the game does not start without this one"
+        ] = "auto",
+        deals: Annotated[int, "sets of five splits; the seed of an episode picks one"] = 4,
+        reward: Annotated[str, "above_chance: 2 AUC - 1; auc: the published one"] = "above_chance",
     ):
         for option, value, least, most in (
             ("attempts", attempts, 1, 100),

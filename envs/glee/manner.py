@@ -7,10 +7,18 @@ prompts: FOLDER    the same with the texts that those projects ship
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from envs.options import one_of
 from envs.text.prompts import is_published
+
+Speech = Annotated[
+    str | None,
+    "how the game speaks; both are read. plain: lower case, whole percents, few words; json: dollars and cents; "
+    "null: plain, and json where rules are published",
+]
+Rules = Annotated[str, "own, or published: seats are told what GLEE and ARIA tell, in JSON and in words of our own"]
+Prompts = Annotated[str | None, "a folder with the texts of those projects, which are told instead of our own"]
 
 SHOWN = 20  # rounds: of a longer game published rules do not tell how long it is
 

@@ -22,10 +22,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any
 
 from envs.game import OVER, Game, Step, Trial
-from envs.glee.manner import SHOWN, is_plain
+from envs.glee.manner import SHOWN, Prompts, Rules, Speech, is_plain
 from envs.glee.messages import harmless
 from envs.glee.money import dollars, percent
 from envs.glee.speech import NO_AMOUNT, UNCLEAR, Grammar, Meaning, read
@@ -56,16 +56,20 @@ class Talks(Game):
 
     def __init__(
         self,
-        configuration: int | None = None,
-        rounds: int = 20,
-        messages: bool = True,
-        complete: bool = True,
-        speech: str | None = None,
-        reward: str = "win",
-        first: str = ALICE,
-        no_deal: float = 0.5,
-        rules: str = "own",
-        prompts: str | None = None,
+        configuration: Annotated[int | None, "0 to 47; null: the seed of the episode chooses"] = None,
+        rounds: Annotated[int, "1 to 99; an offer and its answer are a round"] = 20,
+        messages: Annotated[bool, "whether an offer may have a message, which the other seat is shown"] = True,
+        complete: Annotated[
+            bool, "false: neither seat knows what waiting costs the other, or what the product is worth to it"
+        ] = True,
+        speech: Speech = None,
+        reward: Annotated[
+            str, "win: the outcome; money: what the deal earned, as a share of the money or of the list price"
+        ] = "win",
+        first: Annotated[str, "who makes the offer of round 1"] = ALICE,
+        no_deal: Annotated[float, "the outcome of both without a deal, 0 to 0.5"] = 0.5,
+        rules: Rules = "own",
+        prompts: Prompts = None,
     ):
         if configuration is not None:
             whole_number("configuration", configuration, 0, CONFIGURATIONS - 1)

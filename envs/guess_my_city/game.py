@@ -6,28 +6,22 @@ cannot make sense of costs the turn, and so does a question about the name. Only
 wins: reward and outcome 1, else 0. Running out of turns is how the game itself ends, and
 known to the player from the start: terminated with outcome 0, not truncated.
 
-Options: `table="world"` (140 cities), `table="lmrl"` (the 100 of LMRL-Gym) and `table="small"` (24)
-ship with the game, and a path to a TOML file of the same form replaces them; `turns` says how many
-turns there are; `paraphrases=False` does without sentence embeddings and takes questions in the words
-of the rules only; `nearest=True` reads what is left by the nearest of many known questions. With `rules: published`
-the guesser is told what ARIA's version tells (envs/text/published.py), in words of our own; `prompts` names a folder
-with ARIA's own file.
-`most_answers=10` leaves open questions unanswered that part the cities into more than ten groups ("what
-is it known for?"), so that no city can be looked up by two of them.
+With `most_answers=10` no city can be looked up by two open questions such as "what is it known for?". Published rules
+are those of envs/text/published.py.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
 
 from envs.game import OVER, Game, Player, Step, Trial
 from envs.guess_my_city.oracle import INVALID, NAME_REFUSED, RIGHT, TOO_TELLING
 from envs.guess_my_city.oracles import oracle_for
 from envs.guess_my_city.players import PLAYERS, guess_of, words_players_say
 from envs.text import guessing
-from envs.text.published import rules_of
+from envs.text.published import Prompts, Rules, rules_of
 
 SEAT = "guesser"
 
@@ -38,13 +32,19 @@ class GuessMyCity(Game):
 
     def __init__(
         self,
-        table: str = "world",
-        turns: int = 20,
-        paraphrases: bool = True,
-        rules: str = "own",
-        prompts: str | None = None,
-        most_answers: int = 0,
-        nearest: bool = False,
+        table: Annotated[
+            str, "world (140 cities), small (24), lmrl (the 100 of LMRL-Gym), or the path of a TOML file of that form"
+        ] = "world",
+        turns: Annotated[int, "questions and guesses, at least 1"] = 20,
+        paraphrases: Annotated[
+            bool, "false: questions in the words of the rules only, without sentence embeddings; quick for any text"
+        ] = True,
+        rules: Rules = "own",
+        prompts: Prompts = None,
+        most_answers: Annotated[
+            int, "leave open questions unanswered that part the cities into more groups; 0: answer all"
+        ] = 0,
+        nearest: Annotated[bool, "read what is left by the nearest of many known questions"] = False,
     ):
         if isinstance(turns, bool) or not isinstance(turns, int) or turns < 1:
             raise ValueError(f"game option turns={turns!r} must be a whole number of at least 1")

@@ -5,10 +5,8 @@ all the same; so does what names no move. Reaching the goal ends the game: rewar
 moves it is cut off, with outcome 0. The published reward is 0 for the move that reaches the goal, -4 for what is no
 move, and -1 for every other one; its return is their sum, not discounted.
 
-`view` "full" tells where the goal and the player are (row, column, from 0 at the top left), and where walls are next
-to it; "partial" tells the walls only, so where one is has to be made out from the moves so far. `maze` is "double_t"
-(goal 8, 6) or "u" (goal 3, 3) of the paper, or the path of a text file of # for walls, spaces, and one G. `start` is
-"any" free cell, by seed, or "published": 1, 1 in double_t, 3, 1 in u.
+Places are row and column, from 0 at the top left. In the partial view, where one is has to be made out from the moves
+so far. The goal is at 8, 6 in double_t and at 3, 3 in u, which are the paper's.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from envs.game import OVER, Game, Player, Step, Trial
 from envs.options import one_of, whole_number
@@ -108,7 +106,17 @@ def plan_of(maze: str) -> Plan:
 class Maze(Game):
     seats = (SEAT,)
 
-    def __init__(self, maze: str = "double_t", view: str = "full", start: str = "any", turns: int = 100):
+    def __init__(
+        self,
+        maze: Annotated[
+            str, "double_t, u, or the path of a text file of # for walls, spaces, and one G for the goal"
+        ] = "double_t",
+        view: Annotated[
+            str, "full: where the goal, the player and walls next to it are; partial: the walls only"
+        ] = "full",
+        start: Annotated[str, "any free cell, by seed; published: 1, 1 in double_t, 3, 1 in u"] = "any",
+        turns: Annotated[int, "moves until it is truncated"] = 100,
+    ):
         if not isinstance(maze, str) or not maze:
             raise ValueError(f"game option maze={maze!r} must be double_t, u or the path of a file")
         self.plan = plan_of(maze)

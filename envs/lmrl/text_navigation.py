@@ -4,10 +4,10 @@ A house of eight rooms, which LMRL-Gym made with TextWorld; plan, things, rules 
 sentences are ours. The player begins in a room by seed. In each turn it says one of the commands that are listed: go,
 take, put, insert, open, close, drop, eat. Everything else does nothing and counts as a turn. It has won when the stale
 food is in the closed fridge: reward and outcome 1. Whoever eats it has lost: 0. After `turns` commands it is cut off,
-with outcome 0 (the published data has 15, its players 20). The reward is not discounted.
+with outcome 0. The reward is not discounted.
 
-The room is described when it is entered: what stands there, what lies there, and where one can go. `view` "full" tells
-which room it is, and after every command what the player carries; "partial" leaves both out.
+The room is described when it is entered: what stands there, what lies there, and where one can go. In the
+full view it is told after every command what the player carries.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import random
 from collections import deque
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
-from typing import Any
+from typing import Annotated, Any
 
 from envs.game import OVER, Game, Player, Step, Trial
 from envs.options import one_of, whole_number
@@ -62,7 +62,11 @@ STATE = ("room", "places", "open", "said", "ending", "seen")
 class TextNavigation(Game):
     seats = (SEAT,)
 
-    def __init__(self, view: str = "full", turns: int = 20):
+    def __init__(
+        self,
+        view: Annotated[str, "full: which room it is and what is carried are told; partial: they are not"] = "full",
+        turns: Annotated[int, "commands until it is truncated; the published data has 15"] = 20,
+    ):
         self.full = one_of("view", view, ("full", "partial")) == "full"
         self.horizon = whole_number("turns", turns, 1, 10_000)
         self._room: str | None = None

@@ -6,8 +6,7 @@ by that rule, however often the word has it; the newspaper game counts. What is 
 Reward and outcome are 1 for the word, else 0. The published reward is -1 for each try and 0 for the one that
 finds the word, so its return is minus the number of the other tries, not discounted.
 
-`words` is "common" (words of our own choosing) or the path of a file with one word in each line, such as those
-that LMRL-Gym ships (wordle_official_400.txt); lines of another length are left out.
+A file of words may be one of those that LMRL-Gym ships (wordle_official_400.txt); lines of another length are left out.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from math import log
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from envs.game import OVER, Game, Player, Step, Trial
 from envs.options import whole_number
@@ -81,7 +80,13 @@ def _word(line: str) -> str | None:
 class Wordle(Game):
     seats = (SEAT,)
 
-    def __init__(self, words: str = "common", tries: int = 6):
+    def __init__(
+        self,
+        words: Annotated[
+            str, "common: words of our own choosing; or the path of a file with one word in each line"
+        ] = "common",
+        tries: Annotated[int, "1 to 99"] = 6,
+    ):
         if not isinstance(words, str) or not words:
             raise ValueError(f"game option words={words!r} must be 'common' or the path of a file")
         self.words = words_of(words)

@@ -3,10 +3,9 @@
 `rules` is "own", the kitchen of `kitchen`, `macros` and `words`, or "published", that of
 `published`, where nothing is told but the observation.
 
-`task` is "tomato_salad" or "tomato_lettuce_salad". The actions listed in a state are the
-macro actions of `macros`, all of them, under the names they have in that state; saying
-anything else waits one step. Rewards are those of `kitchen`, summed over a macro's steps
-with `discount` between them, so one turn pays
+The actions listed in a state are the macro actions of `macros`, all of them, under the names
+they have in that state; saying anything else waits one step. Rewards are those of `kitchen`,
+summed over a macro's steps with `discount` between them, so one turn pays
 
     sum over its steps n = 0, 1, ... of discount^n * (reward of step n)
 
@@ -20,10 +19,10 @@ nothing but the order in which the actions are listed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from envs.game import OVER, Game, Player, Step, Trial
-from envs.options import one_of, whole_number
+from envs.options import Menu, Shuffle, one_of, whole_number
 from envs.overcooked import macros, published, words
 from envs.overcooked.kitchen import TASKS, WAIT, Kitchen, room_of
 from envs.overcooked.players import PLAYERS
@@ -55,12 +54,14 @@ class Overcooked(Game):
 
     def __init__(
         self,
-        task: str = "tomato_salad",
-        steps: int = 200,
-        discount: float = 0.99,
-        shuffle: bool = True,
-        menu: bool = False,
-        rules: str = "own",
+        task: Annotated[str, "tomato_salad or tomato_lettuce_salad"] = "tomato_salad",
+        steps: Annotated[int, "primitive steps until it is truncated"] = 200,
+        discount: Annotated[float, "between the primitive steps of one turn; 1.0 turns it off"] = 0.99,
+        shuffle: Shuffle = True,
+        menu: Menu = False,
+        rules: Annotated[
+            str, "own, or published: then nothing but the wording departs from the published kitchen"
+        ] = "own",
     ):
         self.rules = RULES[one_of("rules", rules, tuple(RULES))]
         self.room = room_of(one_of("task", task, TASKS))

@@ -8,7 +8,12 @@ answered before is the conversation itself, so the place {history} stays empty.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from envs.text.prompts import Text, filled, is_published, places_in, texts_of
+
+Rules = Annotated[str, "own, or published: the guesser is told what ARIA's version tells, in words of our own"]
+Prompts = Annotated[str | None, "a folder with ARIA's own file, whose text is told instead of our own"]
 
 OBJECT = """\
 We play Twenty Questions. I think of an object, and you find out which one.

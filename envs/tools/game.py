@@ -1,11 +1,7 @@
 """Tools: call functions that JSON schemas describe until the task is done, and say the answer.
 
-    families   which kinds of tasks, all 21 by default; each needs 1 to 4 calls
-    form       plain: `calculate x times y`, `answer r1`, for small policies; json, as language models say it:
-               `<tool_call>{"name": ..., "arguments": ...}</tool_call>` and `Answer: 391`
-    size       of numbers, tables and the calendar: small (its words are few) or large
-    turns      a turn is one call (json: several) or the answer; when they run out, the task has failed
-    partial    what it pays at most to have made the right calls, without the right answer
+A call is plain, `calculate x times y`, or JSON, `<tool_call>{"name": ..., "arguments": ...}</tool_call>`; so is an
+answer, `answer r1` or `Answer: 391`.
 
 Sixteen tools: calculate; add_days, days_between, weekday; convert; lookup, filter, join on tables of people and teams;
 list_files, read_file, write_file, delete_file; price, stock, buy, purse. All that they work on is drawn from the
@@ -19,7 +15,7 @@ not fit its tool's schema is not executable; one that fits and cannot be done is
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from envs.game import OVER, Game, Player, Step, Trial
 from envs.options import one_of, whole_number
@@ -43,11 +39,15 @@ class Tools(Game):
 
     def __init__(
         self,
-        families: str | Sequence[str] | None = None,
-        form: str = "plain",
-        size: str = "small",
-        turns: int = 8,
-        partial: float = 0.0,
+        families: Annotated[str | Sequence[str] | None, "kinds of tasks, each of 1 to 4 calls; null: all 21"] = None,
+        form: Annotated[
+            str, "plain: `calculate x times y`, for small policies; json, as language models say it"
+        ] = "plain",
+        size: Annotated[str, "of numbers, tables and the calendar: small (its words are few) or large"] = "small",
+        turns: Annotated[
+            int, "a turn is one call (json: several) or the answer; when they run out, the task has failed"
+        ] = 8,
+        partial: Annotated[float, "what it pays at most to have made the right calls, without the right answer"] = 0.0,
     ):
         self.families = families_named(families)
         self.form, self.size = one_of("form", form, FORMS), one_of("size", size, SIZES)

@@ -1,23 +1,14 @@
 """Tools of any MCP server: call them until the task is done, and say the answer.
 
-    command   of a server that is started and talked to over its standard input and output: [python, server.py]
-    url       or the address of one that runs, over streamable HTTP: http://host:8000/mcp
-    tasks     what is asked: a list of {question, answer}, or a file with one of them a line (JSON), each with
-              calls: [{name, arguments}, ...] where scripted players are to know a way
-    form      json, as language models say it, or plain: see the game `tools`
-    turns     a turn is one call (json: several) or the answer; when they run out, the task has failed
-    tools     only these of the server's tools
-    fresh     a session of its own for every episode, so that no episode meets what another one has done; false: one for
-              many episodes, for servers that remember nothing
-    seconds   time limit of every wait
-    environment   more variables for a server that is started
-    key_variable  environment variable with the key (bearer token) for one that runs
+A task is {question, answer}, with calls: [{name, arguments}, ...] where scripted players are to know a way. An
+episode's seed chooses its task. The right answer pays 1 and ends the game, and so does a wrong one, which pays 0: see
+`same` of envs/tools/calls for what is the same.
 
-An episode's seed chooses its task. The right answer pays 1 and ends the game, and so does a wrong one, which pays 0:
-see `same` of envs/tools/calls for what is the same. Arguments are checked against the tool's schema; what does not fit
-is not executable, and no server is asked. A server that is gone or late is an EndpointError: the episode's failure,
-counted, and no other episode's. A server that is started ends with Parley, however Parley ends; what it prints beside
-the protocol is ignored. How strong scripted players are depends on the tasks.
+Each episode has a session of its own, so that none meets what another one has done. Arguments are checked against the
+tool's schema; what does not fit is not executable, and no server is asked. A server that is gone or late is an
+EndpointError: the episode's failure, counted, and no other episode's. A server that is started ends with Parley,
+however Parley ends; what it prints beside the protocol is ignored. How strong scripted players are depends on the
+tasks.
 """
 
 from __future__ import annotations
@@ -28,7 +19,7 @@ import shlex
 import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 from urllib.parse import urlsplit
 
 from envs.coroutines import finish, submit
@@ -56,16 +47,25 @@ class ServedTools(ImportedGame):
 
     def __init__(
         self,
-        command: str | Sequence[str] = "",
-        url: str = "",
-        tasks: str | Sequence[dict] = (),
-        form: str = "json",
-        turns: int = 8,
-        tools: Sequence[str] | None = None,
-        fresh: bool = True,
-        seconds: float = 30.0,
-        environment: dict | None = None,
-        key_variable: str = "",
+        command: Annotated[
+            str | Sequence[str],
+            "of a server that is started and talked to over its input and output: [python, server.py]",
+        ] = "",
+        url: Annotated[str, "or the address of one that runs, over streamable HTTP: http://host:8000/mcp"] = "",
+        tasks: Annotated[
+            str | Sequence[dict], "a list of {question, answer}, or a file with one of them a line (JSON)"
+        ] = (),
+        form: Annotated[str, "json, as language models say it, or plain: see the game `tools`"] = "json",
+        turns: Annotated[
+            int, "a turn is one call (json: several) or the answer; when they run out, the task has failed"
+        ] = 8,
+        tools: Annotated[Sequence[str] | None, "only these of the server's tools; null: all"] = None,
+        fresh: Annotated[
+            bool, "true: a session for every episode; false: one for many, for servers that remember nothing"
+        ] = True,
+        seconds: Annotated[float, "time limit of every wait"] = 30.0,
+        environment: Annotated[dict | None, "more variables for a server that is started"] = None,
+        key_variable: Annotated[str, "environment variable with the key (bearer token) for a server that runs"] = "",
     ):
         package("mcp")
         super().__init__(whole_number("turns", turns, 1, 100))

@@ -6,25 +6,21 @@ Only a right guess wins: reward and outcome 1, else 0. Running out of questions 
 the game itself ends, and known to the player from the start: terminated with outcome
 0, not truncated, so nothing is bootstrapped beyond it.
 
-Everything about the world is in the table: `table="small"` (30 objects, questions in a small
-language), `table="full"` (217 objects, questions as anybody puts them) and `table="lmrl"` (the 158
-of LMRL-Gym) ship with the game, and a path to a TOML file of the same form replaces them. `oracle` says who reads
-the questions: the rules alone ("plain"), these and everyday phrasings ("free"), these and for all else the nearest of
-many known questions ("nearest"), or a server ("endpoint"); left empty, the table decides.
-
-With `rules: published` the guesser is told what ARIA's version tells (envs/text/published.py), in words of our
-own; `prompts` names a folder with ARIA's own file.
+Everything about the world is in the table. The questions to the small one are in a small language; those to the
+others are put as anybody puts them. They are read by the rules alone (`oracle: plain`), by these and everyday
+phrasings (free), by these and for all else the nearest of many known questions (nearest), or by a server (endpoint).
+Published rules are those of envs/text/published.py.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
 
 from envs.game import OVER, Game, Player, Step, Trial
 from envs.text import guessing
-from envs.text.published import ANSWERS, rules_of
+from envs.text.published import ANSWERS, Prompts, Rules, rules_of
 from envs.twenty_questions.oracle import Oracle
 from envs.twenty_questions.oracles import oracle_for
 from envs.twenty_questions.players import PLAYERS, guess_of, words_players_say
@@ -40,18 +36,21 @@ class TwentyQuestions(Game):
 
     def __init__(
         self,
-        table: str = "small",
-        turns: int = 10,
-        listed: bool = True,
-        oracle: str = "",
-        endpoint: dict | None = None,
-        constrained: bool = False,
-        rules: str = "own",
-        prompts: str | None = None,
+        table: Annotated[
+            str, "small (30 objects), full (217), lmrl (158 of LMRL-Gym), or the path of a TOML file of that form"
+        ] = "small",
+        turns: Annotated[int, "questions and guesses, at least 1"] = 10,
+        listed: Annotated[bool, "whether the briefing names all objects, or only their kinds"] = True,
+        oracle: Annotated[
+            str, "who reads the questions: plain, free, nearest or endpoint; empty: the table decides"
+        ] = "",
+        endpoint: Annotated[
+            dict | None, "of the server that answers: `url`, `model` and others of envs/settings.py"
+        ] = None,
+        constrained: Annotated[bool, "the server may only choose between the three answers (vLLM)"] = False,
+        rules: Rules = "own",
+        prompts: Prompts = None,
     ):
-        """`listed`: whether the briefing names all objects, or only their kinds. `endpoint`: the
-        server that answers (`envs.settings.EndpointSettings`); `constrained`: it is a vLLM
-        server and may only choose between the three answers."""
         if isinstance(turns, bool) or not isinstance(turns, int) or turns < 1:
             raise ValueError(f"game option turns={turns!r} must be a whole number of at least 1")
         for option, value in (("listed", listed), ("constrained", constrained)):

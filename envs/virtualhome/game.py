@@ -1,29 +1,22 @@
 """VirtualHome: household tasks in a text graph, with one reward at the end.
 
-`task` is one that ships with the game or the path of a TOML file: see `task`; of a list of
-them the seed chooses one for each episode. The right state of the home pays 1 and ends the
-episode (terminated, outcome 1); after `turns` turns, 50 by default, it is cut off (truncated,
-outcome 0). There is no other reward: what cannot be done, or is not listed, changes nothing
-and costs the turn.
+The right state of the home pays 1 and ends the episode (terminated, outcome 1); after `turns`
+it is cut off (truncated, outcome 0). There is no other reward: what cannot be done, or is not
+listed, changes nothing and costs the turn. Listed is what is in sight or close enough for it
+(`listing: reach`), whether or not it works just now.
 
-`listing` says which of the task's actions are listed in a state:
-
-    reach        what is in sight or close enough for it, whether or not it works just now
-    executable   only what works now
-    all          every action of the task
-
-Beside that a seed decides nothing but the order in which they are listed, and with `shuffle: false` not even that: the
-tasks themselves are fixed. `menu: true` names the listed actions in the text.
+A seed decides nothing but the order in which actions are listed, and which of several tasks it is:
+the tasks themselves are fixed, see `task`.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from envs.game import OVER, Game, Player, Step, Trial
-from envs.options import one_of, whole_number
+from envs.options import Menu, Shuffle, one_of, whole_number
 from envs.text.listed import gist, menu_of, named, order_of, yes_or_no
 from envs.virtualhome.home import Action, State, achieved, actions_of, after, start_of, within_reach
 from envs.virtualhome.plan import phrases_of_plan
@@ -42,11 +35,16 @@ class VirtualHome(Game):
 
     def __init__(
         self,
-        task: str | Sequence[str] = "food_preparation",
-        turns: int = 50,
-        listing: str = "reach",
-        shuffle: bool = True,
-        menu: bool = False,
+        task: Annotated[
+            str | Sequence[str],
+            "of those that ship, or the path of a TOML file; of a list the seed of the episode chooses one",
+        ] = "food_preparation",
+        turns: Annotated[int, "until it is truncated"] = 50,
+        listing: Annotated[
+            str, "reach: the actions near enough to try; executable: those that work now; all"
+        ] = "reach",
+        shuffle: Shuffle = True,
+        menu: Menu = False,
     ):
         self.tasks = tasks_named(task)
         self.task = self.tasks[0]

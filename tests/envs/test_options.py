@@ -1,11 +1,20 @@
-"""An option of the wrong type is one line that names it, in every game that takes text."""
+"""An option says what it means, and one of the wrong type is one line that names it, in every game that takes text."""
 
 from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING, Annotated
+
 import pytest
 
-from envs.registry import make_game
+from cluster.commands.games import describe, written
+from envs.options import options_of
+from envs.parrot import Parrot
+from envs.registry import GAMES, make_game
 from tests.support.worlds import needs
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TEXT, SEVERAL = "must be text", "must be text or a list of texts"
 
@@ -31,3 +40,42 @@ def test_an_option_of_the_wrong_type_is_one_line(game, option, value, line):
     with pytest.raises(ValueError) as found:
         make_game(game, more | {option: value})
     assert str(found.value) == f"game option {option}={value!r} {line}"
+
+
+class Annotations(Parrot):
+    """Meanings stand among whatever else an annotation may hold."""
+
+    def __init__(
+        self,
+        seats: Annotated[int, 3, "how many", "more"],
+        rounds: Annotated[int, range(3)] = 3,
+        bare=(0.5, True),
+    ):
+        super().__init__(seats, rounds)
+
+
+class Unreadable(Parrot):
+    def __init__(self, seats: Annotated[int, "how many"] = 1, folder: Path | None = None):
+        super().__init__(seats)
+
+
+def test_what_options_mean_is_read_from_the_annotations():
+    seats, rounds, bare = options_of(Annotations)
+    assert (seats.name, seats.meaning, seats.needed, written(seats)) == ("seats", "how many", True, "(needed)")
+    assert (rounds.meaning, rounds.needed, written(rounds)) == ("", False, "3")
+    assert (bare.meaning, bare.default, written(bare)) == ("", (0.5, True), "[0.5, true]")
+
+
+def test_a_game_whose_annotations_cannot_be_read_is_listed_without_meanings():
+    assert [(each.name, each.meaning, written(each)) for each in options_of(Unreadable)] == [
+        ("seats", "", "1"),
+        ("folder", "", "null"),
+    ]
+
+
+def test_they_are_shown_as_a_recipe_would_have_them(capsys, monkeypatch):
+    monkeypatch.setitem(GAMES, "annotations", f"{__name__}:Annotations")
+    describe("annotations")
+    shown = capsys.readouterr().out.partition("options")[2].partition("players")[0].splitlines()
+    assert shown[1:] == ["  seats   (needed)     how many", "  rounds  3", "  bare    [0.5, true]"]
+    assert json.loads(written(options_of(make_game("persuasion").__class__)[0])) is None

@@ -14,6 +14,7 @@ import pytest
 from cluster.errors import ConfigError
 from cluster.recipe.reading import load_recipe
 from docs.games_page import games_page
+from envs.options import options_of
 from envs.parrot import Parrot
 from envs.registry import DOORS, GAMES, WORLDS, game_class, game_names, make_game
 from envs.worlds.package import LONGEST, MissingPackage, number_of, package, text_of
@@ -57,7 +58,7 @@ def test_a_world_without_its_package_can_be_described_and_says_what_it_lacks(nam
     module = MODULES.get(name, name)
     done = without([module], code)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"{name}\n") and "\noptions\n" in done.stdout and "\nplayers\n" in done.stdout
+    assert done.stdout.startswith(f"{name}\n") and "\noptions (" in done.stdout and "\nplayers\n" in done.stdout
     (line,) = [each for each in done.stdout.splitlines() if each.startswith("LINE")]
     assert re.fullmatch(rf"LINE ({name}|{module}) is not installed: make setup WORLDS=1, or pip install \S.*", line)
 
@@ -106,7 +107,14 @@ def test_the_page_tells_of_every_game_and_door_and_world():
         made_by = game_class(name)
         assert sys.modules[made_by.__module__].__doc__.strip().splitlines()[-1] in rules, name
         assert all(f"| `{player}` |" in rules for player in made_by.players()), name
-    assert "| `shuffle` | `True` |" in page and "| beside a perfect one | 100 |" in page
+    assert "| `shuffle` | `true` | list the actions in an order " in page and "| beside a perfect one | 100 |" in page
+
+
+@pytest.mark.parametrize("name", sorted(GAMES | DOORS | WORLDS))
+def test_every_option_says_what_it_means(name):
+    options = options_of(game_class(name))
+    assert options and all(len(each.meaning) > 5 for each in options)
+    assert len({each.meaning for each in options}) == len(options)
 
 
 def test_the_page_needs_none_of_the_packages():

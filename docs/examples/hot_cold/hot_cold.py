@@ -6,6 +6,7 @@ Running out of looks is part of the rules and known from the start: terminated, 
 
 import random
 import re
+from typing import Annotated
 
 from parley import Game, Step
 
@@ -13,7 +14,7 @@ from parley import Game, Step
 class HotCold(Game):
     seats = ("seeker",)
 
-    def __init__(self, places: int = 20, turns: int = 5):
+    def __init__(self, places: Annotated[int, "2 to 999"] = 20, turns: Annotated[int, "looks, 1 to 999"] = 5):
         for option, value, least in (("places", places, 2), ("turns", turns, 1)):
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= 999:
                 raise ValueError(f"game option {option}={value!r} must be a whole number from {least} to 999")

@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator
 from enum import IntEnum
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 from envs.doors.inward.imported import ImportedGame, library, paid_by, returns_of, settings_of, share_of, world
 from envs.doors.inward.players import Curious, Random, TextReader
@@ -25,7 +25,7 @@ from envs.doors.inward.practice import best_actions
 from envs.doors.inward.told import TooLarge, told
 from envs.game import Player, Step, Trial
 from envs.kinds import see_current_folder
-from envs.options import several, words
+from envs.options import Returns, several, words
 from envs.text.listed import named
 
 SEAT = "player"
@@ -49,13 +49,17 @@ class GymnasiumGame(ImportedGame):
 
     def __init__(
         self,
-        id: str = "FrozenLake-v1",
-        settings: dict | None = None,
-        action_names: list[str] | None = None,
-        returns: list[float] | tuple[float, float] = (0.0, 1.0),
-        show: str = "state",
-        keys: list[str] | None = None,
-        turns: int | None = None,
+        id: Annotated[str, "of the environment, or module:Env-v0, which imports the module first"] = "FrozenLake-v1",
+        settings: Annotated[dict | None, "of the environment, as gymnasium.make takes them"] = None,
+        action_names: Annotated[
+            list[str] | None, "a name for each action; null: those that are known, or action 0, action 1, ..."
+        ] = None,
+        returns: Returns = (0.0, 1.0),
+        show: Annotated[
+            str, "state: the observation in words; picture: what the environment draws as text (ansi)"
+        ] = "state",
+        keys: Annotated[list[str] | None, "the parts of a Dict observation that are shown; null: all"] = None,
+        turns: Annotated[int | None, "until it is truncated; null: the environment's own limit, or 100"] = None,
     ):
         self.id, self.settings, self.show = words("id", id), settings_of("settings", settings), show
         self.returns = returns_of(returns)

@@ -7,12 +7,9 @@ The protocol's plain HTTP calls have no memory, so an episode is a websocket ses
 the client of it, on the `websockets` package alone. One game object is one session, which
 lasts over many episodes. It waits as a coroutine, so a rollout worker plays thousands of them at once.
 
-    action        the field of the action that holds the utterance; empty: the server's schema is
-                  asked, and has to have exactly one field for text that is required
-    extra         other fields of the action, the same each turn
-    observation   the field that is the observation's text; empty: the one text field there is,
-                  or else the whole observation as JSON
-    outcome       the sum of rewards, put from `returns` = [worst, best] to [0, 1]
+The utterance is a field of the action: `action` names it, or the server's schema is asked, which has to
+have exactly one field for text that is required. The outcome is the sum of rewards, put from
+`returns` = [worst, best] to [0, 1].
 
 Every wait has a time limit. Asking for the schema, connecting and resetting are tried again, as
 they are safe to repeat; a step never is, since the server may have taken it. A server that is gone, full or
@@ -29,7 +26,7 @@ import weakref
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -37,7 +34,7 @@ import httpx
 from envs.coroutines import finish, submit
 from envs.doors.inward.imported import ImportedGame, library, paid_by, returns_of, settings_of, share_of
 from envs.game import Step
-from envs.options import whole_number, words
+from envs.options import Returns, whole_number, words
 from envs.text.chat import EndpointError
 
 SEAT = "agent"
@@ -53,15 +50,19 @@ class OpenEnvGame(ImportedGame):
 
     def __init__(
         self,
-        url: str = "http://127.0.0.1:8000",
-        action: str = "",
-        extra: dict | None = None,
-        observation: str = "",
-        returns: list[float] | tuple[float, float] = (0.0, 1.0),
-        briefing: str = "",
-        turns: int = 50,
-        seconds: float = 60.0,
-        retries: int = 2,
+        url: Annotated[str, "of the server"] = "http://127.0.0.1:8000",
+        action: Annotated[
+            str, "the field of the action that holds the utterance; empty: the one text field that is required"
+        ] = "",
+        extra: Annotated[dict | None, "other fields of the action, the same each turn"] = None,
+        observation: Annotated[
+            str, "the field that is shown; empty: the one text field there is, or else the whole as JSON"
+        ] = "",
+        returns: Returns = (0.0, 1.0),
+        briefing: Annotated[str, "what the seat is told before the first turn"] = "",
+        turns: Annotated[int, "until it is truncated"] = 50,
+        seconds: Annotated[float, "time limit of every wait"] = 60.0,
+        retries: Annotated[int, "how often connecting, the schema and a reset are tried again; a step never is"] = 2,
     ):
         super().__init__(turns)
         self.url = _address(url)

@@ -19,7 +19,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -55,10 +55,15 @@ class PettingZooGame(ImportedGame):
 
     def __init__(
         self,
-        id: str = "tictactoe_v3",
-        settings: dict | None = None,
-        returns: list[float] | None = None,
-        turns: int = 200,
+        id: Annotated[
+            str, "of a classic game, or module:function, which makes a world with PettingZoo's AEC interface"
+        ] = "tictactoe_v3",
+        settings: Annotated[dict | None, "of the game, as its function takes them"] = None,
+        returns: Annotated[
+            list[float] | None,
+            "the worst and the best sum of rewards: outcomes 0 and 1; null: the game's own, else -1 and 1",
+        ] = None,
+        turns: Annotated[int, "of all seats, until it is truncated"] = 200,
     ):
         super().__init__(turns)
         self.id, self.settings = words("id", id), settings_of("settings", settings)

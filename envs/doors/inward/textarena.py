@@ -33,7 +33,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -57,7 +57,11 @@ class TextArenaGame(ImportedGame):
     longest: ClassVar[int] = 4000
 
     def __init__(
-        self, id: str = "TicTacToe-v0", players: int | None = None, turns: int = 200, settings: dict | None = None
+        self,
+        id: Annotated[str, "as TextArena names the game"] = "TicTacToe-v0",
+        players: Annotated[int | None, "how many seats there are; null: as few as the game takes"] = None,
+        turns: Annotated[int, "of all seats, until it is truncated"] = 200,
+        settings: Annotated[dict | None, "of the game, as textarena.make takes them"] = None,
     ):
         super().__init__(turns)
         self.id, self.settings = words("id", id), settings_of("settings", settings)

@@ -1,14 +1,6 @@
 """Text adventures of TextWorld: `textworld` with `world=coin_collector` and so on.
 
-    world      coin_collector, cooking, simple or treasure_hunter, generated; or the path of a
-               .z8 file that TextWorld made, with its .json file beside it
-    settings   of the challenge, e.g. {level: 5}; the others have the defaults
-               of `envs.doors.inward.worlds`
-    worlds     how many different worlds are generated; an episode's seed chooses one of them
-    first      the seed of the first world's generation, so that worlds to train on and worlds
-               to evaluate on can be kept apart
-    outcome    the share of the world's score that was reached
-
+The outcome is the share of the world's score that was reached.
 Commands are the admissible ones, listed; any other text costs a turn and does nothing, so the
 interpreter's own commands (undo, restore, quit) are out of reach. Rewards are shares of the
 score too, paid when they are earned.
@@ -23,14 +15,14 @@ import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from envs.doors.inward.followers import Expert, Mediocre
 from envs.doors.inward.imported import ImportedGame, library, settings_of
 from envs.doors.inward.players import Curious, Random
 from envs.doors.inward.worlds import CHALLENGES, generated
 from envs.game import Player, Step, Trial
-from envs.options import whole_number, words
+from envs.options import ShowCommands, whole_number, words
 from envs.text.listed import named
 
 SEAT = "adventurer"
@@ -49,12 +41,21 @@ class TextWorldGame(ImportedGame):
 
     def __init__(
         self,
-        world: str = "coin_collector",
-        settings: dict | None = None,
-        worlds: int = WORLDS,
-        first: int = 0,
-        turns: int = 30,
-        show_commands: bool = True,
+        world: Annotated[
+            str, "coin_collector, cooking, simple, treasure_hunter, or the path of a .z8 file beside its .json"
+        ] = "coin_collector",
+        settings: Annotated[
+            dict | None,
+            "of the challenge, such as {level: 5}; the others have the defaults of `envs.doors.inward.worlds`",
+        ] = None,
+        worlds: Annotated[
+            int, "how many different worlds are generated; the seed of an episode chooses one of them"
+        ] = WORLDS,
+        first: Annotated[
+            int, "the seed of the first world, so that worlds to train on and to evaluate on can be kept apart"
+        ] = 0,
+        turns: Annotated[int, "until it is truncated"] = 30,
+        show_commands: ShowCommands = True,
     ):
         super().__init__(turns)
         self.world, self.settings = words("world", world), settings_of("settings", settings)

@@ -30,11 +30,11 @@ import weakref
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from envs.doors.inward.imported import ImportedGame, WorldError, paid_by, returns_of, settings_of, share_of
 from envs.game import Step
-from envs.options import whole_number, words
+from envs.options import Returns, whole_number, words
 
 HOST = Path(__file__).with_name("verifiers_host.py")
 LONGEST_START_SECONDS = 120.0  # of a process: it imports verifiers and loads the tasks
@@ -49,15 +49,17 @@ class VerifiersGame(ImportedGame):
 
     def __init__(
         self,
-        id: str = "",
-        settings: dict | None = None,
-        environment: str = "",
-        python: str = "",
-        tasks: int = 100,
-        first: int = 0,
-        returns: list[float] | tuple[float, float] = (0.0, 1.0),
-        turns: int = 20,
-        seconds: float = 60.0,
+        id: Annotated[str, "the name of an installed taskset"] = "",
+        settings: Annotated[dict | None, "of the taskset, as verifiers takes them"] = None,
+        environment: Annotated[
+            str, "the id of an environment of verifiers that plays the taskset; empty: the taskset's own"
+        ] = "",
+        python: Annotated[str, "of the virtual environment that has verifiers; empty: Parley's own"] = "",
+        tasks: Annotated[int, "how many of the taskset's tasks are played at most"] = 100,
+        first: Annotated[int, "the number of the first one"] = 0,
+        returns: Returns = (0.0, 1.0),
+        turns: Annotated[int, "until it is truncated"] = 20,
+        seconds: Annotated[float, "time limit of every wait"] = 60.0,
     ):
         super().__init__(turns)
         for option, value in (("id", id), ("environment", environment), ("python", python)):

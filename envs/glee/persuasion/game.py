@@ -32,10 +32,10 @@ import copy
 import random
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any
 
 from envs.game import OVER, Game, Player, Step, Trial
-from envs.glee.manner import is_plain
+from envs.glee.manner import Prompts, Rules, Speech, is_plain
 from envs.glee.messages import harmless
 from envs.glee.money import dollars, percent
 from envs.glee.persuasion.briefing import own_rules
@@ -62,15 +62,19 @@ class Persuasion(Game):
 
     def __init__(
         self,
-        configuration: int | None = None,
-        rounds: int = 20,
-        messages: bool = False,
-        complete: bool = True,
-        myopic: bool = False,
-        speech: str | None = None,
-        reward: str = "outcome",
-        rules: str = "own",
-        prompts: str | None = None,
+        configuration: Annotated[int | None, "0 to 44; null: the seed of the episode chooses"] = None,
+        rounds: Annotated[int, "1 to 99; each has a product of its own"] = 20,
+        messages: Annotated[
+            bool, "true: the seller says what she likes; false: she recommends the product or does not"
+        ] = False,
+        complete: Annotated[bool, "false: the seller does not know what a good product is worth to the buyer"] = True,
+        myopic: Annotated[bool, "true: each round has a buyer of its own, who was not there before"] = False,
+        speech: Speech = None,
+        reward: Annotated[
+            str, "outcome, or money: what each round earned, in prices and divided by the number of rounds"
+        ] = "outcome",
+        rules: Rules = "own",
+        prompts: Prompts = None,
     ):
         if configuration is not None:
             whole_number("configuration", configuration, 0, CONFIGURATIONS - 1)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
 
 from envs.game import OVER, Game, Player, Step, Trial
 from envs.glee.messages import harmless
@@ -58,7 +58,17 @@ DEAREST = 10  # list prices
 class CarDealer(Game):
     seats = (SELLER, BUYER)
 
-    def __init__(self, character: str | None = None, lines: int = 20, speech: str = "plain", reward: str = "outcome"):
+    def __init__(
+        self,
+        character: Annotated[
+            str | None, "of the buyer: discount, features or impatient; null: the seed of the episode chooses"
+        ] = None,
+        lines: Annotated[int, "of both seats together, 2 to 200"] = 20,
+        speech: Annotated[str, "plain: prices in percent of the list price; dollars: as they are"] = "plain",
+        reward: Annotated[
+            str, "outcome; published: the ratio of prices uncut; revenue: the price in thousands of dollars"
+        ] = "outcome",
+    ):
         if character is not None:
             one_of("character", character, CHARACTERS)
         self.character = character

@@ -7,15 +7,10 @@ sum is the return, not discounted. A draw is a stalemate, too few pieces, the sa
 without a capture or a move of a pawn. After `turns` moves the game is cut off. The outcome is 1 for a win and 0
 otherwise; only in the whole game a draw is worth 0.5.
 
-`start` is "endgames" (queen, rook, queen and rook, or two rooks against a lone king, as `pieces` says, on squares drawn
-by seed, always won for white), "full" (the first position), or the path of a file with one FEN in each line, such as
-the test positions of LMRL-Gym. `least` leaves out what can be won in fewer moves; the published test leaves out what
-Stockfish wins in fewer than 15, half-moves as we read it, which is `least: 8`.
-
-Black is played by `opponent`: "own" loses an endgame as late as can be and else searches `depth` half-moves deep;
-"stockfish" is the published one (`elo`, 0.1 s for each move, not the same in every run); or "random". `text` is
-"spaced", the published form with a space between any two signs, or "plain". We add one line after what is no legal
-move. Published games have up to 400 moves, those of GPT-4 50.
+An endgame is `pieces` against a lone king, on squares drawn by seed. A file of positions may be the test positions of
+LMRL-Gym. The published test leaves out what Stockfish wins in fewer than 15 moves, half-moves as we read it, which is
+`least: 8`. Stockfish takes 0.1 s for each move and does not play the same in every run. We add one line after what is
+no legal move. Published games have up to 400 moves, those of GPT-4 50.
 """
 
 from __future__ import annotations
@@ -23,7 +18,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 from envs.game import OVER, Game, Player, Step, Trial
 from envs.lmrl.chess.opponents import own_move, stockfish_of
@@ -45,14 +40,20 @@ class Chess(Game):
 
     def __init__(
         self,
-        start: str = "endgames",
-        pieces: str = "all",
-        least: int = 1,
-        opponent: str = "own",
-        depth: int = 2,
-        elo: int = 1200,
-        text: str = "spaced",
-        turns: int = 50,
+        start: Annotated[
+            str, "endgames (by seed, always won for white), full, or the path of a file with one FEN in each line"
+        ] = "endgames",
+        pieces: Annotated[
+            str, "of white in endgames: Q (a queen), R (a rook), QR, RR, or all of these, by seed"
+        ] = "all",
+        least: Annotated[int, "leave out endgames that can be won in fewer moves"] = 1,
+        opponent: Annotated[
+            str, "own: loses an endgame as late as it can; stockfish: the published one; or random"
+        ] = "own",
+        depth: Annotated[int, "half-moves that `own` searches outside of endgames, 1 to 5"] = 2,
+        elo: Annotated[int, "of stockfish; beyond what it knows, the nearest that it knows"] = 1200,
+        text: Annotated[str, "spaced: the published form with a space between any two signs; or plain"] = "spaced",
+        turns: Annotated[int, "moves of white until it is truncated"] = 50,
     ):
         self.chess = package("chess")
         if not isinstance(start, str) or not start:

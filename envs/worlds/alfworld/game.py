@@ -1,14 +1,11 @@
 """ALFWorld: household tasks in rooms of text, as `textworld` plays them; each room is one of ALFRED's.
 
-    data            folder of the games, which you download; without it $ALFWORLD_DATA, or ~/.cache/alfworld:
-                    https://github.com/alfworld/alfworld/releases/download/0.4.2/json_2.1.3_tw-pddl.zip, unpacked
-    split           train (3,553 games), valid_seen (140) or valid_unseen (134, in rooms that training has not)
-    tasks           of these only; without it all six: pick_and_place_simple, look_at_obj_in_light,
-                    pick_clean_then_place_in_recep, pick_heat_then_place_in_recep, pick_cool_then_place_in_recep,
-                    pick_two_obj_and_place
-    turns           until it is truncated
-    show_commands   name the commands that can be given
-    processes       engines at most; each plays one episode at a time
+You download its games and unpack them:
+
+    https://github.com/alfworld/alfworld/releases/download/0.4.2/json_2.1.3_tw-pddl.zip
+
+Its six kinds of tasks are pick_and_place_simple, look_at_obj_in_light, pick_clean_then_place_in_recep,
+pick_heat_then_place_in_recep, pick_cool_then_place_in_recep and pick_two_obj_and_place.
 
 The episode's seed chooses a game of the split: its remainder by how many there are, in the order of their paths, so
 that the trials play each game of a split once. Things are numbered as in ALFWorld's own transcripts. The commands that
@@ -20,11 +17,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from envs.doors.inward.players import Curious
 from envs.game import Player, Step, Trial
-from envs.options import one_of, several
+from envs.options import ShowCommands, one_of, several
 from envs.processes.process import Kind
 from envs.text.listed import menu_of, named, yes_or_no
 from envs.worlds.alfworld.data import SPLITS, TASKS, folder_of, games
@@ -46,12 +43,16 @@ class ALFWorld(HostedGame):
 
     def __init__(
         self,
-        data: str | None = None,
-        split: str = "train",
-        tasks: str | Sequence[str] = (),
-        turns: int = 50,
-        show_commands: bool = True,
-        processes: int | None = None,
+        data: Annotated[str | None, "folder of the games; null: $ALFWORLD_DATA, or ~/.cache/alfworld"] = None,
+        split: Annotated[
+            str, "train (3,553 games), valid_seen (140) or valid_unseen (134, in rooms that training has not)"
+        ] = "train",
+        tasks: Annotated[str | Sequence[str], "kinds of tasks; an empty list: all six"] = (),
+        turns: Annotated[int, "until it is truncated"] = 50,
+        show_commands: ShowCommands = True,
+        processes: Annotated[
+            int | None, "engines in one worker, at most; an episode that finds none waits; null: 8"
+        ] = None,
     ):
         for needed in ("fast_downward", "textworld"):
             present(needed)

@@ -1,9 +1,5 @@
 """BabyAI in words: missions in rooms of coloured balls, boxes, keys and doors, from the package minigrid.
 
-    level       GoToRedBallGrey, GoToRedBall, GoToLocal, ... BossLevel: every level that minigrid has
-    turns       until it is truncated; default: the level's own number of steps
-    menu        name the actions in the text
-
 The first observation says the mission; each one tells what is in view, with steps to the left, the right and forward.
 There are six actions; what is none of them is not executable and costs the turn. The episode's seed chooses rooms and
 mission. Outcome is 1 for a mission that is done, so a mean is the papers' success rate; paid is what minigrid pays,
@@ -17,11 +13,11 @@ import io
 import random
 from collections.abc import Iterable
 from contextlib import redirect_stdout
-from typing import Any
+from typing import Annotated, Any
 
 from envs.doors.inward.imported import ImportedGame, paid_by, world
 from envs.game import Player, Step, Trial
-from envs.options import words
+from envs.options import Menu, words
 from envs.text.listed import menu_of, named, yes_or_no
 from envs.worlds.babyai.players import Mediocre, Random, Seeker
 from envs.worlds.babyai.words import ACTIONS, seen, thing, vocabulary
@@ -41,7 +37,14 @@ class BabyAI(ImportedGame):
     name = "babyai"
     seats = (SEAT,)
 
-    def __init__(self, level: str = "GoToLocal", turns: int | None = None, menu: bool = False):
+    def __init__(
+        self,
+        level: Annotated[
+            str, "GoToRedBallGrey, GoToRedBall, GoToLocal, ... BossLevel: every level that minigrid has"
+        ] = "GoToLocal",
+        turns: Annotated[int | None, "until it is truncated; null: the level's own number of steps"] = None,
+        menu: Menu = False,
+    ):
         self.level, self.menu = level, yes_or_no("menu", menu)
         self._env = self._made(level)
         self._reset(0)

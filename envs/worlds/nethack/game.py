@@ -1,15 +1,5 @@
 """NetHack in words, on the NetHack Learning Environment (NLE): explore the dungeon as deep as you can.
 
-    task        score, staircase, staircase_pet, oracle, gold, eat or scout: NLE's own, paid as NLE pays them
-    character   as NLE writes it: mon-hum-neu-mal (role, race, alignment, gender), val-dwa-law-fem, @ for any
-    actions     task: the 22 of NLE's tasks; all: 65 commands, and every question may be answered
-    turns       until it is truncated; NLE's tasks have 5000
-    best        the return of the task that is worth 1; 0 is worth 0
-    things      how many things around are told, the nearest first
-    inventory   whether it is told, at the beginning and whenever it has changed
-    menu        name the actions in the text
-    processes   at most so many of NetHack in one worker; an episode that finds none waits
-
 A seat is told what NetHack said, its state, what stands under it, where it can go, and what it sees, with directions
 and steps; no potion is told by more than its class. The caption of a turn is what NetHack said. Where NetHack asks
 something, the answers are listed: a direction, yes and no, the letters of things. What is no listed action is not
@@ -22,12 +12,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 from envs.coroutines import finish
 from envs.doors.inward.imported import paid_by, share_of
 from envs.game import Player, Step, Trial
-from envs.options import one_of, whole_number
+from envs.options import Menu, one_of, whole_number
 from envs.processes.process import Kind
 from envs.text.listed import menu_of, named, yes_or_no
 from envs.worlds.hosted import HostedGame
@@ -67,15 +57,25 @@ class NetHack(HostedGame):
 
     def __init__(
         self,
-        task: str = "score",
-        character: str = "mon-hum-neu-mal",
-        actions: str = "task",
-        turns: int = 200,
-        best: float | None = None,
-        things: int = 8,
-        inventory: bool = True,
-        menu: bool = False,
-        processes: int | None = None,
+        task: Annotated[
+            str, "score, staircase, staircase_pet, oracle, gold, eat or scout: NLE's own, paid as NLE pays them"
+        ] = "score",
+        character: Annotated[
+            str, "as NLE writes it: role, race, alignment, gender, such as val-dwa-law-fem; @ for any"
+        ] = "mon-hum-neu-mal",
+        actions: Annotated[
+            str, "task: the 22 of NLE's tasks; all: 65 commands, and every question may be answered"
+        ] = "task",
+        turns: Annotated[int, "until it is truncated; NLE's tasks have 5000"] = 200,
+        best: Annotated[
+            float | None, "the return of the task that is worth 1, where 0 is worth 0; null: one for each task"
+        ] = None,
+        things: Annotated[int, "how many things around are told, the nearest first"] = 8,
+        inventory: Annotated[bool, "whether it is told, at the beginning and whenever it has changed"] = True,
+        menu: Menu = False,
+        processes: Annotated[
+            int | None, "of NetHack in one worker, at most; an episode that finds none waits; null: 16"
+        ] = None,
     ):
         present("nle", WAYS)
         super().__init__(turns, processes)

@@ -1,12 +1,7 @@
 """OpenSpiel: poker, dice and board games, over a hundred of them, for one seat or many.
 
-    game       as OpenSpiel calls it, with its parameters: kuhn_poker, leduc_poker, liars_dice, tic_tac_toe,
-               connect_four, kuhn_poker(players=3), liars_dice(dice_sides=4), goofspiel(num_cards=4), ...
-    turns      until it is truncated
-    tries      how often in a row a seat may say what is no legal action; the last one loses the game
-    show       words, or observation: OpenSpiel's own text of what is in sight now
-    menu       name the legal actions in the text
-    returns    the worst and the best that a seat may earn; default: OpenSpiel's own bounds
+Games are kuhn_poker, leduc_poker, liars_dice, tic_tac_toe, connect_four and so on, with parameters:
+kuhn_poker(players=3), liars_dice(dice_sides=4), goofspiel(num_cards=4).
 
 A seat is shown its own information state in words and no more: never another's card. Cards and dice fall by the
 episode's seed. Moves that are made at once are made one after the other by OpenSpiel's own converter, unseen by the
@@ -20,11 +15,11 @@ the worst, and in a game whose returns have a fixed sum the others share the res
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
 
 from envs.doors.inward.imported import world
 from envs.game import OVER, Game, Player, Step, Trial
-from envs.options import one_of, whole_number
+from envs.options import Menu, one_of, whole_number
 from envs.text import listed
 from envs.text.listed import menu_of, yes_or_no
 from envs.worlds.open_spiel.players import PLAYERS, Random
@@ -43,12 +38,18 @@ class OpenSpielGame(Game):
 
     def __init__(
         self,
-        game: str = "kuhn_poker",
-        turns: int = 200,
-        tries: int = 3,
-        show: str = "words",
-        menu: bool = True,
-        returns: list[float] | None = None,
+        game: Annotated[
+            str, "as OpenSpiel calls it, with its parameters: leduc_poker, liars_dice(dice_sides=4), ..."
+        ] = "kuhn_poker",
+        turns: Annotated[int, "until it is truncated"] = 200,
+        tries: Annotated[
+            int, "how often in a row a seat may say what is no legal action; the last one loses the game"
+        ] = 3,
+        show: Annotated[str, "words, or observation: OpenSpiel's own text of what is in sight now"] = "words",
+        menu: Menu = True,
+        returns: Annotated[
+            list[float] | None, "the worst and the best that a seat may earn; null: OpenSpiel's own bounds"
+        ] = None,
     ):
         self.of = opened(game, returns)
         self.seats = self.of.seats

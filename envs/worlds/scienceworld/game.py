@@ -1,14 +1,7 @@
 """ScienceWorld: thirty tasks of an elementary science class in a house of ten rooms, simulated in Java.
 
-    task             as the package names it: boil, find-plant, power-component, mendelian-genetics-known-plant, ...
-    split            train, dev or test: the package's own halves and quarters of a task's variations
-    simplifications  the package's own: easy, or a list of teleportAction, openDoors, openContainers,
-                     selfWateringFlowerPots, noElectricalAction
-    turns            until it is truncated; the package's own limit is 100
-    listed           list the commands that do something now: hundreds, which no text names; the package takes a
-                     hundred times as long to find them as to do one
-    show_scene       tell in each turn what is in sight and what is carried, too
-    processes        Java machines at most; each plays up to 16 episodes at once
+Its simplifications are teleportAction, openDoors, openContainers, selfWateringFlowerPots, noElectricalAction, and easy
+for all of them.
 
 The episode's seed chooses a variation of the split: its remainder by how many there are. Any command that the world
 understands is taken, listed or not, but for "reset task". One that it does not know, or that may mean several things,
@@ -23,10 +16,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from envs.game import Player, Step, Trial
-from envs.options import one_of, several
+from envs.options import ShowScene, one_of, several
 from envs.text import listed as listing
 from envs.text.listed import named, yes_or_no
 from envs.worlds.java.adventure import SEAT, Adventure
@@ -57,13 +50,22 @@ class ScienceWorldGame(Adventure):
 
     def __init__(
         self,
-        task: str = "chemistry-mix-paint-secondary-color",
-        split: str = "train",
-        simplifications: str | Sequence[str] = (),
-        turns: int = 100,
-        listed: bool = False,
-        show_scene: bool = False,
-        processes: int = 4,
+        task: Annotated[
+            str, "as the package names it: boil, find-plant, power-component, ..."
+        ] = "chemistry-mix-paint-secondary-color",
+        split: Annotated[
+            str, "train, dev or test: the package's own halves and quarters of a task's variations"
+        ] = "train",
+        simplifications: Annotated[
+            str | Sequence[str],
+            "the package's own: easy, teleportAction, openDoors, openContainers, ... or a list of them",
+        ] = (),
+        turns: Annotated[int, "until it is truncated; the package's own limit is 100"] = 100,
+        listed: Annotated[
+            bool, "list the commands that do something now: hundreds, found a hundred times as slowly as one is done"
+        ] = False,
+        show_scene: ShowScene = False,
+        processes: Annotated[int, "Java machines in one worker, at most; each plays up to 16 episodes at once"] = 4,
     ):
         package("scienceworld")
         super().__init__(turns, processes)

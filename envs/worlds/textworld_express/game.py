@@ -1,13 +1,5 @@
 """TextWorldExpress: eight kinds of text games, generated in Java as fast as they are played.
 
-    game            coin, cookingworld, twc, mapreader, arithmetic, sorting, simonsays or peckingorder
-    settings        of the game, such as {numLocations: 4, includeDoors: 0}; the others have the package's defaults
-    split           train, dev or test: the package's own 1000 worlds of each, with rooms and things of their own
-    turns           until it is truncated; the package's own limit is 100
-    show_commands   name the commands that can be given
-    show_scene      tell in each turn what is in sight and what is carried, too
-    processes       Java machines at most; each plays up to 64 episodes at once
-
 The episode's seed chooses a world of the split: its remainder by 1000. Commands are the admissible ones, listed; any
 other text costs a turn and does nothing. A reward is what a command adds to the normalised score of the package, and
 the outcome is that score: 1 for success, a share for what was done of the task, also where it can no longer be done,
@@ -17,12 +9,12 @@ which ends the episode.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 from envs.doors.inward.imported import settings_of
 from envs.doors.inward.players import Curious, Random
 from envs.game import Player, Step, Trial
-from envs.options import one_of, whole_number
+from envs.options import ShowCommands, ShowScene, one_of, whole_number
 from envs.text.listed import menu_of, named, yes_or_no
 from envs.worlds.java.adventure import SEAT, Adventure
 from envs.worlds.java.following import opening, plain
@@ -40,13 +32,17 @@ class TextWorldExpressGame(Adventure):
 
     def __init__(
         self,
-        game: str = "coin",
-        settings: dict | None = None,
-        split: str = "train",
-        turns: int = 100,
-        show_commands: bool = True,
-        show_scene: bool = False,
-        processes: int = 4,
+        game: Annotated[
+            str, "coin, cookingworld, twc, mapreader, arithmetic, sorting, simonsays or peckingorder"
+        ] = "coin",
+        settings: Annotated[
+            dict | None, "of the game, such as {numLocations: 4, includeDoors: 0}; null: the package's defaults"
+        ] = None,
+        split: Annotated[str, "train, dev or test: the package's own 1000 worlds of each"] = "train",
+        turns: Annotated[int, "until it is truncated; the package's own limit is 100"] = 100,
+        show_commands: ShowCommands = True,
+        show_scene: ShowScene = False,
+        processes: Annotated[int, "Java machines in one worker, at most; each plays up to 64 episodes at once"] = 4,
     ):
         package("textworld_express")
         super().__init__(turns, processes)

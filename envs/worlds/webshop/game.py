@@ -1,23 +1,11 @@
 """WebShop (Yao et al., 2022): find and buy what an instruction asks for, in a shop of up to 1.2 million products.
 
-    data          a folder with WebShop's files, or tiny: 40 products of Parley's own, in files of the same shape
-    goals         human: instructions that people wrote; synthetic: made of attributes and options
-    split         train, dev, test (the first 500 goals in the published order, which is shuffled by seed 233), or all
-    products      use only so many, the first ones of the file
-    turns         until it is truncated
-    view          text: the parts of a page with [SEP] between them; rich: a line each, with what can be clicked
-    searches      free: any words; listed: as the published RL baselines have it, by the wanted query, alone or with
-                  one of the wanted attributes, or by the instruction
-    attributes    products have a page of their attributes, too
-    menu          name what can be clicked in the text
-    pay           score: the reward; success: 1 for a reward of 1, else 0
-    tagger        words, or the published en_core_web_lg of spaCy, finds the nouns for the reward
-
 The files of WebShop are downloaded by its own setup.sh: items_shuffle.json and items_ins_v2.json, or those of its first
 thousand products (_1000), and items_human_ins.json for human goals. Their index is made once (PARLEY_CACHE).
 
 search[words] works on every page and click[button] on those that have the button, each as it is published; anything
-else costs the turn. Choosing another value of an option replaces the first one. Back to Search, Next > and < Prev
+else costs the turn. Listed searches are by the wanted query, alone or with one of the wanted attributes, or by the
+instruction. Choosing another value of an option replaces the first one. Back to Search, Next > and < Prev
 forget what was chosen; < Prev on a page of details does not. Buying ends the episode, which is worth, as its outcome:
 
     type * (attributes + options that match + whether the price fits) / (attributes + options wanted + 1)
@@ -35,11 +23,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 from envs.doors.inward.imported import ImportedGame
 from envs.game import Player, Step, Trial
-from envs.options import one_of, whole_number, words
+from envs.options import Menu, one_of, whole_number, words
 from envs.text.listed import gist, menu_of, named, yes_or_no
 from envs.worlds.webshop.files import TINY
 from envs.worlds.webshop.goals import KINDS, SPLITS
@@ -76,17 +64,29 @@ class WebShop(ImportedGame):
 
     def __init__(
         self,
-        data: str = TINY,
-        goals: str = "human",
-        split: str = "train",
-        products: int | None = None,
-        turns: int = 15,
-        view: str = "text",
-        searches: str = "free",
-        attributes: bool = False,
-        menu: bool = False,
-        pay: str = "score",
-        tagger: str = WORDS,
+        data: Annotated[
+            str, "a folder with WebShop's files, or tiny: 40 products of Parley's own, in files of the same shape"
+        ] = TINY,
+        goals: Annotated[
+            str, "human: instructions that people wrote; synthetic: made of attributes and options"
+        ] = "human",
+        split: Annotated[
+            str, "train, dev, test (the first 500 goals in the published order, shuffled by seed 233), or all"
+        ] = "train",
+        products: Annotated[int | None, "use only so many, the first ones of the file; null: all"] = None,
+        turns: Annotated[int, "until it is truncated"] = 15,
+        view: Annotated[
+            str, "text: the parts of a page with [SEP] between them; rich: a line each, with what can be clicked"
+        ] = "text",
+        searches: Annotated[
+            str, "free: any words; listed: those of the published RL baselines, by the query that is wanted"
+        ] = "free",
+        attributes: Annotated[bool, "products have a page of their attributes, too"] = False,
+        menu: Menu = False,
+        pay: Annotated[str, "score: the reward; success: 1 for a reward of 1, else 0"] = "score",
+        tagger: Annotated[
+            str, "what finds the nouns for the reward: words, or the published en_core_web_lg of spaCy"
+        ] = WORDS,
     ):
         super().__init__(turns)
         if not isinstance(data, str) or not data:
