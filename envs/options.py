@@ -38,8 +38,14 @@ def options_of(game: type) -> list[Option]:
         hints = get_type_hints(game.__init__, include_extras=True)
     except Exception:  # of a game that others wrote: what an annotation names may be there for type checkers only
         hints = {}
-    parameters = inspect.signature(game).parameters.values()
+    named = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = [each for each in inspect.signature(game).parameters.values() if each.kind in named]
     return [Option(each.name, each.default, _meaning(hints.get(each.name))) for each in parameters]
+
+
+def takes_any(game: type) -> bool:
+    """Whether it has `**options`."""
+    return any(each.kind is each.VAR_KEYWORD for each in inspect.signature(game).parameters.values())
 
 
 def _meaning(hint: Any) -> str:

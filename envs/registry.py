@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import entry_points
-from inspect import signature
 
 from envs.coroutines import Blocking, has_coroutines
 from envs.game import Game, Player, Trial, hook
 from envs.kinds import class_at
+from envs.options import options_of, takes_any
 from envs.well_formed import is_a_game
 
 GAMES = {
@@ -88,11 +88,15 @@ def game_class(name: str) -> type:
 def make_game(name: str, options: dict | None = None, blocking: bool = True) -> Game:
     """`blocking`: a game of coroutines is one whose calls return when they are over."""
     made_by, options = game_class(name), options or {}
-    known = signature(made_by).parameters.values()
-    names = [each.name for each in known if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)]
-    unknown = [key for key in options if key not in names]
-    if unknown and not any(each.kind is each.VAR_KEYWORD for each in known):
-        raise ValueError(f"game {name!r} has no option {unknown[0]!r}; it has: {', '.join(names)}")
+    known = options_of(made_by)
+    unknown = [key for key in options if key not in {each.name for each in known}]
+    if unknown and not takes_any(made_by):
+        raise ValueError(
+            f"game {name!r} has no option {unknown[0]!r}; it has: {', '.join(each.name for each in known)}"
+        )
+    if missing := next((each for each in known if each.needed and each.name not in options), None):
+        meaning = f", {missing.meaning}" if missing.meaning else ""
+        raise ValueError(f"game {name!r} needs the option {missing.name!r}{meaning}: game.options.{missing.name}=...")
     is_a_game(name, made_by)
     with _packages_of(name):
         game = made_by(**options)

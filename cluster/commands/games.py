@@ -66,7 +66,7 @@ def about(game: type) -> str:
 
 
 def plain(option: Option) -> dict[str, Any]:
-    return {"about": option.meaning} | ({} if option.needed else {"default": option.default})
+    return {"about": option.meaning} | ({} if option.needed else {"default": json.loads(written(option))})
 
 
 def as_plain(name: str) -> dict[str, Any]:

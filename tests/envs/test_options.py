@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated
 
 import pytest
 
-from cluster.commands.games import describe, written
+from cluster.commands.games import as_plain, describe, written
+from cluster.errors import ConfigError
+from cluster.recipe.reading import load_recipe
+from cluster.record.run_folder import to_json
 from envs.options import options_of
 from envs.parrot import Parrot
 from envs.registry import GAMES, make_game
@@ -42,6 +46,9 @@ def test_an_option_of_the_wrong_type_is_one_line(game, option, value, line):
     assert str(found.value) == f"game option {option}={value!r} {line}"
 
 
+HERE = PurePosixPath("here")
+
+
 class Annotations(Parrot):
     """Meanings stand among whatever else an annotation may hold."""
 
@@ -50,6 +57,8 @@ class Annotations(Parrot):
         seats: Annotated[int, 3, "how many", "more"],
         rounds: Annotated[int, range(3)] = 3,
         bare=(0.5, True),
+        folder=HERE,
+        **more,
     ):
         super().__init__(seats, rounds)
 
@@ -60,7 +69,7 @@ class Unreadable(Parrot):
 
 
 def test_what_options_mean_is_read_from_the_annotations():
-    seats, rounds, bare = options_of(Annotations)
+    seats, rounds, bare, _ = options_of(Annotations)
     assert (seats.name, seats.meaning, seats.needed, written(seats)) == ("seats", "how many", True, "(needed)")
     assert (rounds.meaning, rounds.needed, written(rounds)) == ("", False, "3")
     assert (bare.meaning, bare.default, written(bare)) == ("", (0.5, True), "[0.5, true]")
@@ -77,5 +86,24 @@ def test_they_are_shown_as_a_recipe_would_have_them(capsys, monkeypatch):
     monkeypatch.setitem(GAMES, "annotations", f"{__name__}:Annotations")
     describe("annotations")
     shown = capsys.readouterr().out.partition("options")[2].partition("players")[0].splitlines()
-    assert shown[1:] == ["  seats   (needed)     how many", "  rounds  3", "  bare    [0.5, true]"]
-    assert json.loads(written(options_of(make_game("persuasion").__class__)[0])) is None
+    assert shown[1:] == ["  seats   (needed)     how many", "  rounds  3", "  bare    [0.5, true]", '  folder  "here"']
+
+
+def test_a_game_asks_for_an_option_that_it_needs_and_takes_any_where_it_says_so(monkeypatch):
+    monkeypatch.setitem(GAMES, "annotations", f"{__name__}:Annotations")
+    with pytest.raises(
+        ValueError, match=r"^game 'annotations' needs the option 'seats', how many: game.options.seats="
+    ):
+        make_game("annotations", {"rounds": 2})
+    assert make_game("annotations", {"seats": 2, "unheard_of": 1}).seats == ("parrot0", "parrot1")
+    with pytest.raises(ConfigError, match="needs the option 'seats'"):
+        load_recipe(None, ["game.name=annotations"])
+    with pytest.raises(ValueError, match="has no option 'seat'; it has: seats, rounds$"):
+        make_game("parrot", {"seat": 2})
+
+
+def test_they_are_json_whatever_the_defaults_are(monkeypatch):
+    monkeypatch.setitem(GAMES, "annotations", f"{__name__}:Annotations")
+    options = json.loads(to_json(as_plain("annotations")))["options"]
+    assert options["seats"] == {"about": "how many"} and options["rounds"] == {"about": "", "default": 3}
+    assert (options["bare"]["default"], options["folder"]["default"]) == ([0.5, True], "here")
