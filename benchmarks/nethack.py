@@ -32,7 +32,7 @@ from benchmarks.lab.command import contest_parser
 from benchmarks.lab.contest import estimate
 from benchmarks.lab.pages import table
 from benchmarks.lab.store import Store
-from benchmarks.lab.trainee import HELD_OUT, Trainee
+from benchmarks.lab.trainee import FIRST_HELD_OUT, Trainee
 from benchmarks.lab.trial import Game, Method, Record, Sizes, Trial, warm_start
 from benchmarks.report import quiet
 from benchmarks.strength import episode_of
@@ -132,7 +132,7 @@ def rate(batches: int) -> str:
     desk, rows, before = RewardDesk(config.reward.shaper.make(config.game), steady=True), [], 0.0
     for batch in range(batches):
         began = cpu_seconds()
-        seeds = range(HELD_OUT + batch * size, HELD_OUT + (batch + 1) * size)
+        seeds = range(FIRST_HELD_OUT + batch * size, FIRST_HELD_OUT + (batch + 1) * size)
         episodes = [episode_of("nethack", game, {SEAT: player}, Line("none"), "mediocre", seed) for seed in seeds]
         between = cpu_seconds()
         for episode in episodes:

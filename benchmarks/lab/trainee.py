@@ -33,7 +33,7 @@ from learners.optimiser import GuardedAdamW, make_optimiser
 from learners.update.learning import Learning, make_critic
 from reward_service.desk import RewardDesk, name_of
 
-HELD_OUT = 1_000_000  # so many seeds from here on are never trained on
+FIRST_HELD_OUT = 1_000_000  # so many seeds from here on are never trained on
 TASKS = 10_000  # task seeds of one run
 DEVICE = torch.device("cpu")
 
@@ -41,7 +41,7 @@ DEVICE = torch.device("cpu")
 def first_task(seed: int) -> int:
     """The tasks of a run with this seed are from here on, before or behind those that are held out."""
     first = TASKS * seed
-    return first if first < HELD_OUT else first + HELD_OUT
+    return first if first < FIRST_HELD_OUT else first + FIRST_HELD_OUT
 
 
 def alone() -> None:
@@ -131,7 +131,7 @@ class Trainee:
 
     def tickets(self, count: int, first: int, held_out: bool = False) -> list[Ticket]:
         """A task is a seed of the game; `group_size` tickets share it."""
-        start = HELD_OUT if held_out else first_task(self.config.seed)
+        start = FIRST_HELD_OUT if held_out else first_task(self.config.seed)
         size = 1 if held_out else self.group_size
         return [
             Ticket("lab", self.config.game.name, number, start + number // size, self.players)

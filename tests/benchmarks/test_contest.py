@@ -29,7 +29,7 @@ from benchmarks.lab.contest import Contest
 from benchmarks.lab.controls import anywhere, shuffled
 from benchmarks.lab.store import Store
 from benchmarks.lab.strata import corrected, half_width, stratified
-from benchmarks.lab.trainee import HELD_OUT, TASKS, first_task
+from benchmarks.lab.trainee import FIRST_HELD_OUT, TASKS, first_task
 from benchmarks.lab.trial import HALF_AS_GOOD, TUNING, Game, Method, Record, Sizes, Trial
 from benchmarks.lab.verdict import leading, ranking, room, verdict
 from benchmarks.wordings import equal_wording
@@ -162,7 +162,7 @@ def test_no_reported_seed_before_everything_is_chosen(tmp_path):
     reported = range(contest.FIRST_SEED, contest.FIRST_SEED + contest.SEEDS)
     assert not set(reported) & set(TUNING) and {seed % contest.WARM_STARTS for seed in reported} == {0, 1, 2, 3}
     tasks = [range(first_task(seed), first_task(seed) + TASKS) for seed in (*range(16), *TUNING, *reported)]
-    held_out = range(HELD_OUT, HELD_OUT + contest.SIZES.held_out)
+    held_out = range(FIRST_HELD_OUT, FIRST_HELD_OUT + contest.SIZES.held_out)
     assert all(min(each[-1], held_out[-1]) < max(each[0], held_out[0]) for each in tasks), "never trained on"
     assert len({each[0] for each in tasks}) == len(tasks)
 
