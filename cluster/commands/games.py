@@ -60,9 +60,9 @@ def _row(name: str) -> tuple[str, ...]:
 
 
 def about(game: type) -> str:
-    """The first sentence of what its module says of itself."""
-    text = " ".join((inspect.getmodule(game).__doc__ or "").split())
-    return text.partition(": ")[2].partition(". ")[0].rstrip(".") or text.partition(". ")[0]
+    """The first sentence of its rules, without its title."""
+    first = " ".join(rules_of(game).split()).partition(". ")[0].rstrip(".")
+    return first.partition(": ")[2] or first
 
 
 def plain(option: Option) -> dict[str, Any]:
@@ -103,7 +103,8 @@ def describe(name: str) -> None:
 
 
 def rules_of(game: type) -> str:
-    return inspect.getdoc(inspect.getmodule(game)) or ""
+    """What the class says of itself, or else its module."""
+    return inspect.cleandoc(game.__doc__ or inspect.getmodule(game).__doc__ or "")
 
 
 def written(option: Option) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import pytest
 
-from cluster.commands.games import as_plain, describe, written
+from cluster.commands.games import about, as_plain, describe, written
 from cluster.errors import ConfigError
 from cluster.recipe.reading import load_recipe
 from cluster.record.run_folder import to_json
@@ -85,7 +85,9 @@ def test_a_game_whose_annotations_cannot_be_read_is_listed_without_meanings():
 def test_they_are_shown_as_a_recipe_would_have_them(capsys, monkeypatch):
     monkeypatch.setitem(GAMES, "annotations", f"{__name__}:Annotations")
     describe("annotations")
-    shown = capsys.readouterr().out.partition("options")[2].partition("players")[0].splitlines()
+    rules, _, shown = capsys.readouterr().out.partition("options")
+    assert rules == "annotations\n  Meanings stand among whatever else an annotation may hold.\n\n"
+    shown = shown.partition("players")[0].splitlines()
     assert shown[1:] == ["  seats   (needed)     how many", "  rounds  3", "  bare    [0.5, true]", '  folder  "here"']
 
 
@@ -107,3 +109,12 @@ def test_they_are_json_whatever_the_defaults_are(monkeypatch):
     options = json.loads(to_json(as_plain("annotations")))["options"]
     assert options["seats"] == {"about": "how many"} and options["rounds"] == {"about": "", "default": 3}
     assert (options["bare"]["default"], options["folder"]["default"]) == ([0.5, True], "here")
+
+
+def test_what_a_game_is_about_is_its_first_sentence():
+    assert about(Annotations) == "Meanings stand among whatever else an annotation may hold"
+    assert (
+        about(Unreadable) == "An option says what it means, and one of the wrong type is one line that names it, in "
+        "every game that takes text"
+    )
+    assert about(Parrot) == "say the word you are shown"
