@@ -6,6 +6,7 @@ import argparse
 import inspect
 import json
 import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 from cluster.commands.command import Command, gives_json
@@ -87,16 +88,22 @@ def describe(name: str) -> None:
     made_by = known(name)
     print(f"{name}\n{textwrap.indent(rules_of(made_by), '  ')}\n")
     options = [(each.name, written(each), each.meaning) for each in options_of(made_by)]
-    print("options (game.options.NAME=VALUE)")
-    name_wide, default_wide = (max((len(each[place]) for each in options), default=0) for place in (0, 1))
-    for option, default, meaning in options:
-        print(f"  {option:<{name_wide}}  {default:<{default_wide}}  {meaning}".rstrip())
-    print("players")
-    for player, strength in players_of(made_by):
-        print(f"  {player:<12} {strength}")
-    print("trials (parley evaluate ... --trials)")
-    for trial, episodes, settings in trial_rows(made_by):
-        print(f"  {', '.join([f'{trial}: {episodes} episodes', *settings])}")
+    show("options (game.options.NAME=VALUE)", options)
+    show("players", players_of(made_by))
+    trials = [(name, f"{episodes} episodes", ", ".join(settings)) for name, episodes, settings in trial_rows(made_by)]
+    show("trials (parley evaluate ... --trials)", trials)
+
+
+def show(title: str, rows: Sequence[Sequence[str]]) -> None:
+    """In columns, the last of which is wrapped."""
+    from cluster.record.terminal import page
+
+    print(title)
+    wide = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
+    for *first, last in rows:
+        indent = "  " + "".join(f"{cell:<{width}}  " for cell, width in zip(first, wide, strict=True))
+        most = max(page().width, len(indent) + 40)
+        print(textwrap.fill(last, most, initial_indent=indent, subsequent_indent=" " * len(indent)) or indent.rstrip())
 
 
 # what docs/reference/games.md tells of every game, too
