@@ -14,7 +14,7 @@ from envs.registry import DOORS, GAMES, WORLDS, game_class
 GAMES_PAGE = """\
 # Every game
 
-Rules, options with their defaults and meanings, scripted players and trials of each game, as `parley games NAME` prints them.
+Rules, options and what they mean, scripted players and trials of each game, as `parley games NAME` prints them.
 """
 
 PARTS: dict[str, tuple[str, Mapping[str, str]]] = {
