@@ -312,4 +312,5 @@ def test_games_are_listed_and_described(capsys):
     shown = capsys.readouterr().out
     assert all(game in shown for game in GAMES)
     assert main(["games", "parrot"]) == 0
-    assert "rounds = 3" in (shown := capsys.readouterr().out) and "beside a perfect one: 100 episodes" in shown
+    shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "rounds 3 turns of each seat, 1 to 99" in shown and "alone 100 episodes" in shown
