@@ -11,6 +11,7 @@ from learners.batch.trajectories import Trajectory
 from learners.credit.groups import step_groups
 from learners.credit.method import CREDIT, CreditMethod
 from learners.credit.soft import token_penalties
+from learners.credit.steps import rewards_to_go
 from learners.credit.turns import FIELDS, Credit, Turns
 
 
@@ -41,7 +42,9 @@ def assign_credit(
     if trajectories[0].kind == "advantage":
         turns = turns_of(trajectories)
         advantages = np.repeat(turns.rewards, turns.tokens).astype(np.float32)
-        return scaled(Credit(advantages, turns.rewards, dict(state)), method)
+        credit = Credit(advantages, dict(state))
+        credit.returns = turns.rewards
+        return scaled(credit, method)
     needed = method.readings
     if "sampler_logprobs" in needed and readings.get("sampler_logprobs") is None:
         readings["sampler_logprobs"] = np.concatenate([t.sequence.logprobs[t.sequence.mask] for t in trajectories])
@@ -64,7 +67,8 @@ def assign_credit(
         turns.rewards = turns.rewards + method.overlong.rewards(turns.tokens)
     if method.penalty:
         turns.token_rewards = token_penalties(turns.logprobs, turns.reference, method.penalty)
-    credit = method.credit(turns, state)
+    credit = checked(method.credit(turns, state), turns, CREDIT.name_of(method))
+    credit.returns = rewards_to_go(turns, method.gamma)
     if trajectories[0].expected_advantages is not None:
         expected = np.concatenate([trajectory.expected_advantages for trajectory in trajectories])
         credit.advantages = (credit.advantages + np.repeat(expected, turns.tokens)).astype(np.float32)
@@ -75,6 +79,26 @@ def assign_credit(
         turns_in = np.unique(step_groups(turns), return_counts=True)[1]
         alone = float((turns_in == 1).sum() / len(turns.rewards))
         credit.figures |= {"states": float(len(turns_in)), "alone_in_state": alone}
+    return credit
+
+
+def checked(credit: Credit, turns: Turns, name: str) -> Credit:
+    """As the learner reads it, whoever wrote the method."""
+    if not isinstance(credit, Credit):
+        raise TypeError(f"credit method {name!r} has to return a Credit, not {type(credit).__name__}")
+    if not isinstance(credit.state, dict):
+        raise TypeError(f"credit method {name!r} has to give a dict as state, not {type(credit.state).__name__}")
+    tokens = int(turns.tokens.sum())
+    for what in ("advantages", "targets"):
+        if what == "targets" and credit.targets is None:
+            continue
+        found = np.asarray(getattr(credit, what), np.float32)
+        if found.shape != (tokens,):
+            raise ValueError(f"credit method {name!r} gave {what} of shape {found.shape} for {tokens} trained tokens")
+        if not np.isfinite(found).all():
+            place = int(np.flatnonzero(~np.isfinite(found))[0])
+            raise ValueError(f"credit method {name!r} gave trained token {place} of {tokens} {what} of {found[place]}")
+        setattr(credit, what, found)
     return credit
 
 

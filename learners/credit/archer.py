@@ -28,7 +28,6 @@ from pydantic import Field
 
 from learners.credit.critics import UtteranceCriticSettings
 from learners.credit.method import CreditMethod
-from learners.credit.steps import rewards_to_go
 from learners.credit.turns import Credit, Turns
 
 
@@ -39,7 +38,7 @@ class Archer(CreditMethod):
 
     def credit(self, turns: Turns, state: dict[str, float]) -> Credit:
         advantages = np.repeat(turns.action_values - turns.turn_values, turns.tokens).astype(np.float32)
-        return Credit(advantages, rewards_to_go(turns, self.gamma), dict(state))
+        return Credit(advantages, dict(state))
 
 
 def action_value_targets(rewards: np.ndarray, following: np.ndarray, ended: np.ndarray, gamma: float) -> np.ndarray:

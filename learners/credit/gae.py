@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from learners.credit.method import ActorCritic
-from learners.credit.steps import rewards_to_go, turn_steps
+from learners.credit.steps import turn_steps
 from learners.credit.turns import Credit, Turns
 
 
@@ -29,7 +29,6 @@ def turn_credit(turns: Turns, gamma: float, lambda_a: float, state: dict[str, fl
     valued[steps.first] = True
     return Credit(
         advantages=np.repeat(advantages, steps.tokens).astype(np.float32),
-        returns=rewards_to_go(turns, gamma),
         state=dict(state),
         targets=np.repeat(advantages + steps.values, steps.tokens).astype(np.float32),
         valued=valued,

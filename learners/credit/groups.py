@@ -41,9 +41,7 @@ class Stepped(Grouped):
     def credit(self, turns: Turns, state: dict[str, float]) -> Credit:
         game = compared(episode_returns(turns, 1.0), turns.group, self.group_std)
         advantages = game[turns.trajectory] + self.step_weight * self.steps(turns)
-        return Credit(
-            np.repeat(advantages, turns.tokens).astype(np.float32), rewards_to_go(turns, self.gamma), dict(state)
-        )
+        return Credit(np.repeat(advantages, turns.tokens).astype(np.float32), dict(state))
 
 
 class Anchored(Grouped):

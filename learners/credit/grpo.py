@@ -12,11 +12,10 @@ horizon counts what it was paid until then.
 from __future__ import annotations
 
 from learners.credit.groups import Grouped, compared, episode_returns, per_token
-from learners.credit.steps import rewards_to_go
 from learners.credit.turns import Credit, Turns
 
 
 class Grpo(Grouped):
     def credit(self, turns: Turns, state: dict[str, float]) -> Credit:
         advantages = compared(episode_returns(turns, self.gamma), turns.group, self.group_std)
-        return Credit(per_token(turns, advantages), rewards_to_go(turns, self.gamma), dict(state))
+        return Credit(per_token(turns, advantages), dict(state))

@@ -37,7 +37,7 @@ class Hgpo(Anchored):
         if self.episode_weight:
             game = compared(episode_returns(turns, 1.0), turns.group, self.group_std, population=True)
             advantages += self.episode_weight * game[turns.trajectory]
-        return Credit(np.repeat(advantages, turns.tokens).astype(np.float32), returns, dict(state))
+        return Credit(np.repeat(advantages, turns.tokens).astype(np.float32), dict(state))
 
 
 def history_groups(turns: Turns, history: int) -> list[np.ndarray]:

@@ -31,4 +31,4 @@ class Ntpo(ActorCritic):
         gamma_w = self.gamma if self.gamma_w is None else self.gamma_w
         lambda_w = self.lambda_a if self.lambda_w is None else self.lambda_w
         steps = token_steps(turns, self.gamma, gamma_w, self.lambda_a, lambda_w)
-        return token_credit(turns, steps, self.gamma, state)
+        return token_credit(turns, steps, state)

@@ -21,7 +21,7 @@ import numpy as np
 from pydantic import Field
 
 from learners.credit.method import ActorCritic
-from learners.credit.steps import Steps, rewards_to_go, token_steps
+from learners.credit.steps import Steps, token_steps
 from learners.credit.turns import Credit, Turns
 
 
@@ -32,14 +32,13 @@ class Poad(ActorCritic):
 
     def credit(self, turns: Turns, state: dict[str, float]) -> Credit:
         steps = token_steps(turns, self.gamma, 1.0, self.lambda_a, self.lambda_w)
-        return token_credit(turns, steps, self.gamma, state)
+        return token_credit(turns, steps, state)
 
 
-def token_credit(turns: Turns, steps: Steps, gamma: float, state: dict[str, float]) -> Credit:
+def token_credit(turns: Turns, steps: Steps, state: dict[str, float]) -> Credit:
     advantages = steps.advantages()
     return Credit(
         advantages=advantages.astype(np.float32),
-        returns=rewards_to_go(turns, gamma),
         state=dict(state),
         targets=(advantages + steps.values).astype(np.float32),
     )

@@ -43,4 +43,4 @@ class QLearning(CreditMethod):
     def credit(self, turns: Turns, state: dict[str, float]) -> Credit:
         steps = token_steps(turns, self.gamma, 1.0, self.lambda_a, self.lambda_w)
         steps.rewards += token_penalties(turns.logprobs, turns.best_logprobs, self.temperature)
-        return token_credit(turns, steps, self.gamma, state)
+        return token_credit(turns, steps, state)

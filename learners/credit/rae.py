@@ -18,7 +18,6 @@ from pydantic import Field
 
 from learners.credit.groups import episode_returns
 from learners.credit.method import SoftCreditMethod
-from learners.credit.steps import rewards_to_go
 from learners.credit.turns import Credit, Turns
 
 
@@ -40,4 +39,4 @@ class Rae(SoftCreditMethod):
             state[f"return/{seat}"] = self.decay * baseline + (1 - self.decay) * game
         left = np.diff(turns.offsets)[turns.trajectory] - 1 - turns.index
         advantages = self.gamma**left * above[turns.trajectory]
-        return Credit(np.repeat(advantages, turns.tokens).astype(np.float32), rewards_to_go(turns, self.gamma), state)
+        return Credit(np.repeat(advantages, turns.tokens).astype(np.float32), state)

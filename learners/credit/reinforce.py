@@ -56,7 +56,7 @@ class Reinforce(SoftCreditMethod):
         returns = rewards_to_go(turns, self.gamma)
         state = dict(state)
         if len(returns) == 0:
-            return Credit(np.zeros(0, np.float32), returns, state)
+            return Credit(np.zeros(0, np.float32), state)
         if self.baseline == "none":
             baseline = np.zeros_like(returns)
         elif self.baseline == "batch":
@@ -71,4 +71,4 @@ class Reinforce(SoftCreditMethod):
             baseline = np.full_like(returns, before)
             state["running_return"] = self.running_decay * before + (1 - self.running_decay) * returns.mean()
         advantages = np.repeat(returns - baseline, turns.tokens).astype(np.float32)
-        return Credit(advantages, returns, state)
+        return Credit(advantages, state)

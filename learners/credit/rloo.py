@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from learners.credit.groups import above_the_others, episode_returns, per_token
 from learners.credit.method import SoftCreditMethod
-from learners.credit.steps import rewards_to_go
 from learners.credit.turns import Credit, Turns
 
 
@@ -21,4 +20,4 @@ class Rloo(SoftCreditMethod):
 
     def credit(self, turns: Turns, state: dict[str, float]) -> Credit:
         advantages = above_the_others(episode_returns(turns, self.gamma), turns.group)
-        return Credit(per_token(turns, advantages), rewards_to_go(turns, self.gamma), dict(state))
+        return Credit(per_token(turns, advantages), dict(state))

@@ -106,12 +106,12 @@ class Turns:
 @dataclass(slots=True)
 class Credit:
     advantages: np.ndarray  # float32 [trained tokens]
-    returns: np.ndarray  # float64 [turns]: discounted rewards-to-go, whatever the method makes of them
     state: dict[str, float] = field(default_factory=dict)
     targets: np.ndarray | None = None  # float32 [trained tokens]: what the critic should have said
     valued: np.ndarray | None = None  # bool [trained tokens]: where it is trained on them; None: everywhere
     alone: int = 0  # trajectories that had nobody in their group to be compared with
     figures: dict[str, float] = field(default_factory=dict)  # metrics of the method's own
+    returns: np.ndarray = field(init=False)  # float64 [turns]: discounted rewards-to-go; assign_credit fills them in
 
 
 def _check_size(name: str, array: np.ndarray, unit: str, sizes: dict[str, int]) -> None:

@@ -24,7 +24,7 @@ from pydantic import Field, model_validator
 
 from learners.credit.method import ActorCritic
 from learners.credit.ragged import backward_sums, segment_sums
-from learners.credit.steps import rewards_to_go, token_steps, turn_steps
+from learners.credit.steps import token_steps, turn_steps
 from learners.credit.turns import Credit, Turns
 from learners.loss.ratios import FAR
 
@@ -62,7 +62,6 @@ class Vtrace(ActorCritic):
         valued[steps.first] = True
         return Credit(
             advantages=np.repeat(advantages, steps.tokens).astype(np.float32),
-            returns=rewards_to_go(turns, self.gamma),
             state=dict(state),
             targets=np.repeat(steps.values + correction, steps.tokens).astype(np.float32),
             valued=valued,

@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from learners.batch.anchors import histories, numbered, observation_anchors
 from learners.batch.crediting import assign_credit, turns_of
 from learners.batch.trajectories import collect
-from learners.credit.method import CREDIT
+from learners.credit.method import CREDIT, CreditMethod
 from learners.credit.steps import rewards_to_go
-from learners.credit.turns import FIELDS, Turns
+from learners.credit.turns import FIELDS, Credit, Turns
 from reward_service.shaper import ShapedRewards
 from tests.support.learner_batches import make_batch
 
@@ -40,7 +40,6 @@ def per_turn(baseline: str, state: dict | None = None):
 
 def test_rewards_to_go_and_each_baseline_by_hand():
     assert per_turn("none")[0].tolist() == RETURNS
-    assert per_turn("none")[1].returns.tolist() == RETURNS
     assert per_turn("batch")[0] == pytest.approx(np.array(RETURNS) - 19 / 6)
     assert per_turn("turn")[0] == pytest.approx([2 - 7 / 3, 2 - 4, 0, 2 - 7 / 3, 3 - 7 / 3, 6 - 4])
     # the two seats of game 8 leave each other out too
@@ -241,6 +240,38 @@ def test_readings_of_the_wrong_name_size_or_value_are_refused():
         CREDIT.make("gae").credit(replace(TURNS, values=np.zeros(10)), {})
 
 
+class Own(CreditMethod):
+    def credit(self, turns, state):
+        return GIVES["credit"](int(turns.tokens.sum()))
+
+
+GIVES = {}
+
+
+@pytest.mark.parametrize(
+    ("gives", "says"),
+    [
+        (lambda count: None, "has to return a Credit, not NoneType"),
+        (lambda count: Credit(np.zeros(count - 1)), r"gave advantages of shape \(\d+,\) for \d+ trained tokens"),
+        (lambda count: Credit(np.full(count, np.nan)), r"gave trained token 0 of \d+ advantages of nan"),
+        (lambda count: Credit(np.zeros(count), targets=np.zeros((count, 1))), "gave targets of shape"),
+        (lambda count: Credit(np.zeros(count), np.zeros(count)), "has to give a dict as state, not ndarray"),
+    ],
+)
+def test_what_a_method_of_a_user_gave_is_checked(gives, says):
+    GIVES["credit"] = gives
+    with pytest.raises((TypeError, ValueError), match=f"^credit method 'tests.learners.test_credit:Own' {says}"):
+        assign_credit(collect(*make_batch(4, seed=8)), Own(), {})
+
+
+def test_returns_are_of_the_rewards_whatever_a_method_makes_of_them():
+    trajectories = collect(*make_batch(4, seed=8))
+    GIVES["credit"] = lambda count: Credit(list(range(count)))
+    found = assign_credit(trajectories, Own(gamma=0.5), {})
+    assert found.returns.tolist() == rewards_to_go(turns_of(trajectories), 0.5).tolist()
+    assert found.advantages.dtype == np.float32 and found.state == {}
+
+
 def test_finished_games_need_no_bootstrap_values():
     trajectories = collect(*make_batch(3, seed=5))
     values = readings_of(trajectories)["values"]
@@ -269,7 +300,7 @@ def test_an_empty_batch_has_no_credit():
     )  # fmt: skip
     for name in METHODS:
         credit = CREDIT.make(name).credit(turns, {})
-        assert len(credit.advantages) == len(credit.returns) == 0 and credit.state == {}
+        assert len(credit.advantages) == 0 and credit.state == {}
     assert CREDIT.make("reinforce", baseline="running").credit(turns, {"running_return": 2.0}).state == {
         "running_return": 2.0
     }

@@ -134,7 +134,6 @@ def test_token_methods_are_the_plain_loop(shapes, seed, gamma, gamma_w, lambda_a
     paid = 0.3 * (turns.best_logprobs - turns.logprobs) + (0.0 if turns.token_rewards is None else turns.token_rewards)
     advantages, targets, _ = slow_tokens(replace(turns, token_rewards=paid), gamma, 1.0, lambda_a, lambda_w)
     assert close(credit.advantages, advantages) and close(credit.targets, targets)
-    assert close(credit.returns, rewards_to_go(turns, gamma), 1e-12), "what the game paid alone"
 
 
 @CASES

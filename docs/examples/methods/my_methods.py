@@ -14,7 +14,7 @@ class Same(CreditMethod):
 
     def credit(self, turns, state):
         returns = rewards_to_go(turns, self.gamma)
-        return Credit(np.repeat(self.times * returns, turns.tokens).astype(np.float32), returns, dict(state))
+        return Credit(np.repeat(self.times * returns, turns.tokens).astype(np.float32), dict(state))
 
 
 class Plain(Loss):
