@@ -95,7 +95,7 @@ def told(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     last = frames[-1] if frames and frames[-1].filename not in NAME_IT else None
     place = f" ({Path(last.filename).name}, line {last.lineno})" if last else ""
-    words = f"there is no {error}" if isinstance(error, KeyError) and error.args else str(error)
+    words = f"KeyError: {error}" if isinstance(error, KeyError) and error.args else str(error)
     return f"{' '.join(words.split())[:LONGEST] or type(error).__name__}{place}"
 
 

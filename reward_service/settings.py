@@ -55,7 +55,7 @@ class HttpSettings(Settings):
     key_file: str = Field("", description="file with the API key; empty: the environment variable PARLEY_API_KEY")
     request_bytes: int = Field(8 * 2**20, ge=1, description="largest request")
     answer_seconds: float = Field(60.0, gt=0, description="longest wait for the values of a request")
-    start_seconds: float = Field(300.0, gt=0, description="longest wait for all shards to be ready")
+    start_seconds: float = Field(300.0, gt=0, description="longest wait for shards and HTTP proxy to be ready")
     stream: StreamSettings = Field(default_factory=StreamSettings)
     games: dict[str, DialogueSettings] = Field(
         default_factory=dict, description="games that are played elsewhere, by name: free text, no rules known here"

@@ -78,7 +78,7 @@ def serve(config: RunConfig, key: str | None) -> None:
 
     from cluster.plan.machine import check_reachable
     from cluster.run.signals import own_sigterm
-    from reward_service.service.http.deployment import DeployedService
+    from reward_service.service.http.deployment import SERVES_PATIENCE, DeployedService
 
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # while it starts, both unwind
@@ -88,6 +88,7 @@ def serve(config: RunConfig, key: str | None) -> None:
     try:
         if started_here:
             address = os.environ.get("RAY_ADDRESS") or "local"
+            os.environ.setdefault(SERVES_PATIENCE, f"{http.start_seconds:g}")
             with own_sigterm(), busy("starting Ray"):
                 check_reachable(address)
                 ray.init(address=address, log_to_driver=False, logging_level="ERROR", **ray_options())

@@ -70,6 +70,7 @@ GAME = (
     Column("update", pa.int32(), "the update that learned from it, or that was being prepared when it ended"),
     Column("held_out", pa.bool_(), "whether it belongs to an evaluation, not to training"),
     Column("failure", pa.string(), "why it was of no use; null where it was used"),
+    Column("why", pa.string(), "what was raised and where, if there is more to say than `failure`"),
     Column("game", pa.string(), "the game's name"),
     Column("number", pa.int64(), "the number of its ticket"),
     Column("attempt", pa.int32(), "how often the ticket had been given out before"),
@@ -110,6 +111,7 @@ class Kept:
     update: int
     episode: Episode | None = None  # None: there is none, and `failure` says why
     failure: str | None = None
+    why: str | None = None
     held_out: bool = False
     tokens: int = 0  # sampled for an episode that there is not
     ended: float = 0.0
@@ -132,12 +134,21 @@ def table_of(games: Sequence[Kept]) -> pa.Table:
     return pa.table([*plain, pa.ListArray.from_arrays(_offsets(dialogues), turns)], schema=SCHEMA)
 
 
+def whole(table: pa.Table, columns: Sequence[str] = tuple(SCHEMA.names)) -> pa.Table:
+    """With columns that the version which wrote it did not know, as nulls."""
+    missing = [name for name in columns if name in SCHEMA.names and name not in table.column_names]
+    for name in missing:
+        table = table.append_column(SCHEMA.field(name), pa.nulls(len(table), SCHEMA.field(name).type))
+    return table.select(list(columns)) if missing else table
+
+
 def _row(game: Kept) -> dict[str, Any]:
     ticket, episode = game.ticket, game.episode
     row = {
         "update": game.update,
         "held_out": game.held_out,
         "failure": game.failure,
+        "why": game.why,
         "game": ticket.game,
         "number": ticket.number,
         "attempt": ticket.attempt,

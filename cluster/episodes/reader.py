@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cluster.episodes.columns import GAME, PLAIN, SCHEMA
+from cluster.episodes.columns import GAME, PLAIN, SCHEMA, whole
 from cluster.episodes.store import Part, damaged, opened, parts_of, write_games
 from cluster.episodes.where import conditions
 from cluster.errors import ConfigError, RunFolderError
@@ -152,8 +152,8 @@ def _read(part: Part, file: pq.ParquetFile, group: int | None, columns: Sequence
     """A row group, or all."""
     try:
         if group is None:
-            return file.read(columns=list(columns), use_threads=False)
-        return file.read_row_group(group, columns=list(columns), use_threads=False)
+            return whole(file.read(columns=list(columns), use_threads=False), columns)
+        return whole(file.read_row_group(group, columns=list(columns), use_threads=False), columns)
     except (OSError, pa.ArrowException) as error:
         raise damaged(part, error) from error
 

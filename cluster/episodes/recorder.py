@@ -221,7 +221,7 @@ class Recorder:
 
     def _unused(self, result: Finished, held_out: bool) -> Kept:
         (episode,) = [None] if result.ref is None else self.fetch([result])
-        return _kept(result, episode, failure=result.reason, held_out=held_out)
+        return _kept(result, episode, failure=result.reason, why=result.what or None, held_out=held_out)
 
     def _end(self, update: int, given: Sequence[Given]) -> None:
         games = list(chain.from_iterable(games() for games in given))

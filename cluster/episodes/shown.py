@@ -26,7 +26,7 @@ def heading(game: dict[str, Any]) -> str:
 
 
 def conversation(game: dict[str, Any]) -> str:
-    lines = [heading(game)]
+    lines = [heading(game), *([f"    {harmless(game['why'])}"] if game["why"] else [])]
     for turn in game["dialogue"]:
         lines += [f"    {line}" for line in harmless(turn["observation"]).split("\n")]
         lines.append(harmless(f"{turn['seat']}> {turn['utterance']}") + _remarks(turn))

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cluster.episodes.columns import SCHEMA
+from cluster.episodes.columns import SCHEMA, whole
 from cluster.errors import RunFolderError
 
 MERGED = 64  # small neighbours that become one part
@@ -196,7 +196,7 @@ def _in_groups(parts: list[Part]) -> Iterator[pa.Table]:
     for part in parts:
         file = opened(part)
         for group in range(file.num_row_groups):
-            held.append(file.read_row_group(group, use_threads=False))
+            held.append(whole(file.read_row_group(group, use_threads=False)))
             if sum(table.num_rows for table in held) >= GROUP_ROWS or sum(map(_bytes, held)) >= GROUP_BYTES:
                 yield pa.concat_tables(held)
                 held = []

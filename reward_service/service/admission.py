@@ -24,7 +24,11 @@ def admit(episode: Episode, settings: StreamSettings) -> None:
             problem = f"{what} holds half of a character (a lone surrogate): send whole ones"
             raise EpisodeRefused(episode, "half_character", problem) from None
     seats = dict(episode.ticket.players)
-    if not episode.policy_seats():
+    if strange := [seat for seat in episode.outcome if seat not in seats]:
+        text = f"outcome names {strange[0]!r}, which is no seat of it; its seats are {', '.join(seats) or 'none'}"
+        raise EpisodeRefused(episode, "unknown_seat", text)
+    valued = episode.policy_seats()
+    if not valued:
         raise EpisodeRefused(episode, "no_seat", "no seat is to be valued: give an outcome or a seat of 'policy'")
     for number, turn in enumerate(episode.turns):
         if turn.seat not in seats:
@@ -38,6 +42,9 @@ def admit(episode: Episode, settings: StreamSettings) -> None:
         if not abs(turn.reward) <= LARGEST_REWARD:  # NaN is not, either
             text = f"the reward of turn {number} is {turn.reward}, not a number up to {LARGEST_REWARD:g}"
             raise EpisodeRefused(episode, "bad_reward", text)
+    if episode.turns and not {turn.seat for turn in episode.turns} & set(valued):
+        text = f"the seats that are to be valued say nothing: {', '.join(valued)}"
+        raise EpisodeRefused(episode, "no_seat", text)
     for seat, outcome in episode.outcome.items():
         if not is_number(outcome) or not 0 <= outcome <= 1:  # NaN is not, either
             text = f"the outcome of seat {seat!r} is {outcome}, not a number from 0 to 1"

@@ -48,8 +48,7 @@ class PlainEpisode(Plain):
 
 
 def episode_of(plain: PlainEpisode) -> Episode:
-    speakers = dict.fromkeys([*plain.outcome, *(turn.seat for turn in plain.turns)])
-    players = plain.players or {seat: POLICY if seat in plain.outcome else OTHER for seat in speakers}
+    players = plain.players or seats_of(plain)
     return Episode(
         ticket=Ticket(plain.run, plain.game, plain.number, plain.seed, tuple(players.items()), plain.attempt),
         turns=[
@@ -61,6 +60,14 @@ def episode_of(plain: PlainEpisode) -> Episode:
         closing=dict(plain.closing),
         facts=dict(plain.facts),
     )
+
+
+def seats_of(plain: PlainEpisode) -> dict[str, str]:
+    """Who sits where, if nobody says it. A seat with an outcome may have been silent only if all that spoke have one:
+    else its name is more likely to be misspelt, and it stays out."""
+    speakers = dict.fromkeys(turn.seat for turn in plain.turns)
+    silent = plain.outcome if speakers.keys() <= plain.outcome.keys() else {}
+    return {seat: POLICY if seat in plain.outcome else OTHER for seat in [*speakers, *silent]}
 
 
 def plain_of(episode: Episode) -> dict[str, Any]:

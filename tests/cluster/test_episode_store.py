@@ -14,6 +14,7 @@ import cluster.episodes.store as store_module
 from benchmarks.episodes_killed import kill_at_random
 from cluster.episodes.columns import PLAIN, SCHEMA, Kept, table_of
 from cluster.episodes.reader import Episodes
+from cluster.episodes.shown import conversation
 from cluster.episodes.store import EpisodeStore, parts_of
 from cluster.errors import ConfigError, ParleyError, RunFolderError
 from envs.episode import Choice, Episode, Ticket, Turn, TurnTokens
@@ -110,6 +111,20 @@ def test_a_failure_an_enormous_episode_and_one_without_turns_are_kept(tmp_path):
     assert (first["failure"], first["tokens"], first["outcome"], first["dialogue"]) == (failed.failure, 17, None, [])
     assert (second["held_out"], second["turns"], second["surprise"], second["newest"]) == (True, 0, None, None)
     assert third["tokens"] == 100_000 == len(third["dialogue"][0]["logprobs"]) and third["staleness"] is not None
+
+
+def test_games_of_an_older_version_lack_a_column(tmp_path, small_merges):
+    ticket = Ticket("run", "parrot", 3, 4, SEATS)
+    for update in range(1, 4):
+        stored(tmp_path, [Kept(ticket, update, failure="timeout", why="old")])
+    for part in parts_of(tmp_path):
+        pq.write_table(pq.read_table(part.path).drop_columns(["why"]), part.path)
+    assert [row["why"] for row in Episodes(tmp_path, "failure == 'timeout' and why is None")] == [None] * 3
+    stored(tmp_path, [Kept(ticket, 4, failure="timeout", why="new")])
+    store = EpisodeStore(tmp_path, math.inf)
+    assert store.merge() and len(store.parts) == 1
+    assert [(row["update"], row["why"]) for row in Episodes(tmp_path)] == [(1, None), (2, None), (3, None), (4, "new")]
+    assert "    new" in conversation(Episodes(tmp_path, "update == 4").first(1)[0]).split("\n")
 
 
 # --- the store ------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -62,7 +63,7 @@ def test_each_game_is_kept_with_what_the_run_made_of_it(tmp_path):
         evaluate(recorder)
         recorder.end(0)
         learn(recorder, range(4))
-        recorder.unused(finished(9, "timeout"), held_out=False)
+        recorder.unused(replace(finished(9, "timeout"), what="no answer (oracle.py, line 3)"), held_out=False)
         recorder.unused(Finished(finished(8).ticket, "ref 8", "no_spread", None, worker=1), held_out=False)
         recorder.unused(finished(HELD_OUT, "worker_died"), held_out=True)
         recorder.end(1)
@@ -78,7 +79,8 @@ def test_each_game_is_kept_with_what_the_run_made_of_it(tmp_path):
         assert [turn["label"] for turn in trained[0]["dialogue"]] == [1, 2] and trained[0]["staleness"] == -4
         failed, redrawn = rows(tmp_path, "not held_out and failure is not None")
         assert (failed["failure"], failed["turns"], failed["tokens"], failed["staleness"]) == ("timeout", 0, 6, None)
-        assert (redrawn["failure"], redrawn["turns"], redrawn["staleness"]) == ("no_spread", 2, None)
+        assert failed["why"] == "no answer (oracle.py, line 3)"
+        assert (redrawn["failure"], redrawn["turns"], redrawn["why"]) == ("no_spread", 2, None)
         recorder.unused(finished(12, "timeout"), held_out=False)
     assert [row["update"] for row in rows(tmp_path, "number == 12")] == [2], "why a run ended is kept, too"
 

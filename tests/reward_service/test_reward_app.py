@@ -146,7 +146,9 @@ def test_errors_that_quote_half_a_character_can_be_sent(shard):
     assert asked(shard, "/v1/verl", verl(HALF)).json()["error"]["kind"] == "half_character"
 
 
-@pytest.mark.parametrize("body", [b"\xff", b"{", b"[" * 100_000, b'{"data_source": "capitals", "solution_str": 1e'])
+@pytest.mark.parametrize(
+    "body", [b"", b"\xff", b"{", b"[" * 100_000, b'{"data_source": "capitals", "solution_str": 1e']
+)
 def test_a_body_that_cannot_be_read_is_not_json(shard, body):
     answer = asked(shard, "/v1/verl", body)
     assert (answer.status_code, answer.json()["error"]["kind"]) == (400, "not_json")

@@ -126,6 +126,8 @@ def test_only_valued_seats_are_answered(client):
     assert {seat: len(each.values) for seat, each in found.seats.items()} == {"alice": 2, "bob": 1}
     (found,) = client.rewards([both | {"number": 1, "players": {"alice": "policy", "bob": "somebody"}}])
     assert set(found.seats) == {"alice"}
+    (found,) = client.rewards([both | {"number": 2, "turns": both["turns"][:1]}])
+    assert set(found.seats) == {"alice"}, "the other one never spoke"
 
 
 BAD = [
@@ -147,6 +149,14 @@ BAD = [
     ([sample(1, outcome={"parrot0": math.inf})], Refused, "bad_outcome", "is inf, not a number"),
     ([sample(1, players={"other": "policy"})], Refused, "bad_outcome", "seat 'other' is None"),
     ([sample(1, players={"other": "policy"}, outcome={"other": 1.0})], Refused, "unknown_seat", "'parrot0' of turn 0"),
+    ([sample(1, players={"a": "policy", "parrot0": "b"}, outcome={"a": 1})], Refused, "no_seat", "say nothing: a"),
+    ([sample(1, outcome={"Parrot0": 1.0})], Refused, "unknown_seat", "outcome names 'Parrot0'.*its seats are parrot0"),
+    (
+        [sample(1, players={"parrot0": "policy"}, outcome={"parrot0": 1.0, "b": 0})],
+        Refused,
+        "unknown_seat",
+        "names 'b'",
+    ),
     ([sample(1, turns=[{"seat": "parrot0", "utterance": " "}])], Refused, "empty_utterance", "turn 0 is empty"),
     ([sample(1, turns=[{"seat": "parrot0", "utterance": "x" * 20_001}])], Refused, "huge_text", "20001 characters"),
     ([sample(1, game="checkers")], UnknownGame, "unknown_game", "unknown game 'checkers'; known: .*capitals"),

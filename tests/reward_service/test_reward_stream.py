@@ -143,7 +143,8 @@ BAD = {
     "bad_reward": [paid(reward) for reward in (math.nan, -math.inf, 1e39)],
     "too_many_turns": [episode(7, said=["apple"] * 2001)],
     "bad_outcome": [episode(7, all={"parrot0": bad}) for bad in (math.nan, math.inf, -0.1, 1.1, "1", None, True)]
-    + [episode(7, all={"parrot0": 1.0, "other": 2.0}), episode(7, all={})],
+    + [episode(7, all={})],
+    "unknown_seat": [episode(7, all={"parrot0": 1.0, "other": 1.0})],
     "empty_utterance": [episode(7, said=["apple", " \n"])],
     "huge_text": [episode(7, said=["apple", "x" * 20_001])],
     "not_text": [episode(7, said=["apple", None]), episode(7, said=[b"apple"])],

@@ -219,7 +219,7 @@ def explained(error: RequestValidationError) -> CallerError:
     """pydantic's account of the first problem, as one line that names the field."""
     problems = error.errors()
     first, more = problems[0], f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    if isinstance(first.get("input"), bytes):
+    if isinstance(first.get("input"), bytes) or first["loc"] == ("body",) and first["type"] == "missing":
         return CallerError(400, "not_json", "the request should be JSON, with Content-Type: application/json")
     if first["type"] == "json_invalid":
         return CallerError(400, "not_json", f"the request is not JSON: {first['ctx']['error']}")

@@ -25,6 +25,7 @@ APPLICATION = "parley-rewards"
 CLOSE_SECONDS = 90.0  # for a shard to write down what it has taken
 CONCURRENT = 1000  # requests in one ingress; what waits longer is bounded by the shards' queues
 POLL_SECONDS = 0.2
+SERVES_PATIENCE = "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S"  # read by the Ray that is started: 5 s, then it is killed
 
 
 class ServiceError(RuntimeError):
@@ -63,9 +64,7 @@ class DeployedService:
                 self.shards.append(RewardShard.options(**options).remote(self.settings, self.game, number))
             for shard in self.shards:
                 self._ready(shard, deadline)
-            serve.start(http_options={"host": http.host, "port": http.port, "num_cpus": 0})
-            ingress = Ingress.options(num_replicas=http.ingresses).bind(self.shards, http, self.key)
-            serve.run(ingress, name=APPLICATION, route_prefix="/")
+            self._serve(deadline)
             self._answers(deadline)
         except BaseException:
             self.close()
@@ -75,9 +74,27 @@ class DeployedService:
         try:
             ray.get(shard.health.remote(), timeout=max(deadline - time.monotonic(), 0))
         except ray.exceptions.GetTimeoutError:
-            raise ServiceError(f"a shard was not ready within {self.settings.http.start_seconds:g} s") from None
+            seconds = f"{self.settings.http.start_seconds:g}"
+            raise ServiceError(f"a shard was not ready within reward.http.start_seconds={seconds}") from None
         except (ray.exceptions.RayActorError, ray.exceptions.OutOfMemoryError) as error:
             raise ServiceError(f"a shard cannot be started: {last_line(error)}") from error
+
+    def _serve(self, deadline: float) -> None:
+        """Ray Serve kills a proxy that is slow to start, and starts another one: on a busy machine several times."""
+        http = self.settings.http
+        ingress = Ingress.options(num_replicas=http.ingresses).bind(self.shards, http, self.key)
+        while True:
+            try:
+                serve.start(http_options={"host": http.host, "port": http.port, "num_cpus": 0})
+                serve.run(ingress, name=APPLICATION, route_prefix="/")
+                return
+            except (ray.exceptions.RayActorError, TimeoutError) as error:
+                if time.monotonic() > deadline:
+                    raise ServiceError(
+                        "Ray Serve's HTTP proxy was not ready within reward.http.start_seconds="
+                        f"{http.start_seconds:g}: give the machine more CPU, or set it higher ({last_line(error)})"
+                    ) from error
+                time.sleep(POLL_SECONDS)
 
     def _answers(self, deadline: float) -> None:
         """Serve may have been running already, elsewhere."""

@@ -67,7 +67,9 @@ def sample_of(request: VerlRequest, settings: DialogueSettings, request_id: str,
 
 
 def _response(text: str, turns: Any) -> list[Message]:
-    if not isinstance(turns, int) or turns <= ONE_ANSWER:
+    if turns is not None and (type(turns) is not int or turns < 0):
+        raise bad_sample("extra_info.num_turns", f"{turns!r} is no number of turns")
+    if turns is None or turns <= ONE_ANSWER:
         return [(ASSISTANT, said(text))]
     found = role_lines(text)
     if len(found) == 1 or (turns > ONE_ANSWER + 1 and sum(role == ASSISTANT for role, _ in found) == 1):
