@@ -32,6 +32,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from inspect import iscoroutinefunction, signature
+from numbers import Real
 from typing import Any, Protocol
 
 from envs.coroutines import finish
@@ -199,6 +200,10 @@ class Game(ABC):
     def __written(self, record: Record, utterance: str, found: Step) -> Step:
         if not isinstance(found, Step):
             raise TypeError(f"{type(self).__name__}.step has to return a Step, not {found!r}")
+        for seat, reward in found.rewards.items():
+            if not isinstance(reward, Real):
+                name = type(self).__name__
+                raise TypeError(f"{name}.step rewards {seat!r} by {reward!r}, which is no finite number")
         record.said.append(utterance)
         for seat, reward in found.rewards.items():
             record.paid[seat] = record.paid.get(seat, 0.0) + reward

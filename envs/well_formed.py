@@ -3,7 +3,7 @@
     is_a_game     its class or its object, when it is made        -> NotAGame, a ValueError
     good_step     what `step` returned                            -> TypeError, ValueError
     good_sight    what `seat`, `observe` and `actions` return     -> TypeError, ValueError
-    good_outcome  what `outcome` returned once the game is over   -> ValueError
+    good_outcome  what `outcome` returned once the game is over   -> TypeError, ValueError
     told          what else it raised, in a line
 
 Each is one line that names the game, what it did, and what it has to do.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import traceback
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -71,16 +72,25 @@ def good_sight(game: Game) -> tuple[str, tuple[str, ...]]:
     if game.seat not in game.seats:
         over = "the game is over before anybody has spoken" if game.seat is None else "which is none of its seats"
         raise ValueError(f"{_of(game)}.seat is {game.seat!r}, {over}: one of {', '.join(game.seats)} has to act")
-    seen, listed = game.observe(), tuple(game.actions())
+    seen, listed = game.observe(), game.actions()
     if not isinstance(seen, str):
         raise TypeError(f"{_of(game)}.observe has to return text, not {_short(seen)}")
+    if isinstance(listed, str) or not isinstance(listed, Iterable):
+        raise TypeError(f"{_of(game)}.actions has to list texts, not {_short(listed)}")
+    listed = tuple(listed)
     if wrong := [each for each in listed if not isinstance(each, str)]:
         raise TypeError(f"{_of(game)}.actions has to list texts, not {_short(wrong[0])}")
     return seen, listed
 
 
 def good_outcome(game: Game) -> dict[str, float]:
-    outcome = dict(game.outcome())
+    outcome = game.outcome()
+    if not isinstance(outcome, Mapping):
+        raise TypeError(f"{_of(game)}.outcome has to give each seat a number from 0 to 1, not {_short(outcome)}")
+    outcome = dict(outcome)
+    if strange := [seat for seat in outcome if seat not in game.seats]:
+        known = ", ".join(game.seats)
+        raise ValueError(f"{_of(game)}.outcome names {strange[0]!r}, which is none of its seats: {known}")
     for seat in game.seats:
         found = outcome.get(seat)
         if not isinstance(found, Real) or not -ROUNDING <= found <= 1 + ROUNDING:
@@ -95,7 +105,9 @@ def told(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     last = frames[-1] if frames and frames[-1].filename not in NAME_IT else None
     place = f" ({Path(last.filename).name}, line {last.lineno})" if last else ""
-    words = f"KeyError: {error}" if isinstance(error, KeyError) and error.args else str(error)
+    words = str(error)
+    if isinstance(error, KeyError) and error.args:  # Python's own names the key alone
+        words = str(error.args[0]) if " " in str(error.args[0]) else f"there is no key {error}"
     return f"{' '.join(words.split())[:LONGEST] or type(error).__name__}{place}"
 
 

@@ -80,7 +80,7 @@ def run(asked: argparse.Namespace) -> None:
     except (ParleyError, KeyboardInterrupt, BrokenPipeError):
         raise
     except Exception as error:  # of a game or a player that somebody else wrote
-        reason = f"{type(error).__name__}: {error}"
+        reason = f"{type(error).__name__}: {told(error)}"
         raise RunError(f"game {asked.game!r} failed: {reason} (PARLEY_DEBUG=1 shows where)") from error
     print(f"the same game again: seed {seed}")
 

@@ -28,6 +28,7 @@ from rich.markup import escape
 from rich.panel import Panel
 
 from envs.game import Game, Player, Step
+from envs.well_formed import good_outcome, good_sight, good_step
 
 COMMANDS = {
     "help": "this list",
@@ -91,7 +92,7 @@ class Terminal:
                 player.reset(seed * len(self.game.seats) + number)
         self._introduce()
         while (seat := self.game.seat) is not None:
-            seen, listed = self.game.observe(), tuple(self.game.actions())
+            seen, listed = good_sight(self.game)
             self.listed_before.update(listed)
             said = self._said_by(seat, seen, listed)
             if said is Sign.LEFT:
@@ -100,12 +101,13 @@ class Terminal:
             if said is Sign.UNDONE:
                 continue
             with self._waiting("the game goes on"):
-                step = self.game.step(said)
+                step = good_step(self.game, self.game.step(said))
             self.turns += 1
             if person is None or seat == person:
                 self._consequences(seat, seen, listed, said, step)
-        self._end()
-        return self.game.outcome()
+        outcome = good_outcome(self.game)
+        self._end(outcome)
+        return outcome
 
     def _said_by(self, seat: str, seen: str, listed: tuple[str, ...]) -> str | Sign:
         if seat not in self.players:
@@ -162,14 +164,14 @@ class Terminal:
         if remarks:
             self._write([f"  [dim]{escape('; '.join(remarks))}[/dim]"])
 
-    def _end(self) -> None:
+    def _end(self, outcome: dict[str, float]) -> None:
         game = self.game
         for seat, seen in game.closing().items():
             if self.person in (None, seat):
                 self._show(seen)
-        outcome = ", ".join(f"{seat} {value:g}" for seat, value in game.outcome().items())
+        results = ", ".join(f"{seat} {value:g}" for seat, value in outcome.items())
         facts = "".join(f"\n{name.replace('_', ' ')}: {value}" for name, value in game.facts().items())
-        text = f"over after {self.turns} turns; outcome {outcome}{facts}"
+        text = f"over after {self.turns} turns; outcome {results}{facts}"
         self.console.print(Panel(escape(text), title="the end", title_align="left"))
 
     # --- what is typed
@@ -279,8 +281,14 @@ def _without_list(seen: str, listed: tuple[str, ...]) -> str:
 
 
 def _new_in(caption: str, *elsewhere: str) -> list[str]:
-    """The parts of a caption that are not told elsewhere in the same words."""
+    """The sentences of a caption that are not told elsewhere in the same words; of "who did what: how it went" the
+    second half is enough."""
     told = " ".join(" ".join(elsewhere).lower().split())
-    parts = [part.strip() for part in re.split(r"(?<=[:.!?])\s+|\n", caption)]
-    new = [part for part in parts if part and " ".join(part.lower().split()).rstrip(".:!?") not in told]
-    return [" ".join(new).rstrip(":")] if new else []
+    sentences = [sentence.strip() for sentence in re.split(r"(?<=[.!?])\s+|\n", caption)]
+    halves = {each: {each, each.split(": ", 1)[-1]} for each in sentences if each}
+    new = [each for each, parts in halves.items() if not any(_says(told, part) for part in parts)]
+    return [" ".join(new)] if new else []
+
+
+def _says(told: str, part: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(' '.join(part.lower().split()).rstrip('.:!?'))}(?!\w)", told) is not None

@@ -97,7 +97,7 @@ def check(episode: Episode) -> None:
             raise EpisodeRefused(
                 episode,
                 "bad_outcome",
-                f"the outcome of seat {seat!r} is {outcome!r}, not a number up to {LARGEST_OUTCOME}",
+                f"the outcome of seat {seat!r} is {outcome!r}, not a number from 0 to 1",
             )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import re
 import socket
 import subprocess
 import sys
@@ -169,9 +170,9 @@ def test_nothing_is_told_twice():
     assert _without_list(
         "a long way east of the west wall there is more to read than a list of actions", ("east", "west")
     )
-    assert _new_in("player 0 moves: [4] is taken. Try again.", "[4]", "[4] is taken. Board:") == [
-        "player 0 moves: Try again."
-    ]
+    assert _new_in("player 0 moves: [4] is taken. Try again.", "[4]", "[4] is taken. Board:") == ["Try again."]
+    assert _new_in("the wheel turns: no luck", "spin", "nobody else is here") == ["the wheel turns: no luck"]
+    assert _new_in("the oracle says:", "spin", "") == ["the oracle says:"]
 
 
 @pytest.mark.parametrize("typed", [["quit"], [], ["apple", "exit"]])
@@ -302,9 +303,9 @@ def test_a_game_that_fails_is_one_line(capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("east\n"))
     assert main(["play", f"{__name__}:Broken"]) == 1
     error = capsys.readouterr().err
-    assert error.count("\n") == 1 and error.endswith(
-        "failed: ZeroDivisionError: division by zero (PARLEY_DEBUG=1 shows where)\n"
-    )
+    place = r"\(test_terminal_game.py, line \d+\)"
+    assert re.search(rf"failed: ZeroDivisionError: division by zero {place} \(PARLEY_DEBUG=1 shows where\)\n$", error)
+    assert error.count("\n") == 1
 
 
 def test_games_are_listed_and_described(capsys):

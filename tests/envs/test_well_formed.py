@@ -33,6 +33,11 @@ class Whole(Game):
         return Step(rewards={"one": float(utterance == "yes")})
 
 
+class PaysNone(Whole):
+    def step(self, utterance):
+        return Step(rewards={"one": None})
+
+
 class Nothing:
     pass
 
@@ -136,6 +141,29 @@ def test_an_outcome_is_from_0_to_1_for_each_seat(outcome):
         good_outcome(game)
 
 
+@pytest.mark.parametrize(
+    ("method", "gives", "says"),
+    [
+        ("outcome", None, "Whole.outcome has to give each seat a number from 0 to 1, not None"),
+        ("outcome", {"one": 1, "two": 0, "zoe": 1}, "Whole.outcome names 'zoe', which is none of its seats: one, two"),
+        ("actions", "apple", "Whole.actions has to list texts, not 'apple'"),
+        ("actions", None, "Whole.actions has to list texts, not None"),
+    ],
+)
+def test_what_a_game_gives_is_of_its_type(method, gives, says):
+    game = Whole()
+    setattr(game, method, lambda: gives)
+    with pytest.raises((TypeError, ValueError), match=f"^{re.escape(says)}$"):
+        good_outcome(game) if method == "outcome" else good_sight(game)
+
+
+def test_a_reward_that_is_no_number_is_told_when_it_is_paid():
+    game = PaysNone()
+    game.reset(0)
+    with pytest.raises(TypeError, match=r"^PaysNone.step rewards 'one' by None, which is no finite number$"):
+        game.step("yes")
+
+
 def test_what_is_seen_is_text():
     game = Whole()
     game.observe = lambda: None
@@ -156,5 +184,6 @@ def test_a_failure_carries_what_was_raised_and_where():
 def test_a_key_that_is_missing_is_told_as_missing():
     with pytest.raises(KeyError) as raised:
         {"torch": 1}["lamp"]
-    assert re.fullmatch(r"KeyError: 'lamp' \(test_well_formed.py, line \d+\)", told(raised.value))
+    assert re.fullmatch(r"there is no key 'lamp' \(test_well_formed.py, line \d+\)", told(raised.value))
     assert told(KeyError()) == "KeyError"
+    assert told(KeyError("the door is locked")) == "the door is locked"
