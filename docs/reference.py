@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from cluster.commands.cli import parser
 from cluster.episodes.columns import GAME, SEAT, TURN, Column
 from cluster.recipe.config import RunConfig
-from cluster.recipe.fields import dotted_fields, is_section, kinds_of
+from cluster.recipe.fields import dotted_fields, is_section, kinds_of, section_inside
 from cluster.recipe.renamed import RENAMED
 from cluster.record.metric_list.page import page as metrics_page
 from docs.games_page import games_page
@@ -129,6 +129,9 @@ def collect(sections: dict[tuple[str, type], Section], model: type[BaseModel], s
                 collect(sections, found, Section(key, kind, first_sentence(found)))
         elif is_section(each.annotation):
             collect(sections, each.annotation, Section(key, kinds=list(of)))
+        elif inside := section_inside(each.annotation):
+            more, settings = inside
+            collect(sections, settings, Section(key + more, kinds=list(of)))
 
 
 def kind_row(model: type[BaseModel], name: str, kinds: Kinds) -> tuple[str, str, str]:
@@ -142,8 +145,8 @@ def first_sentence(kind: type) -> str:
 
 
 def shown(default: str) -> str:
-    if default in ("''", "null", "[]", "{}"):
-        return {"''": "empty", "null": "none", "[]": "empty list", "{}": "empty"}[default]
+    if default in ("", "''", "null", "[]", "{}"):
+        return {"": "needed", "''": "empty", "null": "none", "[]": "empty list", "{}": "empty"}[default]
     return code(default)
 
 

@@ -98,12 +98,15 @@ def _made(say: Callable[[str], None], done: int, total: int, loss: float | None 
 
 
 def _told(serving) -> list[str]:
-    key = [f"  key_variable: {KEY_VARIABLE}"] if serving.key else []
+    key = {"key_variable": KEY_VARIABLE} if serving.key else {}
+    entry = {"url": f"{serving.url}/v1", "model": serving.name, **key}
     return [
-        f"serving {serving.name} at {serving.url}/v1; Ctrl-C stops it. As an endpoint of a recipe:",
-        f"  url: {serving.url}/v1",
-        f"  model: {serving.name}",
-        *key,
+        f"serving {serving.name} at {serving.url}/v1; Ctrl-C stops it. In a recipe, to have it in a seat of a game:",
+        "  game:",
+        "    players: {SEAT: endpoint:served}",
+        "  rollout:",
+        "    endpoints:",
+        f"      served: {json.dumps(entry)}",
     ]
 
 

@@ -158,6 +158,14 @@ def is_section(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
+def section_inside(annotation: Any) -> tuple[str, type[BaseModel]] | None:
+    """Of settings that are there only if they are set, `X | None` or `dict[str, X]`: what their keys have more."""
+    for each in get_args(annotation):
+        if is_section(each):
+            return (".NAME" if get_origin(annotation) is dict else ""), each
+    return None
+
+
 def flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """A nested config by dotted keys."""
     found: dict[str, Any] = {}

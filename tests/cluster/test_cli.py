@@ -16,8 +16,11 @@ import pytest
 import yaml
 from rich.console import Console
 
+from actors.serving import Serving
+from actors.settings import EngineSettings
 from cluster.api import evaluated
 from cluster.commands import cli
+from cluster.commands.serve_model import _told
 from cluster.errors import shortened
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import load_recipe
@@ -333,3 +336,13 @@ def test_an_evaluation_is_named_and_put_where_it_is_asked_to_be(finished_run, tm
     assert (config.name, config.output) == tuple(word.format(**names) for word in found)
     config, _ = evaluated("embedded", [word.format(**names) for word in overrides], None, "latest")
     assert config.name == (found[0] if overrides else "evaluate")
+
+
+@pytest.mark.parametrize("key", ["", "secret"])
+def test_what_serve_model_prints_is_a_recipe(tmp_path, key):
+    _, *lines = _told(Serving("embedded", "demo", "127.0.0.1", 8123, EngineSettings(), key=key))
+    (tmp_path / "rival.yaml").write_text("\n".join(lines).replace("SEAT", "oracle"))
+    config = load_recipe(str(tmp_path / "rival.yaml"), [])
+    served = config.rollout.endpoints["served"]
+    assert (served.url, served.model) == ("http://127.0.0.1:8123/v1", "demo")
+    assert config.game.players == {"oracle": "endpoint:served"} and bool(served.key_variable) == bool(key)
