@@ -103,8 +103,9 @@ def evaluate(
 def start(config: RunConfig) -> Run:
     """A new run."""
     from cluster.run import session
+    from cluster.run.asked import check_online
 
-    session.check_online(config)
+    check_online(config)
     with RunFolder.create(config) as folder, continuing(folder), folder.telling_its_end(_resume(folder)):
         session.train(config, folder)
     return Run(folder.path)
@@ -112,9 +113,9 @@ def start(config: RunConfig) -> Run:
 
 def start_and_keep_going(config: RunConfig) -> int:
     """A new run, in a process of its own that is replaced when it is killed; the exit code."""
-    from cluster.run import session
+    from cluster.run.asked import check_online
 
-    session.check_online(config)
+    check_online(config)
     with RunFolder.create(config) as folder:
         path = folder.path
     code = keep_going(path)

@@ -47,10 +47,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(asked: argparse.Namespace) -> int | None:
-    config = load_recipe(asked.recipe, asked.overrides)
-    from cluster.run import session
+    from cluster.run.asked import check_online
 
-    session.check_online(config)
+    config = load_recipe(asked.recipe, asked.overrides)
+    check_online(config)
     if asked.machine is not None and not asked.dry_run:
         raise ConfigError("--machine is for --dry-run: a run takes the machine that it finds")
     if asked.dry_run:

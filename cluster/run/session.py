@@ -33,6 +33,7 @@ from cluster.record.picture import draw_curve
 from cluster.record.run_folder import RunFolder
 from cluster.record.telemetry.spans import Spans
 from cluster.record.terminal import Show
+from cluster.run.asked import check_online
 from cluster.run.failures import named_failures
 from cluster.run.last_word import LastWord, last_word
 from cluster.run.policy import check_model, model_to_measure, policy_folder
@@ -40,7 +41,6 @@ from cluster.run.ray_watch import disconnecting, ray_watch
 from cluster.run.signals import interruptible, own_sigterm
 from envs.registry import make_game
 from envs.settings import GameSettings
-from learners.loss.loss import LOSS
 from parley.names import ray_options
 
 if TYPE_CHECKING:
@@ -302,15 +302,6 @@ def seats_and_players(config: RunConfig) -> tuple[tuple[str, str], ...]:
     if unknown:
         raise ConfigError(f"game.players names seat {sorted(unknown)[0]!r}; {config.game.name} has: {', '.join(seats)}")
     return tuple((seat, config.game.players.get(seat, "policy")) for seat in seats)
-
-
-def check_online(config: RunConfig) -> None:
-    """What a run that plays its own games asks of a config."""
-    if LOSS.name_of(config.learner.loss) == "likelihood":
-        raise ConfigError(
-            "learner.loss.kind=likelihood is for recorded games (parley offline): a run knows who played its games, "
-            "and weighs them by it with policy_gradient, ppo or decoupled"
-        )
 
 
 def with_policy(players: tuple[tuple[str, str], ...], what: str) -> tuple[tuple[str, str], ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -11,7 +11,7 @@ from envs.kinds import Kinds
 from envs.settings import Settings
 from learners.credit.critics import CriticSettings, TokenCriticSettings
 from learners.credit.overlong import Overlong
-from learners.credit.turns import Credit, Turns
+from learners.credit.turns import FIELDS, Credit, Turns
 
 
 class CreditMethod(Settings, ABC):
@@ -28,6 +28,13 @@ class CreditMethod(Settings, ABC):
     overlong: Overlong | None = Field(
         None, description="charge utterances near their limit ({limit: 64, buffer: 16}, say); null: none"
     )
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        if isinstance(cls.needs, str):
+            raise TypeError(f"{cls.__name__}.needs has to be a tuple, such as ({cls.needs!r},)")
+        if unknown := [name for name in cls.needs if name not in FIELDS]:
+            raise TypeError(f"{cls.__name__}.needs names {unknown[0]!r}; there are: {', '.join(FIELDS)}")
 
     @abstractmethod
     def credit(self, turns: Turns, state: dict[str, float]) -> Credit:

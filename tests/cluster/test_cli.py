@@ -341,8 +341,8 @@ def test_an_evaluation_is_named_and_put_where_it_is_asked_to_be(finished_run, tm
 @pytest.mark.parametrize("key", ["", "secret"])
 def test_what_serve_model_prints_is_a_recipe(tmp_path, key):
     _, *lines = _told(Serving("embedded", "demo", "127.0.0.1", 8123, EngineSettings(), key=key))
-    (tmp_path / "rival.yaml").write_text("\n".join(lines).replace("SEAT", "oracle"))
+    (tmp_path / "rival.yaml").write_text("\n".join(lines).replace("SEAT", "guesser"))
     config = load_recipe(str(tmp_path / "rival.yaml"), [])
     served = config.rollout.endpoints["served"]
     assert (served.url, served.model) == ("http://127.0.0.1:8123/v1", "demo")
-    assert config.game.players == {"oracle": "endpoint:served"} and bool(served.key_variable) == bool(key)
+    assert config.game.players == {"guesser": "endpoint:served"} and bool(served.key_variable) == bool(key)

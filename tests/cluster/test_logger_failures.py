@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from cluster.commands.cli import main
 from cluster.recipe.loggers import LoggerSettings
 from cluster.record.loggers import telling
 from cluster.record.loggers.logger import Logged, Loggers
-from tests.cluster.test_loggers import ran, recorded
+from tests.cluster.test_loggers import DEMO, ran, recorded
 
 RUN = Logged("demo-1", Path("nowhere"), {"seed": 1}, 0)
 
@@ -81,6 +82,26 @@ def of(*kinds: type[Kind]) -> tuple[Loggers, list[str]]:
 def ended(loggers: Loggers, name: str) -> float:
     loggers.end({"updates": 9})
     return loggers.metrics().get(f"record/logger_failed/{name}", 0.0)
+
+
+class NoEnd:
+    def log(self, update, values): ...
+
+    def games(self, update, games): ...
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        (f"{__name__}:Nope", f"{__name__} has no class Nope"),
+        (f"{__name__}:NoEnd", "is no logger: it has no end"),
+        ("no_such_module:Kind", "there is no module no_such_module"),
+    ],
+)
+def test_one_that_is_none_is_refused_before_anything_starts(capsys, name, says):
+    assert main(["train", str(DEMO), f"loggers.to=[{name}]", "--dry-run"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and f"loggers.to={name}" in error and says in error
 
 
 def test_one_that_fails_is_said_once_in_a_start_and_counted(tmp_path):

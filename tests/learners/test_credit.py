@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from learners.batch.anchors import histories, numbered, observation_anchors
 from learners.batch.crediting import assign_credit, turns_of
 from learners.batch.trajectories import collect
-from learners.credit.method import CREDIT, CreditMethod
+from learners.credit.method import CREDIT
 from learners.credit.steps import rewards_to_go
-from learners.credit.turns import FIELDS, Credit, Turns
+from learners.credit.turns import FIELDS, Turns
 from reward_service.shaper import ShapedRewards
 from tests.support.learner_batches import make_batch
 
@@ -238,38 +238,6 @@ def test_readings_of_the_wrong_name_size_or_value_are_refused():
         replace(TURNS, offsets=np.array([0, 3, 4, 5]))
     with pytest.raises(ValueError, match="episode 8 was cut off, so its trajectories need a bootstrap value"):
         CREDIT.make("gae").credit(replace(TURNS, values=np.zeros(10)), {})
-
-
-class Own(CreditMethod):
-    def credit(self, turns, state):
-        return GIVES["credit"](int(turns.tokens.sum()))
-
-
-GIVES = {}
-
-
-@pytest.mark.parametrize(
-    ("gives", "says"),
-    [
-        (lambda count: None, "has to return a Credit, not NoneType"),
-        (lambda count: Credit(np.zeros(count - 1)), r"gave advantages of shape \(\d+,\) for \d+ trained tokens"),
-        (lambda count: Credit(np.full(count, np.nan)), r"gave trained token 0 of \d+ advantages of nan"),
-        (lambda count: Credit(np.zeros(count), targets=np.zeros((count, 1))), "gave targets of shape"),
-        (lambda count: Credit(np.zeros(count), np.zeros(count)), "has to give a dict as state, not ndarray"),
-    ],
-)
-def test_what_a_method_of_a_user_gave_is_checked(gives, says):
-    GIVES["credit"] = gives
-    with pytest.raises((TypeError, ValueError), match=f"^credit method 'tests.learners.test_credit:Own' {says}"):
-        assign_credit(collect(*make_batch(4, seed=8)), Own(), {})
-
-
-def test_returns_are_of_the_rewards_whatever_a_method_makes_of_them():
-    trajectories = collect(*make_batch(4, seed=8))
-    GIVES["credit"] = lambda count: Credit(list(range(count)))
-    found = assign_credit(trajectories, Own(gamma=0.5), {})
-    assert found.returns.tolist() == rewards_to_go(turns_of(trajectories), 0.5).tolist()
-    assert found.advantages.dtype == np.float32 and found.state == {}
 
 
 def test_finished_games_need_no_bootstrap_values():

@@ -17,6 +17,7 @@ from cluster.errors import ConfigError
 from cluster.recipe.loggers import NAMES, LoggerSettings
 from cluster.record.loggers.telling import END_SECONDS, Telling
 from cluster.record.transcript import Row
+from envs.kinds import see_current_folder
 
 
 class Logged(NamedTuple):
@@ -52,7 +53,7 @@ class Loggers:
     """All of a run's."""
 
     def __init__(self, run: Logged, settings: LoggerSettings):
-        kinds = {name: _class(name) for name in settings.to}
+        kinds = classes_of(settings)
         self.readers = [name for name, kind in kinds.items() if hasattr(kind, "report")]
         self.of = {name: Telling(name, partial(kind, run, settings)) for name, kind in kinds.items()}
 
@@ -82,6 +83,10 @@ class Loggers:
             self.of[name].tell(what, tell)
 
 
+def classes_of(settings: LoggerSettings) -> dict[str, type[Logger]]:
+    return {name: _class(name) for name in settings.to}
+
+
 def result_of(summary: Mapping[str, Any]) -> dict[str, float]:
     """Its numbers, as a group of their own."""
     return {f"result/{key}": float(value) for key, value in summary.items() if isinstance(value, int | float)}
@@ -89,6 +94,7 @@ def result_of(summary: Mapping[str, Any]) -> dict[str, float]:
 
 def _class(name: str) -> type[Logger]:
     module, _, kind = name.partition(":") if name not in NAMES else (f"cluster.record.loggers.{name}_", "", "Made")
+    see_current_folder()
     try:
         found = getattr(importlib.import_module(module), kind)
     except ModuleNotFoundError as error:
@@ -99,4 +105,8 @@ def _class(name: str) -> type[Logger]:
         raise ConfigError(f"loggers.to={name}: there is no module {error.name}") from error
     except AttributeError as error:
         raise ConfigError(f"loggers.to={name}: {module} has no class {kind}") from error
+    except Exception as error:  # of whoever wrote the module
+        raise ConfigError(f"loggers.to={name}: {module} cannot be imported: {type(error).__name__}: {error}") from error
+    if missing := [each for each in ("log", "games", "end") if not callable(getattr(found, each, None))]:
+        raise ConfigError(f"loggers.to={name} is no logger: it has no {', '.join(missing)}")
     return found
