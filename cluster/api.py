@@ -68,10 +68,17 @@ def train(recipe: Layers, **overrides: Any) -> Run:
 
         train("recipes/demo.yaml", updates=5, learner={"epochs": 2}, **{"rollout.workers": 2})
     """
-    first, *layers = [recipe] if isinstance(recipe, str | Path) else recipe
+    first, *layers = _files(recipe)
     with _without_command_line():
         config = load_recipe(first, [*map(str, layers), *words_of(overrides)])
     return start(config)
+
+
+def _files(recipe: Layers) -> Sequence[str | Path]:
+    files = [recipe] if isinstance(recipe, str | Path) else recipe
+    if not isinstance(files, list | tuple) or not files or not all(isinstance(each, str | Path) for each in files):
+        raise ConfigError(f"the recipe has to be a YAML file, or a list of a recipe and layers, not {recipe!r}")
+    return files
 
 
 def resume(run: str | Path, **overrides: Any) -> Run:
@@ -93,7 +100,7 @@ def evaluate(
     """Play held-out games with a run's policy (`target` is its folder, `checkpoint` "latest", "best" or an update), or
     with any model (`target` is a folder, a Hugging Face name or "embedded", `recipe` its settings). With `trials`, a
     pattern of names such as "*", it plays the game's own trials, `episodes` of each. The figures are in `summary`."""
-    first, *layers = [recipe] if recipe is None or isinstance(recipe, str | Path) else recipe
+    first, *layers = [None] if recipe is None else _files(recipe)
     with _without_command_line():
         words = [*map(str, layers), *words_of(overrides)]
         config, model = evaluated(str(target), words, None if first is None else str(first), str(checkpoint))

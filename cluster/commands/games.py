@@ -76,12 +76,12 @@ def as_plain(name: str) -> dict[str, Any]:
     try:
         made_by = game_class(name)
         found |= {"about": about(made_by), "options": {each.name: plain(each) for each in options_of(made_by)}}
+        found["players"] = dict(players_of(made_by))
+        found["trials"] = {trial: episodes for trial, episodes, _ in trial_rows(made_by)}
         game = make_game(name)
     except ValueError as error:
         return found | {"missing": str(error)}
-    players = dict(players_of(made_by))
-    trials = {trial: episodes for trial, episodes, _ in trial_rows(made_by)}
-    return found | {"seats": list(game.seats), "horizon": game.horizon, "players": players, "trials": trials}
+    return found | {"seats": list(game.seats), "horizon": game.horizon}
 
 
 def describe(name: str) -> None:

@@ -81,6 +81,8 @@ class Episodes:
     def first(self, count: int, by: str | None = None) -> list[dict[str, Any]]:
         """So many games; `by`: in the order of a column, "-column" begins with the highest. A game without a value
         comes last."""
+        if count < 0:
+            raise ConfigError(f"first({count}): how many games has to be 0 or more")
         return list(islice(self, count)) if by is None else self.page(0, count, by)[1]
 
     def page(

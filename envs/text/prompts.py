@@ -22,6 +22,7 @@ from envs.options import one_of
 
 ARIA = "prompt_base.py"
 LARGEST = 1_000_000  # bytes of a file
+MOST_PLACES = 12  # that a message lists
 _GLEE_PLACE = re.compile(r"\{\{(\w+)\}\}")
 _ARIA_PLACE = re.compile(r"\{(\w*)\}")
 
@@ -108,8 +109,10 @@ def _of_aria(path: Path, constants: dict[str, str], text: Text) -> str:
 def _checked(said: str, places: Iterable[str], text: Text, where: str, form: str) -> str:
     unknown = [place for place in places if place not in text.places]
     if unknown:
-        known = ", ".join(sorted(text.places)) or "none"
-        raise ValueError(f"{where}: unknown place {form % unknown[0][:30]}; known here: {known}"[:230])
+        known = sorted(text.places)
+        more = f" and {len(known) - MOST_PLACES} more" if len(known) > MOST_PLACES else ""
+        listed = ", ".join(known[:MOST_PLACES]) or "none"
+        raise ValueError(f"{where}: unknown place {form % unknown[0][:30]}; known here: {listed}{more}")
     if not said.strip():
         raise ValueError(f"{where} is empty")
     return said

@@ -11,6 +11,7 @@ import pytest
 import parley
 from cluster.api import RESUMABLE, words_of
 from cluster.commands.cli import main
+from cluster.episodes.reader import Episodes
 from cluster.recipe.fields import dotted_fields, dotted_keys
 from cluster.recipe.reading import load_recipe, to_yaml
 from tests.support.runs import ROOT, config_for
@@ -94,6 +95,10 @@ def test_overrides_are_what_the_command_line_takes():
         (lambda folder: parley.train("recipes/demo.yaml", rollout={"wrkers": 2}), r"^rollout\.wrkers: unknown key"),
         (lambda folder: parley.train("recipes/demo.yaml", updates="many"), "^updates: should be a whole number, not"),
         (lambda folder: parley.train("recipes/demo.yaml", seed={1: {2}, (1, 2): 3}), "an override is no plain value"),
+        (lambda folder: parley.train([]), r"^the recipe has to be a YAML file, or a list .*, not \[\]"),
+        (lambda folder: parley.train(None), "^the recipe has to be a YAML file, .*, not None"),
+        (lambda folder: parley.train([None]), "^the recipe has to be a YAML file"),
+        (lambda folder: Episodes(folder).first(-2), r"first\(-2\): how many games has to be 0 or more"),
         (lambda folder: parley.load_run(folder / "none"), "no run folder at"),
         (lambda folder: parley.resume(folder / "none", updates=3), "no run folder at"),
         (

@@ -11,6 +11,7 @@ import subprocess
 from argparse import Namespace
 from contextlib import redirect_stdout
 from io import StringIO
+from typing import Annotated
 
 import pytest
 from rich.console import Console
@@ -20,6 +21,7 @@ from cluster.recipe.reading import load_recipe
 from cluster.record.manner import MANNER, console, is_said, manner_of
 from cluster.record.run_folder import RunFolder
 from cluster.record.terminal import Show
+from envs.parrot import Parrot
 from tests.support.watched import learned, made_run
 
 SHELLS = {
@@ -36,12 +38,20 @@ def printed(capsys, *words: str) -> tuple[int, str, str]:
     return code, told.out, told.err
 
 
+class Priced(Parrot):
+    def __init__(self, most: Annotated[int, "the biggest number"]):
+        super().__init__()
+
+
 def test_games_as_json(capsys):
     code, out, err = printed(capsys, "games", "--json")
     games = {game["name"]: game for game in json.loads(out)}
     assert (code, err) == (0, "") and set(games["parrot"]["players"]) == {"mediocre", "perfect", "random"}
     assert all("missing" in game or {"seats", "horizon", "options", "trials"} <= set(game) for game in games.values())
     assert json.loads(printed(capsys, "games", "parrot", "--json")[1]) == games["parrot"]
+    unmade = json.loads(printed(capsys, "games", "tests.cluster.test_scripting:Priced", "--json")[1])
+    assert "needs the option 'most'" in unmade["missing"] and "horizon" not in unmade
+    assert set(unmade["players"]) == {"mediocre", "perfect", "random"} and unmade["trials"]["alone"] == 100
     code, out, err = printed(capsys, "games", "parrott", "--json")
     assert (code, out) == (2, "") and err.count("\n") == 1
 

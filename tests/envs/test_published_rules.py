@@ -220,10 +220,14 @@ def test_texts_in_the_shape_of_aria_are_filled_and_used_and_nothing_is_run(tmp_p
     assert game.briefing("alice") == "Sell for $80; $150 to Bob." and game.briefing("bob") == "Buy for $150."
 
 
+PLACES = re.compile(r"; known here: (\w+, )*\w+( and \d+ more)?$")  # whole words
+
+
 @pytest.mark.parametrize(
     ("name", "change", "told"),
     [
         ("bargaining", {"rules_prompt.txt": "{{b}}"}, "rules_prompt.txt: unknown place {{b}}; known here: add_"),
+        ("bargaining", {"rules_prompt.txt": "{{b}}"}, PLACES),
         ("bargaining", {"offer_format.txt": None}, "offer_format.txt is missing"),
         ("bargaining", {"offer_format.txt": " \n"}, "offer_format.txt is empty"),
         ("bargaining", {"offer_format.txt": b"\xff\xfe\x00"}, "offer_format.txt cannot be read: 'utf-8' codec"),
@@ -245,7 +249,8 @@ def test_a_copy_that_is_not_whole_is_one_line_that_says_what_is_wrong(tmp_path, 
     with pytest.raises(ValueError) as refused:
         make_game(name, {"prompts": str(folder)})
     line = str(refused.value)
-    assert line.startswith("game option prompts=") and told in line and "\n" not in line and len(line) < 400
+    assert line.startswith("game option prompts=") and "\n" not in line and len(line) < 400
+    assert told in line if isinstance(told, str) else told.search(line), line
 
 
 @pytest.mark.parametrize(
