@@ -16,7 +16,8 @@ examples:
   parley runs
   parley runs experiments --json
 """
-SHOWN = ("name", "game", "state", "update", "of", "score", "began")
+SHOWN = ("name", "game", "state", "update", "of", "score", "first update")
+TOLD = ("name", "path", "game", "state", "update", "of", "score", "first_update", "why")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,18 +38,18 @@ def run(asked: argparse.Namespace) -> None:
     if not found:
         print(f"no run in {folder}")
         return
-    rows = [SHOWN, *(tuple(_text(each[name]) for name in SHOWN) for each in found)]
+    rows = [SHOWN, *(tuple(_text(each[name.replace(" ", "_")]) for name in SHOWN) for each in found)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(SHOWN))]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    for row, why in zip(rows, ["", *(each["why"] or "" for each in found)], strict=True):
+        print("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=True)), why]).rstrip())
 
 
 def told(folder: Path) -> dict[str, Any]:
-    """A run that cannot be read is listed, too: its state says why."""
+    """A run that cannot be read is listed, too, with the reason."""
     from cluster.record.run import Run
     from cluster.watch.followed import Followed
 
-    row: dict[str, Any] = dict.fromkeys(SHOWN) | {"name": folder.name, "path": str(folder)}
+    row: dict[str, Any] = dict.fromkeys(TOLD) | {"name": folder.name, "path": str(folder)}
     try:
         read = Run(folder)
         rows = read.metrics
@@ -58,10 +59,10 @@ def told(folder: Path) -> dict[str, Any]:
             "update": rows[-1]["update"] if rows else 0,
             "of": read.config.get("updates"),
             "score": read.score,
-            "began": rows[0].get("time") if rows else None,
+            "first_update": rows[0].get("time") if rows else None,
         }
     except (ParleyError, AttributeError, KeyError) as error:
-        row["state"] = f"unreadable: {error}"[:120]
+        row |= {"state": "unreadable", "why": str(error)}
     return row
 
 
