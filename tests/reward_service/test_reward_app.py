@@ -11,13 +11,14 @@ import httpx
 import pytest
 
 from envs import registry
+from envs.settings import GameSettings
 from reward_service.service.client import BadAnswer, RewardClient, Unavailable
 from reward_service.service.errors import Refusal
 from reward_service.service.http import gate
 from reward_service.service.http.app import make_app
 from reward_service.service.http.gate import Gate
 from reward_service.service.stream import RewardStream
-from reward_service.settings import DialogueSettings, HttpSettings, StreamSettings
+from reward_service.settings import DialogueSettings, HttpSettings, RewardSettings, StreamSettings
 from tests.support.reward_streams import SECONDS, aggregates, aria
 
 PROMPT = "<|im_start|>user\nCapital of {}?<|im_end|>\n<|im_start|>assistant\n"
@@ -213,3 +214,15 @@ def test_callers_that_send_slowly_do_not_keep_others_out(monkeypatch):
 
     asyncio.run(crowd())
     assert arrived == [b"here"] * 3 and refused == ["slow_request"] * 3
+
+
+def test_a_shard_that_cannot_start_is_told_in_a_line_before_serve_has_begun(ray_cluster, tmp_path):
+    """Its folder holds the state of another shaper."""
+    from reward_service.service.http.deployment import DeployedService, ServiceError
+
+    (tmp_path / "shard-0").mkdir()
+    (tmp_path / "shard-0" / "service.json").write_text('{"shaper": "oni"}')
+    settings = RewardSettings.model_validate({"http": {"state": str(tmp_path)}})
+    says = r"^a shard cannot be started: .* keeps the state of a service with shaper=oni, not outcome"
+    with pytest.raises(ServiceError, match=says):
+        DeployedService(settings, GameSettings(), None).start()

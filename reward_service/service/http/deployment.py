@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import ray
 from ray import serve
+from ray.serve.exceptions import RayServeException
 
 from envs.settings import GameSettings
 from reward_service.service.http.app import make_app
@@ -103,10 +104,14 @@ class DeployedService:
                 if httpx.get(f"{self.address}/health", timeout=5.0).status_code == 200:
                     return
             time.sleep(POLL_SECONDS)
-        raise ServiceError(f"{self.address} does not answer: is Ray Serve of this cluster at another address?")
+        seconds = f"{self.settings.http.start_seconds:g}"
+        raise ServiceError(
+            f"{self.address} does not answer within reward.http.start_seconds={seconds}: is Ray Serve of this cluster "
+            "at another address, or the machine too busy?"
+        )
 
     def close(self) -> None:
-        with suppress(ray.exceptions.RayError, RuntimeError):
+        with suppress(ray.exceptions.RayError, RayServeException, RuntimeError):  # Serve may not have begun
             serve.delete(APPLICATION)
         for shard in self.shards:
             with suppress(ray.exceptions.RayError):
