@@ -6,10 +6,11 @@ one means; `parley games NAME` shows it.
 
 from __future__ import annotations
 
+import builtins
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar
 
 Choice = TypeVar("Choice")
 
@@ -34,13 +35,11 @@ class Option:
 
 
 def options_of(game: type) -> list[Option]:
-    try:
-        hints = get_type_hints(game.__init__, include_extras=True)
-    except Exception:  # of a game that others wrote: what an annotation names may be there for type checkers only
-        hints = {}
+    hints = inspect.get_annotations(made := inspect.unwrap(game.__init__))
+    known = _Known(getattr(made, "__globals__", {}))
     named = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = [each for each in inspect.signature(game).parameters.values() if each.kind in named]
-    return [Option(each.name, each.default, _meaning(hints.get(each.name))) for each in parameters]
+    return [Option(each.name, each.default, _meaning(hints.get(each.name), known)) for each in parameters]
 
 
 def takes_any(game: type) -> bool:
@@ -48,7 +47,19 @@ def takes_any(game: type) -> bool:
     return any(each.kind is each.VAR_KEYWORD for each in inspect.signature(game).parameters.values())
 
 
-def _meaning(hint: Any) -> str:
+class _Known(dict):
+    """The names of a module; Any for what is imported for type checkers only."""
+
+    def __missing__(self, name: str) -> Any:
+        return getattr(builtins, name, Any)
+
+
+def _meaning(hint: Any, known: _Known) -> str:
+    if isinstance(hint, str):
+        try:
+            hint = eval(hint, {}, known)
+        except Exception:  # of a game that others wrote
+            return ""
     return next((each for each in getattr(hint, "__metadata__", ()) if isinstance(each, str)), "")
 
 

@@ -1,9 +1,4 @@
-"""By which rules a game of this room is played, and how it speaks: what games and their players read of the options.
-
-rules: own         the game's own briefing; it speaks plain words or JSON, as `speech` says
-rules: published   what the published versions tell, in our own words (envs/glee/published); it speaks JSON
-prompts: FOLDER    the same with the texts that those projects ship
-"""
+"""By which rules a game of this room is played, and how it speaks: what games and their players read of the options."""
 
 from __future__ import annotations
 

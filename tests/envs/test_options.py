@@ -64,7 +64,12 @@ class Annotations(Parrot):
 
 
 class Unreadable(Parrot):
-    def __init__(self, seats: Annotated[int, "how many"] = 1, folder: Path | None = None):
+    def __init__(
+        self,
+        seats: Annotated[int, "how many"] = 1,
+        folder: Annotated[Path | None, "where files lie"] = None,
+        more: Annotated[Path[int], "of no use"] = (),
+    ):
         super().__init__(seats)
 
 
@@ -75,10 +80,11 @@ def test_what_options_mean_is_read_from_the_annotations():
     assert (bare.meaning, bare.default, written(bare)) == ("", (0.5, True), "[0.5, true]")
 
 
-def test_a_game_whose_annotations_cannot_be_read_is_listed_without_meanings():
+def test_of_annotations_that_cannot_be_read_the_others_are():
     assert [(each.name, each.meaning, written(each)) for each in options_of(Unreadable)] == [
-        ("seats", "", "1"),
-        ("folder", "", "null"),
+        ("seats", "how many", "1"),
+        ("folder", "where files lie", "null"),
+        ("more", "", "[]"),
     ]
 
 
