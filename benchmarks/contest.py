@@ -38,7 +38,7 @@ from benchmarks.contestants import (
     RIVALS,
 )
 from benchmarks.lab.contest import Contest, Worth
-from benchmarks.lab.pages import NONE, costs, gains, outcomes, step_sizes, table
+from benchmarks.lab.pages import NONE, costs, gains, outcomes, step_sizes, table, write_curves
 from benchmarks.lab.store import Store
 from benchmarks.lab.trial import Game, Method, Record, Sizes, Trial, run, told
 from benchmarks.lab.verdict import CRITERIA, HELD_OUT, Verdict, leading, ranking, room, verdict
@@ -46,6 +46,11 @@ from benchmarks.report import quiet
 from cluster.commands.command import positive
 
 RECORDS = Path(__file__).parent / "records" / "contest.jsonl"
+CURVES = Path(__file__).parents[1] / "docs" / "images" / "intention_credit.webp"
+SHOWN = (
+    *("nothing shared, positive", "no baseline", "per-turn mean"),
+    *("aria, positive", "regressed, positive", "aria as published"),
+)
 STAGES = ("bound", "known", "tune", "report")
 FIRST_SEED, SEEDS, WARM_STARTS = 116, 16, 4
 GO_ON = ((CANDIDATES, 3), (RIVALS, 1))
@@ -129,10 +134,10 @@ class Hypothesis:
     def decided(self, part: Contest, store: Store) -> str:
         rows = self.of(part, store, HELD_OUT).rows
         holds = [row.name for row in rows if row.mean >= max(self.points, 0) and row.mean > 0 and row.p < self.level]
-        asked = f"at least {self.points:g} points" if self.points else "a gain"
+        asked = f"at least {self.points:g} points were" if self.points else "a gain was"
         said = f"holds for {', '.join(holds)}" if holds else "does not hold"
-        least = f"the best gain is {rows[0].mean:+.1f}, at least {rows[0].mean - rows[0].half:+.1f}"
-        return f"**{self.name} {said}**: {asked} with p < {self.level:g} were asked for; {least}, p = {rows[0].p:.4f}"
+        best = f"the best gain is {rows[0].mean:+.1f} ± {rows[0].half:.1f}, p = {rows[0].p:.4f}"
+        return f"**{self.name} {said}**: {asked} asked for, with p < {self.level:g}; {best}"
 
 
 def hypotheses(part: Contest, store: Store) -> Iterator[Hypothesis]:
@@ -144,6 +149,23 @@ def hypotheses(part: Contest, store: Store) -> Iterator[Hypothesis]:
     yield Hypothesis("H2", (best,), controls, 0, 0.05, chosen_among=len(candidates))
     yield Hypothesis("H3", (AS_PUBLISHED,), (NOT_SHARED,), 0, 0.05)
     yield Hypothesis("H4", POSITIVE_ALONE, ALL_ADVANTAGES, 10, 0.01)
+
+
+def taken_away(part: Contest, store: Store) -> str:
+    """Each candidate over each of its controls. It decides nothing."""
+    rows = []
+    for method in (each for each in part.methods if each in CANDIDATES):
+        for control in CONTROLS_OF[method.name]:
+            (row,) = verdict(part, store, SEEDS, (control,), HELD_OUT, (method,)).rows
+            rows.append([method.name, control.name, *row.cells[1:-1]])
+    head = ["candidate", "over", *(game.name for game in part.games), "mean of the games"]
+    return f"**Gain over each control**, points, held out, {SEEDS} seeds\n\n{table(head, rows)}"
+
+
+def drawn(store: Store) -> Contest:
+    """Those of the report whose curves are shown."""
+    part = reporting(store)
+    return replace(part, methods=tuple(method for name in SHOWN for method in part.methods if method.name == name))
 
 
 def start(store: Store) -> Callable[[Game, Method], float]:
@@ -241,6 +263,7 @@ def tables(stage: str, store: Store, seeds: int) -> Iterator[str]:
                 yield f"{each.name}: {each.of(part, store, criterion)}"
             fewer = replace(part, games=part.games[1:])
             yield f"{each.name} without {part.games[0].name}: {each.of(fewer, store, HELD_OUT)}"
+        yield taken_away(part, store)
         yield gains(part, store, seeds, [method.name for method in BASELINES])
         yield costs(part, store, seeds)
         yield step_sizes(part, store)
@@ -262,6 +285,8 @@ def main() -> None:
     print(f"## {stage}\n")
     for each in (*tables(stage, store, SEEDS), forecast(store, asked.processes)):
         print(each, end="\n\n")
+    if stage == "report" and not left(stage, store):
+        write_curves(drawn(store), store, SEEDS, SHOWN, CURVES)
 
 
 def told_of(record: Record) -> str:

@@ -24,14 +24,13 @@ from pathlib import Path
 from benchmarks.lab.command import contest_parser
 from benchmarks.lab.contest import Contest
 from benchmarks.lab.gradients import measured, told
-from benchmarks.lab.pages import costs, gains, gradient_table, standing, step_sizes, write_curves
+from benchmarks.lab.pages import costs, gains, gradient_table, standing, step_sizes
 from benchmarks.lab.store import Store
 from benchmarks.lab.trial import Game, Method, Sizes
 from benchmarks.report import quiet
 
 RECORDS = Path(__file__).parent / "records" / "intention_credit.jsonl"
 GRADIENTS = RECORDS.with_name("intention_gradients.jsonl")
-CURVES = Path(__file__).parents[1] / "docs" / "images" / "intention_credit.webp"
 
 DISCOUNT = "learner.credit.gamma=0.97"
 AGGREGATE = "reward.shaper.intentions.aggregate"
@@ -94,7 +93,6 @@ CONTEST = Contest(
     sizes=Sizes(updates=30, batch=64, held_out=400),
 )
 BASELINES = ("reinforce", "per-turn mean", "leave-one-out", "gae, hidden-state critic", "grpo")
-SHOWN = ("per-turn mean", "gae, hidden-state critic", "aria (paper)", "gigpo, intention anchors", "aria, own half")
 
 
 def reused(method: Method) -> Method:
@@ -144,7 +142,6 @@ def main() -> None:
         print(costs(part, store, asked.seeds), end="\n\n")
         print(step_sizes(part, store), end="\n\n")
         if name == "main":
-            write_curves(part, store, asked.seeds, SHOWN, CURVES)
             gradients = Store(GRADIENTS, measured, told)
             if not asked.tables:
                 gradients.complete(part.gradients(), asked.processes, print)

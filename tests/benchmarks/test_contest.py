@@ -27,6 +27,7 @@ from benchmarks.contestants import (
 )
 from benchmarks.lab.contest import Contest
 from benchmarks.lab.controls import anywhere, shuffled
+from benchmarks.lab.pages import write_curves
 from benchmarks.lab.store import Store
 from benchmarks.lab.strata import corrected, half_width, stratified
 from benchmarks.lab.trainee import FIRST_HELD_OUT, TASKS, first_task
@@ -280,6 +281,16 @@ def test_the_plans_figures_are_those_of_the_records():
     brought = [float(row[-1]) for row in rows[-len(contest.GAMES) :]]
     assert f"That is {np.mean(brought):.1f} points over the per-turn mean" in page
     assert np.mean([float(row[-1]) for row in rows[: len(contest.GAMES)]]) >= 10
+
+
+def test_the_page_has_every_table_and_the_picture_of_the_records(tmp_path):
+    page, store = (ROOT / "docs/results/intention_credit.md").read_text(), Store(contest.RECORDS)
+    whole = " ".join(page.split())
+    for each in contest.tables("report", store, contest.SEEDS):
+        for part in each.split("\n\n"):
+            assert " ".join(part.split()) in whole, part
+    write_curves(contest.drawn(store), store, contest.SEEDS, contest.SHOWN, tmp_path / "drawn.webp")
+    assert (tmp_path / "drawn.webp").read_bytes() == contest.CURVES.read_bytes()
 
 
 def test_the_report_has_each_hypothesis_against_its_own(tmp_path, monkeypatch):
