@@ -28,26 +28,20 @@ def test_holm_by_hand():
     assert holm({"a": 0.6, "b": 0.7}) == {"a": 1.0, "b": 1.0} and holm({}) == {}
 
 
-def test_five_questions_are_answered(tmp_path):
+def test_three_questions_are_answered(tmp_path):
     store = filled(tmp_path / "made.jsonl", {"spa": -0.2, "oni": -0.01})
     differences = gained(store, 8)
-    assert set(differences) == {
-        *(("spa", game) for game in ("Twenty Questions", "bargaining", "Overcooked")),
-        *(("oni", game) for game in ("Twenty Questions", "Overcooked")),
-    }
+    assert set(differences) == {("spa", "Twenty Questions"), ("spa", "bargaining"), ("oni", "Twenty Questions")}
     assert differences["spa", "bargaining"] == pytest.approx([-20 + seed % 3 for seed in range(200, 208)])
     rows = [line.strip("| ").split(" | ") for line in answers(differences).splitlines()[2:]]
     assert {row[0]: row[-1] for row in rows} == {"spa": "it harms", "oni": "cannot be told"}
-    assert {row[4] for row in rows if row[0] == "spa"} == {"0.041"}, "2 of 256 signs, of five questions"
+    assert {row[4] for row in rows if row[0] == "spa"} == {"0.024"}, "2 of 256 signs, of three questions"
 
 
 def test_the_shapers_are_what_they_are_said_to_be():
     kinds = {(game.name, method.name): CONTEST.trial(game, method, 1e-3, 200).config.reward.shaper for game, method in
              CONTEST.pairs()}  # fmt: skip
-    assert len(kinds) == 8 and ("bargaining", "oni") not in kinds
-    named = {pair: SHAPERS.name_of(shaper) for pair, shaper in kinds.items()}
-    assert all(named[pair] == pair[1] for pair in kinds if pair[1] != "plain")
-    plain = {game: name for (game, method), name in named.items() if method == "plain"}
-    assert plain == {"Twenty Questions": "outcome", "bargaining": "outcome", "Overcooked": "game"}
-    assert kinds["Overcooked", "oni"].intrinsic_weight == 0.05 and kinds["Overcooked", "oni"].extrinsic == "game"
-    assert kinds["bargaining", "spa"].every == 5
+    assert len(kinds) == 5 and ("bargaining", "oni") not in kinds
+    assert all(SHAPERS.name_of(each) == (name if name != "plain" else "outcome") for (_, name), each in kinds.items())
+    oni = kinds["Twenty Questions", "oni"]
+    assert (oni.intrinsic_weight, oni.extrinsic) == (0.05, "game") and kinds["bargaining", "spa"].every == 5
