@@ -2,6 +2,7 @@
 
     python -m benchmarks.safety                      everything; goes on where it was stopped
     python -m benchmarks.safety --only demo parrot   combinations whose name has one of these in it
+    python -m benchmarks.safety --alone              recipes without layers
     python -m benchmarks.safety --tables             only what has been recorded
     python -m benchmarks.safety --only "demo + rloo" --first-seed 90 --updates 30 --set batch_episodes=64
                                                      seeds that are never reported, and other settings
@@ -101,13 +102,17 @@ def resolved(recipe: str, layer: str | None, seed: int, changed: Sequence[str] =
 
 
 def combinations(
-    seeds: Sequence[int], only: Sequence[str] = ("",), updates: int = UPDATES, changed: Sequence[str] = ()
+    seeds: Sequence[int],
+    only: Sequence[str] = ("",),
+    updates: int = UPDATES,
+    changed: Sequence[str] = (),
+    layers: Sequence[str | None] = (None, *LAYERS),
 ) -> list[list[Combination]]:
     """The seeds of each that the config takes: every recipe alone, then with every layer. `only`: that have one of
     these in their name. Which layers a recipe takes is asked of the recipe as it is: a change that it does not take is
     an error."""
     found = []
-    for recipe, layer in [(recipe, layer) for recipe in RECIPES for layer in (None, *LAYERS)]:
+    for recipe, layer in [(recipe, layer) for recipe in RECIPES for layer in layers]:
         if not any(part in shown(recipe, layer) for part in only):
             continue
         try:
@@ -195,13 +200,15 @@ def main() -> None:
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="over the recipe and the layer")
     parser.add_argument("--processes", type=positive, default=1, help="runs at once, a thread each")
     parser.add_argument("--only", nargs="*", default=[""], help="combinations whose name has one of these in it")
+    parser.add_argument("--alone", action="store_true", help="recipes without layers")
     parser.add_argument("--tables", action="store_true", help="run nothing, show what has been recorded")
     asked = parser.parse_args()
     quiet()
     seeds = range(asked.first_seed, asked.first_seed + asked.seeds)
     store, failed = Store(RECORDS, run, told), []
     try:
-        every = combinations(seeds, asked.only, asked.updates, asked.set)
+        layers = (None,) if asked.alone else (None, *LAYERS)
+        every = combinations(seeds, asked.only, asked.updates, asked.set, layers)
     except ConfigError as error:
         raise SystemExit(f"benchmarks.safety: {error}") from None
     if not asked.tables:
