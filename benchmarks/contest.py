@@ -37,7 +37,7 @@ from benchmarks.contestants import (
     POSITIVE_ALONE,
     RIVALS,
 )
-from benchmarks.lab.contest import Contest, Worth
+from benchmarks.lab.contest import Contest, Worth, gain
 from benchmarks.lab.pages import NONE, costs, gains, outcomes, step_sizes, table, write_curves
 from benchmarks.lab.store import Store
 from benchmarks.lab.trial import Game, Method, Record, Sizes, Trial, run, told
@@ -157,9 +157,15 @@ def taken_away(part: Contest, store: Store) -> str:
     for method in (each for each in part.methods if each in CANDIDATES):
         for control in CONTROLS_OF[method.name]:
             (row,) = verdict(part, store, SEEDS, (control,), HELD_OUT, (method,)).rows
-            rows.append([method.name, control.name, *row.cells[1:-1]])
+            games = [_in_pairs(part, store, game, method, control) for game in part.games]
+            rows.append([method.name, control.name, *games, row.cells[-2]])
     head = ["candidate", "over", *(game.name for game in part.games), "mean of the games"]
     return f"**Gain over each control**, points, held out, {SEEDS} seeds\n\n{table(head, rows)}"
+
+
+def _in_pairs(part: Contest, store: Store, game: Game, method: Method, other: Method) -> str:
+    found = gain(*(part.records(store, game, each, SEEDS) for each in (method, other)), lambda record: record.final)
+    return f"{100 * found.mean:+.1f} ± {100 * found.half:.1f}"
 
 
 def drawn(store: Store) -> Contest:
