@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cluster.errors import ConfigError
 from cluster.recipe.config import RunConfig
-from cluster.record.loggers.logger import classes_of
+from cluster.record.loggers.logger import check as check_loggers
 from learners.loss.loss import LOSS
 
 
@@ -14,4 +14,4 @@ def check_online(config: RunConfig) -> None:
             "learner.loss.kind=likelihood is for recorded games (parley offline): a run knows who played its games, "
             "and weighs them by it with policy_gradient, ppo or decoupled"
         )
-    classes_of(config.loggers)
+    check_loggers(config.loggers)

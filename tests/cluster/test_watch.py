@@ -310,10 +310,12 @@ def test_runs_lists_them_and_what_cannot_be_read(run, capsys):
     (broken / "metrics.jsonl").write_text("{\n")
     assert main(["runs", str(run.parent), "--json"]) == 0
     bad, good = (json.loads(line) for line in capsys.readouterr().out.splitlines())
-    assert bad["name"] == "broken" and "damaged" in bad["state"]
+    assert (bad["name"], bad["state"]) == ("broken", "unreadable") and "metrics.jsonl is damaged" in bad["why"]
     assert (good["game"], good["state"], good["update"], good["of"]) == ("twenty_questions", "killed", 3, 9)
     assert main(["runs", str(run.parent)]) == 0
-    assert run.name in capsys.readouterr().out
+    titles, told_of, whole = capsys.readouterr().out.splitlines()
+    assert titles.split() == ["name", "game", "state", "update", "of", "score", "first", "update"]
+    assert run.name in whole and told_of.endswith(bad["why"]) and len(whole) < len(told_of)
     assert main(["runs", str(run.parent / "elsewhere")]) == 2
 
 

@@ -32,7 +32,7 @@ RUN_BY = {
     ("docs/how-to/reward_service.md", "json"): ["tests/reward_service/test_reward_http.py"] * 2,
     ("docs/how-to/reward_service.md", "python"): ["tests/reward_service/test_reward_http.py"],
     ("docs/how-to/reward_service.md", "yaml"): [HERE],
-    ("docs/how-to/training.md", "yaml"): [HERE],
+    ("docs/how-to/training.md", "yaml"): [HERE] * 2,
 }
 
 

@@ -6,7 +6,7 @@ take is said in the log, counted in `record/logger_failed/NAME`, and is in metri
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -53,7 +53,7 @@ class Loggers:
     """All of a run's."""
 
     def __init__(self, run: Logged, settings: LoggerSettings):
-        kinds = classes_of(settings)
+        kinds = {name: _class(name) for name in settings.to}
         self.readers = [name for name, kind in kinds.items() if hasattr(kind, "report")]
         self.of = {name: Telling(name, partial(kind, run, settings)) for name, kind in kinds.items()}
 
@@ -83,13 +83,22 @@ class Loggers:
             self.of[name].tell(what, tell)
 
 
-def classes_of(settings: LoggerSettings) -> dict[str, type[Logger]]:
-    return {name: _class(name) for name in settings.to}
+def check(settings: LoggerSettings) -> None:
+    """Before anything starts, and without what is heavy: classes of the user's own are imported."""
+    for name in settings.to:
+        if name not in NAMES:
+            _class(name)
+        elif importlib.util.find_spec(name) is None:
+            raise _missing(name, name)
 
 
 def result_of(summary: Mapping[str, Any]) -> dict[str, float]:
     """Its numbers, as a group of their own."""
     return {f"result/{key}": float(value) for key, value in summary.items() if isinstance(value, int | float)}
+
+
+def _missing(name: str, package: str | None) -> ConfigError:
+    return ConfigError(f"loggers.to={name} needs the package {package}: pip install '.[loggers]' in Parley's folder")
 
 
 def _class(name: str) -> type[Logger]:
@@ -99,9 +108,7 @@ def _class(name: str) -> type[Logger]:
         found = getattr(importlib.import_module(module), kind)
     except ModuleNotFoundError as error:
         if name in NAMES:
-            raise ConfigError(
-                f"loggers.to={name} needs the package {error.name}: pip install '.[loggers]' in Parley's folder"
-            ) from error
+            raise _missing(name, error.name) from error
         raise ConfigError(f"loggers.to={name}: there is no module {error.name}") from error
     except AttributeError as error:
         raise ConfigError(f"loggers.to={name}: {module} has no class {kind}") from error

@@ -55,6 +55,10 @@ class DeployedService:
         host = self.settings.http.host
         return f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{self.settings.http.port}"
 
+    @property
+    def _seconds(self) -> str:
+        return f"{self.settings.http.start_seconds:g} s (reward.http.start_seconds)"
+
     def start(self) -> None:
         """Returns when every shard is ready and the address answers."""
         http = self.settings.http
@@ -75,8 +79,7 @@ class DeployedService:
         try:
             ray.get(shard.health.remote(), timeout=max(deadline - time.monotonic(), 0))
         except ray.exceptions.GetTimeoutError:
-            seconds = f"{self.settings.http.start_seconds:g}"
-            raise ServiceError(f"a shard was not ready within reward.http.start_seconds={seconds}") from None
+            raise ServiceError(f"a shard was not ready within {self._seconds}") from None
         except (ray.exceptions.RayActorError, ray.exceptions.OutOfMemoryError) as error:
             raise ServiceError(f"a shard cannot be started: {last_line(error)}") from error
 
@@ -92,8 +95,8 @@ class DeployedService:
             except (ray.exceptions.RayActorError, TimeoutError) as error:
                 if time.monotonic() > deadline:
                     raise ServiceError(
-                        "Ray Serve's HTTP proxy was not ready within reward.http.start_seconds="
-                        f"{http.start_seconds:g}: give the machine more CPU, or set it higher ({last_line(error)})"
+                        f"Ray Serve's HTTP proxy was not ready within {self._seconds}: give the machine more CPU, or "
+                        f"set it higher ({last_line(error)})"
                     ) from error
                 time.sleep(POLL_SECONDS)
 
@@ -104,9 +107,8 @@ class DeployedService:
                 if httpx.get(f"{self.address}/health", timeout=5.0).status_code == 200:
                     return
             time.sleep(POLL_SECONDS)
-        seconds = f"{self.settings.http.start_seconds:g}"
         raise ServiceError(
-            f"{self.address} does not answer within reward.http.start_seconds={seconds}: is Ray Serve of this cluster "
+            f"{self.address} does not answer within {self._seconds}: is Ray Serve of this cluster "
             "at another address, or the machine too busy?"
         )
 
