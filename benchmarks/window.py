@@ -57,14 +57,14 @@ def page(store: Store, wanted: dict[tuple[str, str], list[Trial]]) -> str:
         cells, means = [], []
         for game in GAMES:
             records = [store.get(trial) for trial in wanted[game.name, label]]
-            scores = [100 * record.final for record in records if record is not None]
+            scores = [100 * record.late for record in records if record is not None]
             found = estimate(scores) if len(scores) > 1 else None
             cells.append("-" if found is None else f"{found.mean:.1f} ± {found.half:.1f}")
             means.append(None if found is None else found.mean)
         mean = "-" if None in means else f"{sum(means) / len(means):.1f}"
         rows.append([label, *cells, mean])
     head = ["method", *(game.name for game in GAMES), "mean of the games"]
-    return f"**Held-out games after the last update**, percent, {SEEDS} seeds\n\n{table(head, rows)}"
+    return f"**Score in the second half of the updates**, percent, {SEEDS} seeds\n\n{table(head, rows)}"
 
 
 def main() -> None:
