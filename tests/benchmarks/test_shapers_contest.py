@@ -30,7 +30,7 @@ def test_holm_by_hand():
 
 def test_three_questions_are_answered(tmp_path):
     store = filled(tmp_path / "made.jsonl", {"spa": -0.2, "oni": -0.01})
-    differences = gained(store, 8)
+    differences = gained(CONTEST, store, 8)
     assert set(differences) == {("spa", "Twenty Questions"), ("spa", "bargaining"), ("oni", "Twenty Questions")}
     assert differences["spa", "bargaining"] == pytest.approx([-20 + seed % 3 for seed in range(200, 208)])
     rows = [line.strip("| ").split(" | ") for line in answers(differences).splitlines()[2:]]
