@@ -19,12 +19,12 @@ mean of all batches. SPA is expected to learn slower, for its model begins after
 ONI is expected to help, for a question that halves what is left is helpful. Overcooked was a third game at first; it
 was taken out before any of its runs had ended, for one takes ten minutes.
 
-What was found: SPA pays .5 for every turn that the game could execute (`grounding`), so where all can be, long games pay.
-A second part, whose seeds are 208 to 215, was written down after that and before any of them was run:
+What was found: SPA pays .5 for every turn that the game could execute (`grounding`), so where all can be, long games
+pay. A second part, whose seeds are 208 to 215, was written down after that and before any of them was run:
 
     python -m benchmarks.shapers --part ungrounded
 
-spa, outcome alone    SPA with grounding 0 and matched: what a model says of each turn, and the rest of the outcome spread
+spa, outcome alone    SPA with grounding 0, and matched: what a model says of each turn, and the rest is spread
 
 It has the same games, sizes, tuning seeds and question, of two pairs. It is expected to be level with plain.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
 from benchmarks.lab.store import Store
 from benchmarks.lab.trial import TUNING, Record
-from benchmarks.shapers import CONTEST, WITHOUT, answers, gained, holm
+from benchmarks.shapers import CONTEST, PARTS, RECORDS, WITHOUT, answers, gained, holm, tables
 from reward_service.shaper import SHAPERS
 
 
@@ -45,3 +46,10 @@ def test_the_shapers_are_what_they_are_said_to_be():
     assert all(SHAPERS.name_of(each) == (name if name != "plain" else "outcome") for (_, name), each in kinds.items())
     oni = kinds["Twenty Questions", "oni"]
     assert (oni.intrinsic_weight, oni.extrinsic) == (0.05, "game") and kinds["bargaining", "spa"].every == 5
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_page_has_the_tables_of_the_records(part):
+    page = (Path(__file__).parents[2] / "docs" / "results" / "rewards.md").read_text(encoding="utf-8")
+    for each in tables(PARTS[part], Store(RECORDS), 8):
+        assert each.rpartition("\n\n")[2] in page
