@@ -99,6 +99,8 @@ class DeployedService:
                         f"set it higher ({last_line(error)})"
                     ) from error
                 time.sleep(POLL_SECONDS)
+            except ray.exceptions.RayTaskError as error:  # its port is taken, for instance
+                raise ServiceError(f"Ray Serve cannot start: {last_line(error)}") from error
 
     def _answers(self, deadline: float) -> None:
         """Serve may have been running already, elsewhere."""
