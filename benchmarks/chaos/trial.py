@@ -108,7 +108,7 @@ class Watched:
         if trial.moment == "start":
             return self.output.is_file() and STARTING in self.output.read_text()
         now = self.now()
-        if not now or now["update"] < trial.update:
+        if now.get("update", -1) < trial.update:  # a run that starts says no update
             return False
         if trial.moment == "save":
             return any((self.run / "checkpoints").glob(".saving-*"))
