@@ -55,7 +55,16 @@ def import_vllm(settings: EngineSettings, on_gpu: bool, sockets: Path | None = N
 
     import actors.transport.vllm_receiver  # noqa: F401  (registers the transports)
 
+    meet_in_memory()
     return eager
+
+
+def meet_in_memory() -> None:
+    """An engine of one process is a group of one, which meets in a file of the folder of temporary files, and a process
+    that is killed leaves it behind. A file without a name goes with its process."""
+    from vllm.v1.executor import uniproc_executor
+
+    uniproc_executor.get_file_store_init_method = lambda: f"file:///proc/self/fd/{os.memfd_create('vllm_dist')}"
 
 
 def look_at_class(model_path: str, trust_remote_code: bool) -> None:

@@ -192,3 +192,11 @@ def test_a_killed_engine_s_folder_is_swept_and_a_living_one_s_is_not(tmp_path):
         for engine in engines:
             engine.kill()
             engine.wait(30)
+
+
+def test_an_engine_of_one_process_meets_itself_in_a_file_that_goes_with_it(tiny_model):
+    shared_engine("vllm", str(tiny_model))
+    store = torch.distributed.distributed_c10d._get_default_store()
+    while hasattr(store, "underlying_store"):
+        store = store.underlying_store
+    assert Path(store.path).resolve().name == "memfd:vllm_dist (deleted)"
