@@ -24,13 +24,17 @@ import numpy as np
 from benchmarks.contest import GAMES, RATES, SIZES
 from benchmarks.contestants import (
     ALL_ADVANTAGES,
+    CANDIDATES,
+    CREDIT,
     EQUAL,
+    GAE,
     INTENTIONS,
     OWN_HALF,
     PER_TURN,
     SHUFFLED,
     STEPS,
     by_intention,
+    method,
     pooled,
 )
 from benchmarks.lab.command import contest_parser
@@ -63,6 +67,9 @@ def windowed(method: Method, games: int = WINDOW) -> Method:
 POOLED = pooled("shrinkage")
 PLAIN = alone(next(each for each in ALL_ADVANTAGES if each.name == "leave-one-out"))
 ARIA = windowed(by_intention("aria", *POOLED))
+GAE_0 = Method("gae, hidden-state critic, lambda 0", (*GAE.settings, f"{CREDIT}.lambda_a=0"))
+REGRESSED_CRITIC = next(each for each in CANDIDATES if each.name == "regressed, hidden-state critic")
+REGRESSED = method("regressed", "reward.shaper=regressed")
 SHARING = (
     ARIA,
     windowed(by_intention("aria, 1,024 games", *POOLED), 1024),
@@ -70,7 +77,9 @@ SHARING = (
     windowed(by_intention("equal texts", *POOLED, shaper=EQUAL)),
     windowed(by_intention("shuffled", *POOLED, shaper=SHUFFLED)),
 )
-METHODS = (PLAIN, alone(PER_TURN), *SHARING)
+# They take the worth of what comes next from other games. They decide nothing here.
+OTHERS = (alone(PER_TURN), *map(alone, (GAE, GAE_0, REGRESSED_CRITIC, REGRESSED)))
+METHODS = (PLAIN, *OTHERS, *SHARING)
 
 
 def trial(game: Game, method: Method, seed: int) -> Trial:
@@ -82,7 +91,7 @@ def measured(of: Trial) -> Record:
     true = true_gradient(replace(of, method=PLAIN, seed=of.warm_start))
     trainee = Trainee(of.config, warm_start(of))
     for _ in range(WARM_UP):
-        trainee.shaped(trainee.next_batch())
+        trainee.gradient(trainee.next_batch())  # critics learn from it, too
     found = np.stack([trainee.gradient(trainee.next_batch()) for _ in range(BATCHES)])
     return Record(asdict(of), figures={str(count): cosine_of_sums(found, true, count) for count in SUMMED})
 
@@ -142,13 +151,14 @@ def gains(store: Store, count: int, seeds: int) -> list[Sequence[object]]:
         both = [[cosines(store, game, each, count, seeds) for each in (method, PLAIN)] for game in GAMES]
         return [np.subtract(*pair) if len(pair[0]) == len(pair[1]) else np.empty(0) for pair in both]
 
-    over = {method.name: differences(method) for method in METHODS if method != PLAIN}
+    over = {method.name: differences(method) for method in (*SHARING, *OTHERS)}
     if any(len(found) < 2 for each in over.values() for found in each):
         return []
-    p = corrected(over)
+    p = corrected({each.name: over[each.name] for each in SHARING})
     return [
         [name, count, *(f"{100 * np.mean(found):+.1f}" for found in each)]
-        + [f"{100 * stratified(each)[0]:+.1f} ± {100 * half_width(each):.1f}", f"{p[name]:.4f}"]
+        + [f"{100 * stratified(each)[0]:+.1f} ± {100 * half_width(each):.1f}"]
+        + [f"{p[name]:.4f}" if name in p else "-"]
         for name, each in over.items()
     ]
 
