@@ -37,9 +37,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.lab.command import contest_parser
 from benchmarks.lab.contest import Contest, estimate
-from benchmarks.lab.pages import outcomes, step_sizes, table
+from benchmarks.lab.pages import NONE, outcomes, step_sizes, table
 from benchmarks.lab.store import Store
 from benchmarks.lab.strata import corrected
 from benchmarks.lab.trial import Game, Method, Sizes
@@ -105,8 +107,28 @@ def answers(differences: Mapping[tuple[str, str], Sequence[float]]) -> str:
     return table(["method", "game", "points over plain", "pairs", "p", ""], rows)
 
 
+def lengths(contest: Contest, store: Store, seeds: int, batches: int = 5) -> str:
+    """Turns of the policy a game, in the first batches and in the last ones."""
+    rows = []
+    for method in contest.methods:
+        cells = []
+        for game in contest.games:
+            found = [record.steps for record in contest.records(store, game, method, seeds)]
+            ends = [np.mean([steps[part] for steps in found]) for part in (slice(batches), slice(-batches, None))]
+            cells.append(" to ".join(f"{each / contest.sizes.batch:.1f}" for each in ends) if found else NONE)
+        rows.append([method.name, *cells])
+    return f"**Turns a game**, first and last {batches} batches\n\n" + table(
+        ["method", *(game.name for game in contest.games)], rows
+    )
+
+
 def tables(contest: Contest, store: Store, seeds: int) -> list[str]:
-    return [*outcomes(contest, store, seeds), answers(gained(contest, store, seeds)), step_sizes(contest, store)]
+    return [
+        *outcomes(contest, store, seeds),
+        answers(gained(contest, store, seeds)),
+        lengths(contest, store, seeds),
+        step_sizes(contest, store),
+    ]
 
 
 def main() -> None:
