@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
 from parley.names import put_first
 
+STOPPED, STOPPED_CODE = "\nparley: stopped", 130
+
 
 def main() -> int:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, until the command has its own way
-    try:
-        put_first()
-        from cluster.commands.cli import main
+    # a shell may have its jobs in the background ignore Ctrl-C
+    stops = [each for each in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) is not signal.SIG_IGN]
+    for each in stops:
+        signal.signal(each, _at_once)
+    put_first()
+    from cluster.commands.cli import main
 
+    for each in stops:
+        signal.signal(each, signal.default_int_handler)  # until the command has its own way
+    try:
         return main()
-    except KeyboardInterrupt:  # while the commands are imported; once they run, they say more
-        print("\nparley: stopped", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt:  # commands that run say more
+        print(STOPPED, file=sys.stderr)
+        return STOPPED_CODE
+
+
+def _at_once(*_: object) -> None:
+    """While commands are imported nothing is there to be cleaned up, and libraries catch a KeyboardInterrupt."""
+    os.write(2, f"{STOPPED}\n".encode())
+    os._exit(STOPPED_CODE)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,28 @@ signal.signal = struck
 sys.exit(cli.main(sys.argv[1:]))
 """
 
+IMPORTED = """
+import os, signal, sys
+
+class Struck:
+    def find_spec(self, name, path, target=None):
+        if name == "cluster.commands.cli":
+            try:
+                os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+            except KeyboardInterrupt:  # as a library may
+                raise ValueError("cannot be imported")
+
+sys.meta_path.insert(0, Struck())
+from parley.__main__ import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_stop_while_commands_are_imported_is_one_line(name):
+    made = subprocess.run([sys.executable, "-c", IMPORTED, name], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (made.returncode, made.stdout, made.stderr) == (130, "", "\nparley: stopped\n")
+
 
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize(
