@@ -125,7 +125,8 @@ def told(record: Record) -> str:
 def page(store: Store, seeds: int) -> str:
     parts = []
     for game in GAMES:
-        rows = [[method.name, *(cell(store, game, method, count, seeds) for count in SUMMED)] for method in METHODS]
+        there = [each for each in METHODS if cosines(store, game, each, SUMMED[0], seeds)]
+        rows = [[method.name, *(cell(store, game, method, count, seeds) for count in SUMMED)] for method in there]
         parts.append(f"**{game.name}**, cosine by the number of batches summed\n\n" + table(["method", *SUMMED], rows))
     head = ["method", "batches", *(game.name for game in GAMES), "mean of the games", "p, corrected"]
     rows = [row for count in (SUMMED[0], SUMMED[-1]) for row in gains(store, count, seeds)]
@@ -152,7 +153,8 @@ def gains(store: Store, count: int, seeds: int) -> list[Sequence[object]]:
         return [np.subtract(*pair) if len(pair[0]) == len(pair[1]) else np.empty(0) for pair in both]
 
     over = {method.name: differences(method) for method in (*SHARING, *OTHERS)}
-    if any(len(found) < 2 for each in over.values() for found in each):
+    over = {name: each for name, each in over.items() if min(map(len, each)) > 1}
+    if not {each.name for each in SHARING} <= {*over}:
         return []
     p = corrected({each.name: over[each.name] for each in SHARING})
     return [

@@ -7,7 +7,20 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from benchmarks.sums import ARIA, METHODS, PLAIN, SHARING, WINDOW, cosine_of_sums, trial
+from benchmarks.lab.store import Store
+from benchmarks.sums import (
+    ARIA,
+    METHODS,
+    PLAIN,
+    RECORDS,
+    SEEDS,
+    SHARING,
+    SUMMED,
+    WINDOW,
+    cosine_of_sums,
+    page,
+    trial,
+)
 from envs.episode import Episode
 from reward_service.shapers.aria import AriaShaper
 from tests.reward_service.test_aria import batch, embed, settings
@@ -90,3 +103,9 @@ def _games():
     from benchmarks.contest import GAMES
 
     return GAMES
+
+
+def test_every_table_of_the_page_is_made_of_the_records():
+    shown = (RECORDS.parents[2] / "docs" / "results" / "sums.md").read_text(encoding="utf-8")
+    made = page(Store(RECORDS), SEEDS)
+    assert shown.endswith(f"{made}\n") and made.count("| aria |") == len(SUMMED) + 2
