@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from learners.batch.anchors import observation_anchors, state_anchors, task_groups, utterance_openings
 from learners.batch.trajectories import Trajectory
 from learners.credit.groups import step_groups
-from learners.credit.method import CREDIT, CreditMethod
+from learners.credit.method import CREDIT, ActorCritic, CreditMethod
 from learners.credit.soft import token_penalties
 from learners.credit.steps import rewards_to_go
 from learners.credit.turns import FIELDS, Credit, Turns
@@ -68,6 +69,8 @@ def assign_credit(
     if method.penalty:
         turns.token_rewards = token_penalties(turns.logprobs, turns.reference, method.penalty)
     credit = checked(method.credit(turns, state), turns, CREDIT.name_of(method))
+    if isinstance(method, ActorCritic) and credit.targets is None:
+        raise ValueError(f"credit method {CREDIT.name_of(method)!r} has a critic and gave it no targets")
     credit.returns = rewards_to_go(turns, method.gamma)
     if trajectories[0].expected_advantages is not None:
         expected = np.concatenate([trajectory.expected_advantages for trajectory in trajectories])
@@ -88,6 +91,10 @@ def checked(credit: Credit, turns: Turns, name: str) -> Credit:
         raise TypeError(f"credit method {name!r} has to return a Credit, not {type(credit).__name__}")
     if not isinstance(credit.state, dict):
         raise TypeError(f"credit method {name!r} has to give a dict as state, not {type(credit.state).__name__}")
+    try:
+        json.dumps(credit.state)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"credit method {name!r} gave a state that a checkpoint cannot hold as JSON: {error}") from None
     tokens = int(turns.tokens.sum())
     for what in ("advantages", "targets"):
         if what == "targets" and credit.targets is None:

@@ -19,6 +19,7 @@ from learners.credit.steps import rewards_to_go
 from learners.credit.turns import Credit, Turns
 
 SMALL = 1e-6
+ROUNDED = 1e-12  # of the largest score: gaps no larger are what sums of equal scores differ by
 
 
 class Grouped(SoftCreditMethod):
@@ -83,7 +84,7 @@ def compared(scores: np.ndarray, group: np.ndarray, divide: bool, population: bo
     n - 1); 0 for what has nobody to be compared with."""
     _, group = np.unique(group, return_inverse=True)
     count = np.bincount(group)
-    gap = scores - (np.bincount(group, scores) / count)[group]
+    gap = without_rounding(scores - (np.bincount(group, scores) / count)[group], scores)
     if divide:
         deviation = np.sqrt(np.bincount(group, gap**2) / np.maximum(count - (not population), 1))
         gap /= deviation[group] + SMALL
@@ -94,7 +95,12 @@ def above_the_others(scores: np.ndarray, group: np.ndarray) -> np.ndarray:
     """float64: each score minus the mean of the others in its group; 0 where there are none."""
     _, group = np.unique(group, return_inverse=True)
     total, others = np.bincount(group, scores)[group] - scores, np.bincount(group)[group] - 1
-    return np.where(others > 0, scores - total / np.maximum(others, 1), 0.0)
+    return np.where(others > 0, without_rounding(scores - total / np.maximum(others, 1), scores), 0.0)
+
+
+def without_rounding(gap: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Equal scores leave a gap of exactly 0, so whoever has no better and no worse one moves nothing."""
+    return np.where(np.abs(gap) <= ROUNDED * np.abs(scores).max(initial=0.0), 0.0, gap)
 
 
 def per_token(turns: Turns, of_trajectories: np.ndarray) -> np.ndarray:

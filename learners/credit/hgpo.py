@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field
 
-from learners.credit.groups import Anchored, compared, episode_returns, step_groups
+from learners.credit.groups import Anchored, compared, episode_returns, step_groups, without_rounding
 from learners.credit.steps import rewards_to_go
 from learners.credit.turns import Credit, Turns
 
@@ -55,9 +55,9 @@ def history_groups(turns: Turns, history: int) -> list[np.ndarray]:
 
 
 def differs(scores: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """bool: whether the scores of each one's group are not all equal."""
+    """bool: whether the scores of each one's group are not all equal, but for rounding."""
     _, group = np.unique(group, return_inverse=True)
     low, high = np.full(group.max(initial=-1) + 1, np.inf), np.full(group.max(initial=-1) + 1, -np.inf)
     np.minimum.at(low, group, scores)
     np.maximum.at(high, group, scores)
-    return (high > low)[group]
+    return (without_rounding(high - low, scores) > 0)[group]

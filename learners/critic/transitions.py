@@ -18,6 +18,7 @@ import numpy as np
 
 from learners.batch.crediting import turns_of
 from learners.batch.trajectories import Trajectory
+from learners.credit.overlong import Overlong
 from learners.credit.ragged import backward_sums
 from learners.credit.steps import spoken_turns
 from learners.critic.tokens import States
@@ -78,10 +79,17 @@ def features(states: States, trajectories: Sequence[Trajectory]) -> list[dict[st
 
 
 def utterance_batch(
-    trajectories: Sequence[Trajectory], observed: np.ndarray, said: np.ndarray, closing: np.ndarray, gamma: float
+    trajectories: Sequence[Trajectory],
+    observed: np.ndarray,
+    said: np.ndarray,
+    closing: np.ndarray,
+    gamma: float,
+    overlong: Overlong | None = None,
 ) -> UtteranceBatch:
-    """`features` of the whole batch, game after game, with what was paid."""
+    """`features` of the whole batch, game after game, with what was paid, and what long utterances are charged."""
     turns = turns_of(trajectories)
+    if overlong is not None:
+        turns.rewards = turns.rewards + overlong.rewards(turns.tokens)
     spoken = spoken_turns(turns, turns.paid, gamma)
     after = np.zeros_like(observed)
     goes_on, last = np.flatnonzero(~spoken.final), np.flatnonzero(spoken.final)

@@ -9,6 +9,7 @@ by the largest parameter.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -50,7 +51,7 @@ class ModuleWeights(WeightSource):
     def __init__(self, module: torch.nn.Module, adapter: bool, bucket_bytes: int):
         self.module = module
         named = {
-            name.replace(".default.", ".") if adapter else name: parameter
+            re.sub(r"\.default(?=\.|$)", "", name) if adapter else name: parameter
             for name, parameter in module.named_parameters()
             if parameter.requires_grad or not adapter
         }

@@ -90,7 +90,7 @@ class BatchReader:
         if not self.by_turn:
             return whole, states
         read = (whole.pop(name) for name in ("observed", "said", "closing"))
-        batch = utterance_batch(trajectories, *read, self.settings.credit.gamma)
+        batch = utterance_batch(trajectories, *read, self.settings.credit.gamma, self.settings.credit.overlong)
         turns = sum(len(trajectory.rewards) for trajectory in trajectories)
         return whole | self.critic.read(batch, turns), batch
 

@@ -293,3 +293,12 @@ def test_a_rank_without_a_gpu_sees_none_and_one_with_a_gpu_uses_it():
     assert (plain["CUDA_VISIBLE_DEVICES"], plain["DS_ACCELERATOR"]) == ("", "cpu")
     assert "CUDA_VISIBLE_DEVICES" not in card and card["DS_ACCELERATOR"] == "cuda"
     assert os.sep in plain["PATH"]
+
+
+def test_matrices_of_an_adapter_have_the_names_of_its_file():
+    layer, words = torch.nn.Linear(2, 2, bias=False), torch.nn.Module()
+    layer.lora_A = torch.nn.ModuleDict({"default": torch.nn.Linear(2, 1, bias=False)})
+    words.lora_embedding_A = torch.nn.ParameterDict({"default": torch.nn.Parameter(torch.zeros(1, 2))})
+    layer.weight.requires_grad_(False)
+    made = ModuleWeights(torch.nn.ModuleDict({"layer": layer, "words": words}), adapter=True, bucket_bytes=1 << 20)
+    assert [part.name for part in made.metadata()] == ["layer.lora_A.weight", "words.lora_embedding_A"]

@@ -11,7 +11,7 @@ import torch
 from learners.batch.anchors import state_anchors, utterance_openings
 from learners.batch.crediting import assign_credit, turns_of
 from learners.batch.trajectories import collect
-from learners.credit.groups import step_groups
+from learners.credit.groups import above_the_others, compared, step_groups
 from learners.credit.hgpo import history_groups
 from learners.credit.method import CREDIT
 from learners.credit.turns import Turns
@@ -55,6 +55,31 @@ def test_hgpo_leaves_out_groups_that_say_nothing_and_compares_inside_a_task():
     alike = games(("XS", [0, 1]), ("XS", [0, 1]), ("YS", [0, 0]))
     assert credited("hgpo", alike, history=1)[1] == pytest.approx(0.707107, abs=1e-4), "X, S returned the same twice"
     assert credited("hgpo", games(("XS", [0, 1]), ("XS", [0, 0]), tasks=[0, 1])) == [0, 0, 0, 0]
+
+
+def test_returns_that_are_equal_but_for_rounding_say_nothing():
+    """Of games won at any place of the batch, whose discounted returns at one state are sums in another order."""
+    random = np.random.default_rng(5)
+    for _ in range(40):
+        won = random.permutation([1, 1, 1, 1, 1, 0, 0, 0])
+        lengths = random.integers(22, 40, 8)
+        ways = [
+            "x" * (length - 21) + ("W" if one else "L") + "S" + "y" * 19
+            for length, one in zip(lengths, won, strict=True)
+        ]
+        turns = games(*((way, [0.0] * (len(way) - 1) + [float(one)]) for way, one in zip(ways, won, strict=True)))
+        place = np.cumsum(lengths) - 20
+        found = np.array(credited("hgpo", turns, history=1, gamma=0.95))[place]
+        assert found == pytest.approx((won - won.mean()) / won.std(), abs=1e-4)
+
+
+@pytest.mark.parametrize("score", [0.1, 0.95**7, -3.3e4])
+def test_equal_scores_leave_nothing_whatever_their_sum_rounds_to(score):
+    for count in range(2, 17):
+        scores, group = np.full(count, score), np.zeros(count, int)
+        assert not compared(scores, group, divide=True).any() and not above_the_others(scores, group).any()
+        scores[0] += 1e-9 * abs(score)
+        assert compared(scores, group, divide=False).all() and above_the_others(scores, group).all()
 
 
 def test_histories_are_those_of_the_definition():

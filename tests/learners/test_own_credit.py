@@ -7,7 +7,7 @@ import pytest
 
 from learners.batch.crediting import assign_credit, turns_of
 from learners.batch.trajectories import collect
-from learners.credit.method import CreditMethod
+from learners.credit.method import ActorCritic, CreditMethod
 from learners.credit.steps import rewards_to_go
 from learners.credit.turns import Credit
 from tests.support.learner_batches import make_batch
@@ -30,6 +30,7 @@ GIVES = {}
         (lambda count: Credit(np.zeros(count - 1)), r"gave advantages of shape \(\d+,\) for \d+ trained tokens"),
         (lambda count: Credit(np.full(count, np.nan)), r"gave trained token 0 of \d+ advantages of nan"),
         (lambda count: Credit(np.zeros(count), targets=np.zeros((count, 1))), "gave targets of shape"),
+        (lambda count: Credit(np.zeros(count), {"mean": np.float32(1)}), "gave a state that a checkpoint cannot hold"),
         (lambda count: Credit(np.zeros(count), np.zeros(count)), "has to give a dict as state, not ndarray"),
     ],
 )
@@ -37,6 +38,18 @@ def test_what_a_method_of_a_user_gave_is_checked(gives, says):
     GIVES["credit"] = gives
     with pytest.raises((TypeError, ValueError), match=f"^credit method '{HERE}:Own' {says}"):
         assign_credit(collect(*make_batch(4, seed=8)), Own(), {})
+
+
+class NoTargets(ActorCritic):
+    def credit(self, turns, state):
+        return Credit(np.zeros(int(turns.tokens.sum())))
+
+
+def test_a_critic_has_to_be_given_targets():
+    trajectories = collect(*make_batch(4, seed=8))
+    read = {"values": np.zeros(sum(int(each.turn_tokens.sum()) for each in trajectories)), "bootstrap": np.zeros(4)}
+    with pytest.raises(ValueError, match=f"^credit method '{HERE}:NoTargets' has a critic and gave it no targets"):
+        assign_credit(trajectories, NoTargets(), {}, **read)
 
 
 @pytest.mark.parametrize(

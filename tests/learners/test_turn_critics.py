@@ -11,6 +11,7 @@ from envs.episode import Episode, Ticket, Turn, TurnTokens
 from learners.batch.packing import pack_to_read
 from learners.batch.trajectories import Trajectory, collect
 from learners.credit.critics import UtteranceCriticSettings
+from learners.credit.overlong import Overlong
 from learners.critic.replay import Replay
 from learners.critic.tokens import States, head_inputs
 from learners.critic.transitions import Transitions, UtteranceBatch, features, utterance_batch
@@ -100,6 +101,9 @@ def test_transitions_of_games_that_end_and_of_games_that_are_cut_off():
     assert steps.rewards.tolist() == [1, 2, 3 + 0.5 * 4, 5, 6 + 0.5 * 7 + 0.25 * 8]
     assert steps.discounts.tolist() == [0.5, 0.5, 0.25, 0.5, 0.125]
     assert steps.ended.tolist() == [False, True, False, False, True]
+    charge = Overlong(limit=3, buffer=1, weight=10.0)
+    charged = utterance_batch(trajectories, numbered(10, 5), numbered(20, 5), numbered(30, 2), 0.5, charge)
+    assert charged.transitions.rewards.tolist() == [1, 2, 3 + 0.5 * 4, 5 - 10, 6 + 0.5 * 7 + 0.25 * 8]
     assert batch.returns(np.full(5, 8.0)).tolist() == [1 + 0.5 * 2, 2, 5 + 0.25 * (5 + 0.5 * 8), 5 + 0.5 * 8, 11.5]
 
 
