@@ -7,7 +7,7 @@
 All ranks take the same decisions, from sums over all of them. A gradient that is not finite is
 counted and touches neither weights nor moments.
 
-No update ends further from its start than `loss.kl_guard`. The distance after a step is known
+No step ends further from the update's start than `loss.kl_guard`. The distance after a step is known
 when the next one's last micro-batch has been forwarded; the loss of that one is then made
 not-a-number, so that its step is left out in the one way that every ZeRO stage knows, and costs
 no pass of its own. After the last step the distance takes a forward pass over its share. The
@@ -280,7 +280,9 @@ class PolicySteps:
             part = asked if len(distances) <= TRIES and left * asked >= LEAST else 0.0
             self._leave(batch, share, part)
             left *= part
-            distances.append(self._distance(batch, share) if part else 0.0)
+            distances.append(self._distance(batch, share))
+            if not part:  # steps of other shares may have gone as far
+                break
         return left
 
     def _leave(self, batch: Batch, share: list[int], part: float) -> None:
