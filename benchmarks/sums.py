@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +38,7 @@ from benchmarks.contestants import (
 )
 from benchmarks.lab.command import contest_parser
 from benchmarks.lab.contest import estimate
+from benchmarks.lab.gradients import true_gradient
 from benchmarks.lab.pages import table
 from benchmarks.lab.store import Store
 from benchmarks.lab.strata import corrected, half_width, stratified
@@ -88,7 +88,7 @@ def trial(game: Game, method: Method, seed: int) -> Trial:
 
 def measured(of: Trial) -> Record:
     """Its figures: the mean cosine with the true gradient, of sums of so many batches."""
-    true = true_gradient(replace(of, method=PLAIN, seed=of.warm_start))
+    true = true_gradient(replace(of, method=PLAIN, seed=of.warm_start), LARGE_BATCHES, LARGE_FIRST)
     trainee = Trainee(of.config, warm_start(of))
     for _ in range(WARM_UP):
         trainee.gradient(trainee.next_batch())  # critics learn from it, too
@@ -103,17 +103,8 @@ def cosine_of_sums(found: np.ndarray, true: np.ndarray, count: int) -> float:
     return float(np.divide(sums @ true, length, out=np.zeros(len(sums)), where=length > 0).mean())
 
 
-@lru_cache(maxsize=1)  # the trials of a warm start come one after the other
-def true_gradient(of: Trial) -> np.ndarray:
-    trainee = Trainee(of.config, warm_start(of))
-    size, total = of.sizes.batch, 0.0
-    for batch in range(LARGE_BATCHES):
-        total = total + trainee.gradient(trainee.play(trainee.tickets(size, LARGE_FIRST + batch * size)))
-    return total / LARGE_BATCHES
-
-
 def trials(seeds: int) -> list[Trial]:
-    """Those of a game and a warm start after each other."""
+    """Those of a game and a warm start after each other, for their true gradient is kept."""
     in_order = sorted(range(seeds), key=lambda seed: seed % WARM_STARTS)
     return [trial(game, method, seed) for game in GAMES for seed in in_order for method in METHODS]
 

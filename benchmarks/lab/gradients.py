@@ -26,7 +26,7 @@ OUTCOME = Method("outcome", ("learner.credit.baseline=leave_one_out",))
 
 def measured(trial: Trial) -> Record:
     """Its figures: cosine, cosine_spread (the standard deviation over batches) and noise."""
-    true = true_gradient(replace(trial, method=OUTCOME))
+    true = true_gradient(replace(trial, method=OUTCOME), LARGE_BATCHES, LARGE_FIRST)
     trainee = Trainee(trial.config, warm_start(trial), trial.method.group_size)
     for _ in range(WARM_UP):
         trainee.gradient(trainee.next_batch())
@@ -42,12 +42,13 @@ def measured(trial: Trial) -> Record:
 
 
 @lru_cache(maxsize=1)  # the methods of a game come one after the other
-def true_gradient(trial: Trial) -> np.ndarray:
+def true_gradient(trial: Trial, batches: int, first: int) -> np.ndarray:
+    """Of so many batches, the tickets of which are from `first` on."""
     trainee = Trainee(trial.config, warm_start(trial))
     size, total = trial.sizes.batch, 0.0
-    for batch in range(LARGE_BATCHES):
-        total = total + trainee.gradient(trainee.play(trainee.tickets(size, LARGE_FIRST + batch * size)))
-    return total / LARGE_BATCHES
+    for batch in range(batches):
+        total = total + trainee.gradient(trainee.play(trainee.tickets(size, first + batch * size)))
+    return total / batches
 
 
 def told(record: Record) -> str:
