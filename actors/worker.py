@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from actors.engines.contract import Engine
+from actors.engines.contract import Engine, EngineProcessLost
 from actors.memory import Spare
 from actors.play.live import Failure, Returned
 from actors.play.play import Play
@@ -79,6 +79,10 @@ class Report:
 
 class WorkerFailed(RuntimeError):
     """The engine thread of a worker died; the message says of what."""
+
+
+class WorkerLost(WorkerFailed):
+    """Because something was ended from outside. Another try may work."""
 
 
 def summarise(episode: Episode) -> Summary:
@@ -147,7 +151,8 @@ class RolloutWorker:
             self._stop(WorkerFailed(f"rollout worker {self.index} is closed"))
         except BaseException as error:
             log.exception("the engine thread of rollout worker %d died", self.index)
-            self._stop(WorkerFailed(f"rollout worker {self.index}: {type(error).__name__}: {error}"))
+            failed = WorkerLost if isinstance(error, EngineProcessLost) else WorkerFailed
+            self._stop(failed(f"rollout worker {self.index}: {type(error).__name__}: {error}"))
 
     def _new_game(self, name: str) -> Game:
         game = self.spec.games[name]

@@ -62,6 +62,10 @@ class Scored:
 Part = Literal["weights", "cache"]  # of what an engine keeps on its card
 
 
+class EngineProcessLost(RuntimeError):
+    """A process of the engine was ended from outside while it started. Another try may work."""
+
+
 class Engine(Protocol):
     version: int  # of the weights that will make the next token
     receipt: Receipt  # for the last whole weight update

@@ -13,7 +13,7 @@ own version, over its whole prefix.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ import numpy as np
 from actors.engines import vllm_platform
 from actors.engines.contract import Completion, Part, Request, Scored, counted
 from actors.engines.resting import refuse_while_resting, refuse_without_weights
-from actors.own_folder import OwnFolder
+from actors.engines.vllm_processes import EngineProcesses
 from actors.settings import EngineSettings
 from actors.transport.adapter import AdapterReceiver, scale_of
 from actors.transport.receipt import Fault, Receipt
@@ -31,7 +31,6 @@ from actors.transport.tally import Tally
 BACKENDS = {"nccl": "broadcast", "gloo": "broadcast", "ipc": "same_memory"}  # vLLM has engines of its own of such names
 ADAPTER = ("policy", 1)  # name and id of the one adapter slot
 TAGS: dict[Part, str] = {"weights": "weights", "cache": "kv_cache"}  # vLLM's names of what sleeps
-SOCKETS = "parley-ipc-"  # opens the name of the folder of an engine's sockets
 SCORE_FIRST = -1  # vLLM's priority of scoring requests; those of play have their order, from 0 on
 
 
@@ -70,8 +69,8 @@ class VllmEngine:
         record_experts: bool = False,
         name: str | None = None,  # of the model, in the engine's own metrics
     ):
-        self.sockets = OwnFolder(SOCKETS) if settings.tensor_parallel > 1 else None  # of its processes
-        eager = vllm_platform.import_vllm(settings, on_gpu, self.sockets and self.sockets.path)
+        self.processes = EngineProcesses() if settings.tensor_parallel > 1 else None  # of its own, which compute
+        eager = vllm_platform.import_vllm(settings, on_gpu, self.processes and self.processes.folder.path)
         from vllm import EngineArgs
         from vllm.config import WeightTransferConfig
         from vllm.lora.request import LoRARequest
@@ -129,12 +128,8 @@ class VllmEngine:
             worker_extension_cls="actors.transport.vllm_receiver.KnowsTransports",
             **arguments,
         )
-        with vllm_platform.temporary_files_in(self.sockets and self.sockets.path):
+        with self.processes.starting() if self.processes else nullcontext():
             self.engine = LLMEngine.from_engine_args(engine_args, stat_loggers=stat_loggers)
-        if self.sockets:
-            executor = self.engine.engine_core.engine_core.model_executor
-            self.sockets.goes_with(vllm_platform.files_in_shared_memory(executor))
-        self.parallel = settings.tensor_parallel > 1  # its computing is done by processes of their own
         self.version = version
         self.engine.set_weight_version(str(version))
         if self.lora:
@@ -388,11 +383,11 @@ class VllmEngine:
 
     def broken(self) -> str:
         executor = self.engine.engine_core.engine_core.model_executor
-        return "a process of the engine died" if self.parallel and executor.is_failed else ""
+        return "a process of the engine died" if self.processes and executor.is_failed else ""
 
     def close(self) -> None:
         if self.adapter:
             self.adapter.close()
         self.engine.engine_core.shutdown()
-        if self.sockets:
-            self.sockets.close()
+        if self.processes:
+            self.processes.close()

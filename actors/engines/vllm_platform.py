@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +11,6 @@ from actors.settings import EngineSettings
 
 log = logging.getLogger("parley.worker")
 CPU_BLOCK = 32  # tokens; the smallest its kernels like: prefixes are cached by whole blocks, and games are short
-MADE_BY_VLLM = ("psm_", "vllm_", "sem.loky-")
 WHOLE_CARD_SHARE = 0.85  # of a card that nobody else uses
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # the capacities vLLM offers
 USUAL_LORA_RANK = 16  # of them, where none is asked for
@@ -81,18 +77,6 @@ def look_at_class(model_path: str, trust_remote_code: bool) -> None:
         log.info("%s: its class is looked at when the engine starts", model_path, exc_info=True)
 
 
-@contextmanager
-def temporary_files_in(folder: Path | None) -> Iterator[None]:
-    """Those that this process makes meanwhile, if there is such a folder. The processes of an engine find each other by
-    one, and leave it behind."""
-    before = tempfile.tempdir
-    tempfile.tempdir = before if folder is None else str(folder)
-    try:
-        yield
-    finally:
-        tempfile.tempdir = before
-
-
 def ray_stat_loggers() -> list[Any]:
     from vllm.v1.metrics.ray_wrappers import RayPrometheusStatLogger
 
@@ -123,13 +107,3 @@ def card_memory(settings: EngineSettings) -> dict[str, Any]:
 def node_memory(settings: EngineSettings) -> dict[str, Any]:
     """On CPU."""
     return {"kv_cache_memory_bytes": int(settings.cpu_cache_gib * 2**30), "block_size": CPU_BLOCK}
-
-
-def files_in_shared_memory(executor: Any) -> list[Path]:
-    """What vLLM has made there for an engine of several processes. Nobody removes it if they are killed together."""
-    found = set()
-    for process in [os.getpid(), *(worker.proc.pid for worker in executor.workers)]:
-        found.update(Path("/dev/shm").glob(f"sem.loky-{process}-*"))
-        mapped = (line.split(maxsplit=5) for line in Path(f"/proc/{process}/maps").read_text().splitlines())
-        found.update(Path(parts[5]) for parts in mapped if len(parts) == 6)
-    return [path for path in sorted(found) if path.match("/dev/shm/*") and path.name.startswith(MADE_BY_VLLM)]

@@ -25,6 +25,10 @@ class FleetError(RuntimeError):
     """The fleet cannot do what the settings ask."""
 
 
+class FleetLost(FleetError):
+    """A process that the fleet needs was ended from outside while it started. Another try may work."""
+
+
 @dataclass(slots=True)
 class Place:
     group: PlacementGroup

@@ -21,9 +21,9 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from actors.fleet.cluster_news import ClusterNews
 from actors.fleet.health import FleetHealth, State
-from actors.fleet.places import FleetError, Places
+from actors.fleet.places import FleetError, FleetLost, Places
 from actors.settings import RolloutSettings
-from actors.worker import RolloutWorker
+from actors.worker import RolloutWorker, WorkerLost
 from actors.worker_parts import WorkerSpec
 from envs.settings import keys_of
 
@@ -84,9 +84,10 @@ class WorkerProcesses:
                     f"rollout.engine.start_seconds={self.settings.engine.start_seconds:.0f}"
                 ) from None
             except RayTaskError as error:
-                raise FleetError(f"the fleet did not start: {error.cause or error}") from error
+                failed = FleetLost if isinstance(error.cause, WorkerLost) else FleetError
+                raise failed(f"the fleet did not start: {error.cause or error}") from error
             except (RayActorError, OutOfMemoryError) as error:
-                raise FleetError(f"rollout worker {index} died while starting: {last_line(error)}") from error
+                raise FleetLost(f"rollout worker {index} died while starting: {last_line(error)}") from error
             self.health.ready(index)
         self.starting.clear()
 

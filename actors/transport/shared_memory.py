@@ -1,13 +1,11 @@
-"""Weights through a shared-memory segment: trainer and worker on one node.
+"""Weights through a segment of shared memory: trainer and worker on one node.
 
-The trainer owns the segment and unlinks it. The worker only maps it, read-only: Python's
-own `SharedMemory` would also register it with this process's resource tracker, which
-unlinks the trainer's segment when the worker exits.
+The trainer owns the segment, which is a file without a path (`learners/transport/segment.py`). A worker opens it where
+the system shows the trainer's open files, and only reads it.
 """
 
 from __future__ import annotations
 
-import _posixshmem
 import mmap
 import os
 from typing import Any
@@ -22,10 +20,7 @@ def read_shared_memory(info: dict[str, Any]) -> np.ndarray:
     name = info.get("segment")
     if not name:
         raise BadBucket("weight bucket lacks segment, the name of its shared memory")
-    try:
-        descriptor = _posixshmem.shm_open("/" + name.lstrip("/"), os.O_RDONLY, mode=0)
-    except FileNotFoundError:
-        raise BadBucket(f"shared memory segment {name!r} does not exist on this node") from None
+    descriptor = opened(name)
     try:
         size = os.fstat(descriptor).st_size
         if size < info["nbytes"]:
@@ -34,3 +29,17 @@ def read_shared_memory(info: dict[str, Any]) -> np.ndarray:
             return np.frombuffer(mapped, np.uint8, count=info["nbytes"]).copy()
     finally:
         os.close(descriptor)
+
+
+def opened(name: str) -> int:
+    """A descriptor of the segment. That of the trainer may belong to something else by now, which has another inode."""
+    try:
+        process, number, inode = map(int, name.split("/"))
+        descriptor = os.open(f"/proc/{process}/fd/{number}", os.O_RDONLY | os.O_NONBLOCK)
+    except (ValueError, FileNotFoundError, OSError) as error:
+        why = "" if isinstance(error, (ValueError, FileNotFoundError)) else f": {error.strerror}"
+        raise BadBucket(f"shared memory segment {name!r} does not exist on this node{why}") from None
+    if os.fstat(descriptor).st_ino != inode:
+        os.close(descriptor)
+        raise BadBucket(f"shared memory segment {name!r} does not exist on this node any more")
+    return descriptor

@@ -6,7 +6,6 @@ The weights come through the engine's own door, as one bucket in shared memory.
 from __future__ import annotations
 
 import time
-from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +22,7 @@ from learners.batch.packing import pack_trajectories
 from learners.batch.trajectories import collect
 from learners.embedded.build import build_policy
 from learners.model.load import load_model, pack_logprobs
+from learners.transport.segment import Segment
 from reward_service.settings import RewardSettings
 
 GAMES = {"cuda": 64, "cpu": 8}
@@ -123,12 +123,11 @@ def receive(engine: TransformersEngine, source: torch.nn.Module) -> None:
             table[key].append(value)
         runs.append(run)
         end += len(run)
-    memory = SharedMemory(create=True, size=end)
+    segment = Segment(end)
     try:
-        np.frombuffer(memory.buf, np.uint8, count=end)[:] = np.concatenate(runs)
+        segment.bytes[:] = np.concatenate(runs)
         engine.start_weight_update()
-        engine.update_weights(table | {"nbytes": end, "segment": memory.name})
+        engine.update_weights(table | {"nbytes": end, "segment": segment.name})
         engine.finish_weight_update("1")
     finally:
-        memory.close()
-        memory.unlink()
+        segment.close()

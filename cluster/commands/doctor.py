@@ -176,7 +176,7 @@ def compiler() -> Iterator[Finding]:
 
 
 def shared_memory() -> Iterator[Finding]:
-    """Ray's object store and the CPU weight transport live there."""
+    """Ray's object store lives there, and what the processes of one engine or learner tell each other."""
     path = Path("/dev/shm")
     if not path.is_dir():
         yield Finding("warn", "/dev/shm", "not there; Ray falls back to slow files", "docker run --shm-size=8g")

@@ -25,8 +25,8 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from cluster.errors import ConfigError
-from cluster.plan import fitting, memory, seating
-from cluster.plan.machine import GIB, Machine
+from cluster.plan import fitting, seating
+from cluster.plan.machine import Machine
 from cluster.plan.refusal import Refusal
 from cluster.plan.shape import ModelShape
 from cluster.recipe.config import RunConfig
@@ -149,8 +149,6 @@ def _decide(
     if shape is None:
         settings |= fitting.without_arithmetic(resolved)
     else:
-        if learns and plays:
-            _check_shared_memory(resolved, machine, shape)
         fit = fitting.fit(resolved, machine, shape, learns, plays, frozen)
         settings |= fit.settings
     return Plan(changed(config, settings), machine, side, found.seats, fit)
@@ -290,21 +288,6 @@ def _transport(config: RunConfig, machine: Machine, found: seating.Seating, send
         changes: Sequence[dict[str, Any]] = [{"learner.sync.transport": "auto"}, *_other_seating(asked)]
         raise Refusal(f"learner.sync.transport={asked}, {wrong}", *changes)
     return asked
-
-
-def _check_shared_memory(config: RunConfig, machine: Machine, shape: ModelShape) -> None:
-    """A container has 64 MiB of it unless it is told otherwise."""
-    free = machine.nodes[0].shared_gib
-    if config.learner.sync.transport != "shared_memory" or free is None:
-        return
-    needed = memory.transit(config, shape, memory.BYTES[config.learner.dtype]) / GIB
-    if needed > free:
-        raise Refusal(
-            f"/dev/shm has {1024 * free:.0f} MiB free, but weights go through it {1024 * needed:.0f} MiB at a time",
-            {"learner.sync.bucket_mib": max(1, int(1024 * free / 2))},
-            {"learner.sync.transport": "object_store"},
-            before="docker run --shm-size=8g, or ",
-        )
 
 
 def _other_seating(transport: str) -> Iterator[dict[str, Any]]:

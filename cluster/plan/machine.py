@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -31,7 +30,6 @@ class Node:
     cards: tuple[Card, ...] = ()
     cpus: float | None = None  # None: not known, and not looked at
     gib: float | None = None  # of its own memory
-    shared_gib: float | None = None  # free in /dev/shm, where weights on their way between its processes lie
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +173,7 @@ def _counted_by_ray(node: Node, resources: dict[str, float]) -> Node:
     """Ray hands out what it was told of, which may be fewer cards than there are."""
     count = int(resources.get("GPU", 0))
     smallest = min(node.cards, key=lambda card: card.gib, default=Card())
-    return Node((smallest,) * count, resources.get("CPU", 0.0), node.gib, node.shared_gib)
+    return Node((smallest,) * count, resources.get("CPU", 0.0), node.gib)
 
 
 def has_flash_attention() -> bool:
@@ -184,8 +182,7 @@ def has_flash_attention() -> bool:
 
 def this_node() -> Node:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIB
-    shared = shutil.disk_usage("/dev/shm").free / GIB if os.path.isdir("/dev/shm") else None
-    return Node(tuple(_cards()), float(len(os.sched_getaffinity(0))), memory, shared)
+    return Node(tuple(_cards()), float(len(os.sched_getaffinity(0))), memory)
 
 
 def _cards() -> Iterable[Card]:

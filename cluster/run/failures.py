@@ -21,6 +21,7 @@ def named_failures() -> Iterator[None]:
     from ray.exceptions import RayError
 
     from actors.fleet.health import FleetExhausted
+    from actors.fleet.places import FleetLost
     from learners.group import LearnerLost
 
     try:
@@ -29,7 +30,7 @@ def named_failures() -> Iterator[None]:
         raise
     except RayError as error:
         raise LostError(in_words(error)) from error
-    except (FleetExhausted, LearnerLost) as error:
+    except (FleetExhausted, FleetLost, LearnerLost) as error:
         raise LostError(f"{type(error).__name__}: {error}") from error
     except shutil.Error as error:  # of a copy: where to, where from and why, for each file
         _, into, why = error.args[0][0]

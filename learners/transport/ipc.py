@@ -22,16 +22,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from multiprocessing.shared_memory import SharedMemory
 from typing import Any, ClassVar, Protocol
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from vllm.distributed.weight_transfer.factory import WeightTransferTrainerFactory
 
 from learners.transport.bucket import Bucket, BucketEngine, BucketInitInfo
 from learners.transport.client import WeightSyncError
+from learners.transport.segment import Segment
 
 GRACE_SECONDS = 5.0  # rank 0 finds a worker late before the others find rank 0 late
 
@@ -75,15 +74,14 @@ class HostBuffer:
     card = "cpu"
 
     def __init__(self, nbytes: int):
-        self.segment = SharedMemory(create=True, size=nbytes)
+        self.segment = Segment(nbytes)
         self.handle = self.segment.name
 
     def fill(self, bucket: Bucket) -> None:
-        bucket.write(np.frombuffer(self.segment.buf, np.uint8, count=bucket.table["nbytes"]))
+        bucket.write(self.segment.bytes[: bucket.table["nbytes"]])
 
     def close(self) -> None:
         self.segment.close()
-        self.segment.unlink()
 
 
 class IpcTrainerEngine(BucketEngine):

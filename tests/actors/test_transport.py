@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from multiprocessing import shared_memory
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from actors.transport import adapter
 from actors.transport.bucket import BadBucket, tensors_of
 from actors.transport.object_store import read_object_store
 from actors.transport.shared_memory import read_shared_memory
+from learners.transport.segment import Segment
 from tests.support.engines import (
     KINDS,
     bucket_of,
@@ -40,11 +40,10 @@ WEIGHTS = [
 @pytest.fixture
 def segment():
     info, payload = bucket_of(WEIGHTS)
-    made = shared_memory.SharedMemory(create=True, size=len(payload))
-    made.buf[: len(payload)] = payload.tobytes()
-    yield {**info, "segment": made.name}
+    made = Segment(len(payload))
+    made.bytes[:] = payload
+    yield {**info, "segment": made.name, "bytes": made.bytes}
     made.close()
-    made.unlink()
 
 
 def test_every_dtype_and_alignment_arrives_bit_for_bit():
@@ -74,7 +73,7 @@ def test_a_bucket_that_does_not_add_up_is_refused_by_name(changes, message):
         tensors_of({key: value for key, value in info.items() if key != "shapes"}, payload)
 
 
-def test_a_reader_neither_keeps_nor_unlinks_the_trainers_segment(segment):
+def test_a_reader_neither_keeps_nor_changes_the_trainers_segment(segment):
     """A reader in its own process that exits: the segment stays, and nothing complains."""
     info = {key: segment[key] for key in ("segment", "nbytes")}
     code = f"from actors.transport.shared_memory import read_shared_memory as r; print(int(r({info!r}).sum()))"
@@ -82,17 +81,45 @@ def test_a_reader_neither_keeps_nor_unlinks_the_trainers_segment(segment):
     assert ended.returncode == 0 and ended.stderr == ""
     mine = read_shared_memory(segment)
     assert int(mine.sum()) == int(ended.stdout)
-    attached = shared_memory.SharedMemory(segment["segment"])
-    attached.buf[0] ^= 0xFF
-    assert mine[0] != attached.buf[0]  # a copy
-    attached.close()
+    segment["bytes"][0] ^= 0xFF
+    assert mine[0] != segment["bytes"][0]  # a copy
 
 
 def test_a_segment_that_is_gone_or_too_short_is_named(segment):
     with pytest.raises(BadBucket, match="'gone' does not exist"):
         read_shared_memory({**segment, "segment": "gone"})
+    with pytest.raises(BadBucket, match="'999999999/3/1' does not exist"):
+        read_shared_memory({**segment, "segment": "999999999/3/1"})
     with pytest.raises(BadBucket, match="truncated"):
         read_shared_memory({**segment, "nbytes": 10**6})
+
+
+def test_who_asks_late_does_not_get_the_bytes_of_the_next_segment():
+    early = Segment(8)
+    early.close()
+    late = Segment(8)
+    assert early.name.rsplit("/", 1)[0] == late.name.rsplit("/", 1)[0], "the same descriptor"
+    assert read_shared_memory({"segment": late.name, "nbytes": 8}).tolist() == [0] * 8
+    with pytest.raises(BadBucket, match="does not exist on this node any more"):
+        read_shared_memory({"segment": early.name, "nbytes": 8})
+    late.close()
+    with pytest.raises(BadBucket, match="does not exist"):
+        read_shared_memory({"segment": late.name, "nbytes": 8})
+
+
+def test_a_segment_goes_with_its_process():
+    before = set(Path("/dev/shm").iterdir())
+    code = (
+        "import os, signal; from learners.transport.segment import Segment; s = Segment(8); "
+        "print(s.name, flush=True); os.kill(0, signal.SIGKILL)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, start_new_session=True
+    )
+    assert ended.returncode == -9
+    with pytest.raises(BadBucket, match="does not exist"):
+        read_shared_memory({"segment": ended.stdout.strip(), "nbytes": 8})
+    assert not [each for each in set(Path("/dev/shm").iterdir()) - before if each.name.startswith(("psm_", "parley"))]
 
 
 def test_the_object_store_brings_a_private_copy(ray_cluster):

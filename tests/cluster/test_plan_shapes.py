@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -145,10 +144,9 @@ def test_cards_are_those_that_may_be_used(visible, sizes, tmp_path, monkeypatch)
 
 
 def test_ray_s_cluster_is_seen_as_it_is(ray_cluster):
-    found, shared = machine.of_ray(), shutil.disk_usage("/dev/shm").free / machine.GIB
-    node = Node((), 4.0, machine.this_node().gib, found.nodes[0].shared_gib)
+    found = machine.of_ray()
+    node = Node((), 4.0, machine.this_node().gib)
     assert found == Machine(machine.installed_build(), (node,), found.flash_attention)
-    assert node.shared_gib == pytest.approx(shared, rel=0.05), "what is free changes with what runs beside"
 
 
 def test_a_described_machine_reads_back():

@@ -17,8 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from actors.engines.vllm_engine import SOCKETS
-from actors.engines.vllm_platform import MADE_BY_VLLM
+from actors.engines.vllm_processes import MADE_BY_VLLM, SOCKETS
 from actors.own_folder import held, sweep
 from actors.settings import RolloutSettings
 from actors.transport.broadcast import BroadcastReceiver
@@ -58,7 +57,7 @@ class Worker(RolloutWorker):
         return os.getpid()
 
     def folder_of_sockets(self) -> str:
-        return str(self.engine.sockets.path)
+        return str(self.engine.processes.folder.path)
 
     def engine_processes(self) -> list[int]:
         return [handle.proc.pid for handle in self.engine.engine.engine_core.engine_core.model_executor.workers]

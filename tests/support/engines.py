@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache
-from multiprocessing import shared_memory
 
 import numpy as np
 import torch
@@ -16,6 +15,7 @@ from transformers import AutoModelForCausalLM
 
 from actors.engines.contract import Completion, Engine, Request
 from actors.settings import EngineSettings
+from learners.transport.segment import Segment
 
 torch.set_num_threads(1)  # tiny models: more threads only wait for each other
 
@@ -74,13 +74,12 @@ def bucket_of(weights: Iterable[tuple[str, torch.Tensor]]) -> tuple[dict, np.nda
 
 def send_bucket(engine: Engine, weights: Iterable[tuple[str, torch.Tensor]], **changes) -> None:
     info, payload = bucket_of(weights)
-    segment = shared_memory.SharedMemory(create=True, size=len(payload))
+    segment = Segment(len(payload))
     try:
-        segment.buf[: len(payload)] = payload.tobytes()
+        segment.bytes[:] = payload
         engine.update_weights({**info, "segment": segment.name, **changes})
     finally:
         segment.close()
-        segment.unlink()
 
 
 Weights = list[tuple[str, torch.Tensor]]
