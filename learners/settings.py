@@ -145,8 +145,11 @@ class LearnerSettings(Settings):
         end = self.schedule_updates
         if self.schedule == "constant" and end is not None:
             raise ValueError(f"schedule=constant does not read schedule_updates={end}")
-        if end is not None and end <= self.warmup_updates:
-            raise ValueError(f"schedule_updates={end} leaves nothing after warmup_updates={self.warmup_updates}")
+        critic = self.credit.critic_settings
+        waits = critic.warmup_updates if critic is not None else 0
+        if end is not None and end <= waits + self.warmup_updates:
+            after = f" and credit.critic.warmup_updates={waits}" if waits else ""
+            raise ValueError(f"schedule_updates={end} leaves nothing after warmup_updates={self.warmup_updates}{after}")
         low, high = self.logprob_gap_warn, self.logprob_gap_stop
         if low is not None and high is not None and low > high:
             raise ValueError(f"logprob_gap_warn={low} is above logprob_gap_stop={high}")

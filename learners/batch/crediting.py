@@ -56,7 +56,7 @@ def assign_credit(
     if "anchor" in needed and not method.by_labels and readings.get("anchor") is None:
         readings["anchor"] = observation_anchors(trajectories)
     if "opening" in needed and readings.get("opening") is None:
-        readings["opening"] = utterance_openings(trajectories, method.opening_tokens)
+        readings["opening"] = utterance_openings(trajectories, method.tokens_of_opening)
     turns = turns_of(trajectories, **readings)
     for name in needed:
         # a batch of finished games has nothing to bootstrap

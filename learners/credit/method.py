@@ -49,7 +49,9 @@ class CreditMethod(Settings, ABC):
     @property
     def readings(self) -> tuple[str, ...]:
         """What has to be read of the batch for it: optional fields of Turns."""
-        return self.needs + (("logprobs", "reference") if self.penalty else ())
+        readings = self.needs + (("logprobs", "reference") if self.penalty else ())
+        sampled = "sampler_logprobs" in readings  # where a token was made by these weights, they are what these say
+        return readings + (("logprobs",) if sampled and "logprobs" not in readings else ())
 
     @property
     def penalty(self) -> float:
@@ -70,6 +72,11 @@ class CreditMethod(Settings, ABC):
     def by_states(self) -> bool:
         """Whether it is where the policy's hidden states are near each other."""
         return getattr(self, "anchor", "observation") == "states"
+
+    @property
+    def tokens_of_opening(self) -> int:
+        """Utterances are alike, for `opening`, if so many first tokens of them are."""
+        return getattr(self, "opening_tokens", 8)
 
     @property
     def critic_settings(self) -> CriticSettings | None:

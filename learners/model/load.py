@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from learners.batch.decisions import decided
@@ -50,9 +50,12 @@ def load_model(
     a collective of all ranks, each of them only ever holds its part of the weights, as ZeRO-3
     cuts them, and one layer's tensor at a time."""
     try:
+        config = AutoConfig.from_pretrained(path, revision=revision, trust_remote_code=trust_remote_code)
+        without_dropout(config)
         with in_shards(settings) if sharded else nullcontext():
             model = AutoModelForCausalLM.from_pretrained(
                 path,
+                config=config,
                 revision=revision,
                 trust_remote_code=trust_remote_code,
                 dtype=compute_dtype(settings),
@@ -72,6 +75,14 @@ def load_model(
     if settings.compile:
         compile_feed_forward(model)
     return model
+
+
+def without_dropout(config: PreTrainedConfig) -> None:
+    """Engines play without it, and a ratio compares the policy with what played."""
+    for part in (config, config.get_text_config()):
+        for name, value in part.to_dict().items():
+            if "drop" in name and isinstance(value, float):
+                setattr(part, name, 0.0)
 
 
 @contextmanager
@@ -169,11 +180,6 @@ def causal_model(model: torch.nn.Module) -> torch.nn.Module:
     """The one inside DeepSpeed's engine and PEFT's wrapper."""
     model = getattr(model, "module", model)
     return model.get_base_model() if hasattr(model, "peft_config") else model
-
-
-def drops_out(model: torch.nn.Module) -> bool:
-    """Whether it leaves out some of what it computes, at random, while it is trained."""
-    return any("drop" in name and bool(value) for name, value in causal_model(model).config.to_dict().items())
 
 
 def places_of(model: torch.nn.Module) -> int:

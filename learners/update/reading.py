@@ -28,7 +28,7 @@ from learners.batch.trajectories import Trajectory
 from learners.critic.tokens import States, head_inputs, turn_states
 from learners.critic.transitions import UtteranceBatch, utterance_batch
 from learners.critic.turns import AnyCritic, TurnCritics
-from learners.model.load import drops_out, pack_logprobs, pack_logprobs_and_best, places_of
+from learners.model.load import pack_logprobs, pack_logprobs_and_best, places_of
 from learners.model.reference import Reference, reads_reference
 from learners.model.router_replay import RouterReplay, replaying
 from learners.settings import LearnerSettings
@@ -58,8 +58,9 @@ class BatchReader:
         self.at_policy += (turn_states,) if "states" in wanted else ()
         wants_best = "best_logprobs" in wanted
         # else the steps find the log-probs of the start, and the first one those of its share by itself
-        once = bool(self.at_policy) or drops_out(engine)
-        self.wants_old_logprobs = wants_best or "logprobs" in wanted or (settings.minibatches > 1 and once)
+        self.wants_old_logprobs = (
+            wants_best or "logprobs" in wanted or (settings.minibatches > 1 and bool(self.at_policy))
+        )
         self.wants_hindsight = "hindsight" in wanted
         self.wants_reference = reads_reference(settings)
         self.of_policy = ("logprobs",) if self.wants_old_logprobs else ()

@@ -12,12 +12,14 @@ from learners.settings import LearnerSettings
 
 
 def learning_rate(settings: LearnerSettings, updates: int) -> float:
-    """Of the update that follows `updates` applied ones."""
-    first = settings.warmup_updates
-    rising = min(1.0, (updates + 1) / (first + 1))
+    """Of the update that follows `updates` applied ones. The rise begins where the policy does."""
+    critic = settings.credit.critic_settings
+    begin = critic.warmup_updates if critic is not None else 0
+    full = begin + settings.warmup_updates
+    rising = min(1.0, max(0, updates - begin + 1) / (full - begin + 1))
     if settings.schedule == "constant":
         return settings.learning_rate * rising
-    return settings.learning_rate * rising * left(settings.schedule, updates - first, settings.end(settings) - first)
+    return settings.learning_rate * rising * left(settings.schedule, updates - full, settings.end(settings) - full)
 
 
 def critic_learning_rate(settings: LearnerSettings, updates: int) -> float:

@@ -6,9 +6,11 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 
+from learners.batch.packing import pack_sequences
 from learners.batch.trajectories import collect
-from learners.model.load import adapter_config, load_model
+from learners.model.load import adapter_config, load_model, pack_logprobs
 from learners.settings import LearnerSettings
 from tests.support.learner_batches import make_batch
 
@@ -65,3 +67,20 @@ def test_a_reference_is_cut_up_and_says_the_same(learners):
         assert all(np.abs(a - b).max() > 1e-3 for a, b in zip(read[zero], now, strict=True)), "the policy has moved"
     assert held[3] < 0.1 * held[2]
     assert all(np.abs(a - b).max() < 1e-5 for a, b in zip(read[2], read[3], strict=True))
+
+
+@pytest.mark.parametrize("family", ["opt", "gpt_neox", "llama"])
+def test_training_computes_what_the_engines_play_also_where_the_config_has_dropout(family, tmp_path):
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    sizes = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 2}
+    sizes |= {"ffn_dim": 64, "word_embed_proj_dim": 32} if family == "opt" else {"intermediate_size": 64}
+    config = AutoConfig.for_model(family, max_position_embeddings=64, **sizes)
+    names = [name for name, value in config.to_dict().items() if "drop" in name and isinstance(value, float)]
+    for name in names:
+        setattr(config, name, 0.3)
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    model = load_model(str(tmp_path), LearnerSettings(), 0)
+    pack = pack_sequences([np.arange(5, 60)], [np.arange(5, 60) > 20])
+    said = [pack_logprobs(model.train(mode), pack, 1.0, torch.device("cpu")) for mode in (True, False)]
+    assert torch.equal(*said) and names

@@ -224,3 +224,13 @@ def test_step_sizes_over_a_run():
     critic.end_with(4)
     assert [critic_learning_rate(critic, n) for n in range(5)] == pytest.approx([2, 1.5, 1, 0.5, 0])
     assert learning_rate(critic, 3) == critic.learning_rate, "each of the two has its own"
+
+
+def test_the_policy_s_step_size_rises_once_the_critic_has_learned_alone():
+    waits = {"method": "poad", "critic": {"warmup_updates": 3}}
+    shape = {"learning_rate": 1.0, "warmup_updates": 2, "schedule": "linear"}
+    settings = LearnerSettings(credit=waits, **shape, schedule_updates=9)
+    alone, rising, falling = [0, 0, 0], [1 / 3, 2 / 3, 1], [0.75, 0.5, 0.25, 0]
+    assert [learning_rate(settings, n) for n in range(10)] == pytest.approx([*alone, *rising, *falling])
+    with pytest.raises(ValueError, match="5 leaves nothing after warmup_updates=2 and credit.critic.warmup_updates=3"):
+        LearnerSettings(credit=waits, **shape, schedule_updates=5)

@@ -9,7 +9,8 @@ from learners.batch.crediting import assign_credit, turns_of
 from learners.batch.trajectories import collect
 from learners.credit.method import ActorCritic, CreditMethod
 from learners.credit.steps import rewards_to_go
-from learners.credit.turns import Credit
+from learners.credit.turns import FIELDS, Credit
+from tests.learners.test_update_passes import learned
 from tests.support.learner_batches import make_batch
 
 HERE = "tests.learners.test_own_credit"
@@ -67,3 +68,22 @@ def test_returns_are_of_the_rewards_whatever_a_method_makes_of_them():
     found = assign_credit(trajectories, Own(gamma=0.5), {})
     assert found.returns.tolist() == rewards_to_go(turns_of(trajectories), 0.5).tolist()
     assert found.advantages.dtype == np.float32 and found.state == {}
+
+
+OF_OTHERS = {"values", "bootstrap", "turn_values", "action_values", "reference", "token_rewards"}  # or of a critic
+
+
+@pytest.mark.parametrize("name", sorted(FIELDS.keys() - OF_OTHERS))
+def test_whatever_can_be_read_of_a_batch_comes_where_it_is_needed(name, tiny_model):
+    own = type(
+        f"Needs_{name}", (Own,), {"needs": (name,), "__annotations__": {}, "__module__": HERE, "credit": needing}
+    )
+    globals()[own.__name__] = own
+    for passes in ({}, {"epochs": 2, "minibatches": 2}):
+        figures = learned(tiny_model, {"credit": {"method": f"{HERE}:{own.__name__}"}} | passes)[2]
+        assert figures["applied"]
+
+
+def needing(self, turns, state):
+    assert getattr(turns, self.needs[0]) is not None
+    return Credit(np.ones(int(turns.tokens.sum())))

@@ -9,10 +9,11 @@ import torch
 from benchmarks.lab.trainee import Driver, alone
 from learners.batch.minibatches import shares
 from learners.batch.trajectories import collect
-from learners.model.load import drops_out, load_model
+from learners.model.load import load_model
 from learners.optimiser import make_optimiser
 from learners.settings import LearnerSettings
 from learners.update.learning import Learning, make_critic
+from learners.update.reading import BatchReader
 from tests.support.learner_batches import MADE_UP, make_batch
 
 CPU, GAMES = torch.device("cpu"), 10
@@ -32,11 +33,18 @@ class Counted(Driver):
         return super().__call__(*arguments, **named)
 
 
-def learned(tiny_model, changes: dict, dropout: float = 0.0) -> tuple[Learning, Counted, dict[str, float], list]:
+class ReadsAll(BatchReader):
+    """Reads all of the batch before the steps, which then find nothing by themselves."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.wants_old_logprobs, self.of_policy = True, ("logprobs",)
+
+
+def learned(tiny_model, changes: dict) -> tuple[Learning, Counted, dict[str, float], list]:
     alone()
     settings = LearnerSettings(zero=0, **MADE_UP, **changes)
     model = load_model(str(tiny_model), settings, 0)
-    model.config.attention_dropout = dropout
     optimiser = make_optimiser(list(model.parameters()), settings)
     driver = Counted(model, optimiser)
     critic = make_critic(settings, model.get_output_embeddings().in_features, CPU, 0)
@@ -58,31 +66,23 @@ def test_the_start_is_read_only_of_games_that_the_first_step_does_not_train(tiny
 
 
 @pytest.mark.parametrize(
-    "changes, dropout, read",
+    "changes, read",
     [
-        ({"epochs": 2}, 0.0, 0),
-        (SHARES, 0.1, 1),  # a step's own pass would be another function than that of the start
-        (SHARES | {"credit": {"method": "gae"}}, 0.0, 1),  # they come with the critic's states
+        ({"epochs": 2}, 0),
+        (SHARES | {"credit": {"method": "gae"}}, 1),  # they come with the critic's states
     ],
 )
-def test_or_of_none_or_of_all(tiny_model, changes, dropout, read):
-    _, driver, _, trajectories = learned(tiny_model, changes | DECOUPLED, dropout)
+def test_or_of_none_or_of_all(tiny_model, changes, read):
+    _, driver, _, trajectories = learned(tiny_model, changes | DECOUPLED)
     assert driver.tokens[False] == read * tokens_of(trajectories, range(GAMES))
 
 
 def test_what_is_measured_at_the_start_does_not_depend_on_who_reads_it(tiny_model, monkeypatch):
     """Each token counts once, and the steps are the same."""
     own, _, by_steps, _ = learned(tiny_model, SHARES | DECOUPLED)
-    monkeypatch.setattr("learners.update.reading.drops_out", lambda model: True)
+    monkeypatch.setattr("learners.update.learning.BatchReader", ReadsAll)
     other, _, before, _ = learned(tiny_model, SHARES | DECOUPLED)
     for name in ("entropy", "logprob_gap_mean", "stale_share", "importance_mean", "loss", "grad_norm", "update_kl"):
         assert by_steps[name] == pytest.approx(before[name], rel=1e-3, abs=1e-6), name
     pairs = zip(own.reader.engine.module.parameters(), other.reader.engine.module.parameters(), strict=True)
     assert np.mean([float((one - two).detach().abs().mean()) for one, two in pairs]) < 1e-6
-
-
-def test_whether_a_model_drops_out(tiny_model):
-    model = load_model(str(tiny_model), LearnerSettings(), 0)
-    assert not drops_out(model)
-    model.config.attention_dropout = 0.1
-    assert drops_out(model)
