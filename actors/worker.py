@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from actors.engines.contract import Engine, EngineProcessLost
-from actors.memory import Spare
 from actors.play.live import Failure, Returned
 from actors.play.play import Play
 from actors.play.snapshots import Snapshot
@@ -34,6 +33,7 @@ from actors.worker_parts import WorkerSpec, import_engine, make_cast, make_engin
 from envs.coroutines import blocked_seconds
 from envs.episode import Episode, Ticket
 from envs.game import Game
+from envs.memory import Spare
 from envs.registry import make_game
 
 log = logging.getLogger("parley.worker")

@@ -25,6 +25,7 @@ import transformers
 from transformers import AutoTokenizer
 
 from envs.episode import Episode
+from envs.memory import Spare
 from learners.batch.packing import fill, pack_sequences
 from learners.batch.trajectories import Trajectory, batch_of, collect
 from learners.credit.method import CREDIT
@@ -61,7 +62,7 @@ class LearnerRank:
         self.revision, self.trust_remote_code, self.digest = revision, trust_remote_code, digest
         self.device = torch.device("cuda", 0) if settings.gpus_per_rank else torch.device("cpu")
         self.version: int | None = 0
-        self.sender = None
+        self.sender, self.spare = None, Spare()
 
     def start(self, address: str, port: int) -> None:
         """Join the other ranks, load the model, build the ZeRO engine."""
@@ -119,7 +120,9 @@ class LearnerRank:
         began = time.monotonic()
         trajectories = collect(self._fetch(episodes), rewards)
         fetch = time.monotonic() - began
-        return self.update_on(trajectories) | {"fetch_seconds": fetch}
+        learned = self.update_on(trajectories)
+        self.spare.look(time.monotonic())
+        return learned | {"fetch_seconds": fetch}
 
     def update_on(self, trajectories: Sequence[Trajectory]) -> dict[str, float]:
         """The same on trajectories that are given."""

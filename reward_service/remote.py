@@ -20,6 +20,7 @@ from ray.actor import ActorHandle
 from ray.exceptions import GetTimeoutError, OutOfMemoryError, RayActorError, RayTaskError
 
 from envs.episode import Episode
+from envs.memory import Spare
 from envs.settings import GameSettings, keys_of
 from reward_service.desk import Name, RewardDesk
 from reward_service.heartbeat import Watch
@@ -42,7 +43,7 @@ class RewardError(RuntimeError):
 class RewardActor:
     def __init__(self, settings: RewardSettings, game: GameSettings, steady: bool):
         self.desk = RewardDesk(settings.shaper.make(game), steady=steady, refit_seconds=settings.refit_seconds)
-        self.frozen = False
+        self.frozen, self.spare = False, Spare()
 
     def __repr__(self) -> str:
         return "reward service"
@@ -58,6 +59,7 @@ class RewardActor:
     @ray.method(concurrency_group="shape")
     def shape(self, batch: int, names: list[Name]) -> list[ShapedRewards] | list[int]:
         """The rewards, or the places of episodes that have to be supplied first."""
+        self.spare.look(time.monotonic())
         return self.desk.missing(names, ARRIVAL_SECONDS) or self.desk.shape(batch, names)
 
     @ray.method(concurrency_group="alive")

@@ -50,6 +50,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -75,6 +76,7 @@ from cluster.run.playing import Playing
 from cluster.run.probe_texts import ProbeTexts
 from cluster.run.shared_folder import check_shared, check_written
 from cluster.run.sync import SyncReport, WeightSync
+from envs.memory import Spare
 from reward_service.remote import RewardService
 from reward_service.service.storage import read_state, write_state
 from reward_service.shaper import ShapedRewards
@@ -112,7 +114,7 @@ class TrainingLoop:
         keep = folder.write_transcripts, recorder.held_out
         self.held_out = HeldOut(self.playing, config, ledger.run, ledger.players, *keep)
         self.beside = beside_training(config)
-        self.clock, self.now = StageClock(), Now(folder.now)
+        self.clock, self.now, self.spare = StageClock(), Now(folder.now), Spare()
         self.samples = Samples(folder.samples, config)
 
     def run(self) -> None:
@@ -240,6 +242,7 @@ class TrainingLoop:
             | services,
             waits=self.held_out.begun is not None,
         )
+        self.spare.look(time.monotonic())
 
     def save(self) -> None:
         def write(folder: Path) -> None:

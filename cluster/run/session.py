@@ -78,7 +78,6 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
         asked = stack.enter_context(interruptible())
         show = stack.enter_context(Show(config, folder))  # first: the imports take seconds
         Now(folder.now).starting(_update_of(checkpoint))
-        from actors.memory import return_large_pieces
         from actors.transport.digest import digest
         from cluster.run.lasting_learners import LastingLearners
         from cluster.run.ledger import Ledger
@@ -86,6 +85,7 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
         from cluster.run.placement import shared_cards
         from cluster.run.probe_texts import ProbeTexts
         from cluster.run.sync import WeightSync
+        from envs.memory import return_large_pieces
         from learners.group import LearnerGroup
         from reward_service.remote import RewardService
 

@@ -2,6 +2,7 @@
 
 glibc keeps what an engine's passes free in pieces, between what is still in use, and takes new memory where none of
 them fits. So a worker grew for an hour, and the driver, through which episodes of many sizes pass (benchmarks/soak.py).
+Processes that live as long as a run does give it back now and then, where they are between two pieces of work.
 """
 
 from __future__ import annotations

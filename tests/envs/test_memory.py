@@ -10,7 +10,7 @@ import numpy as np
 import psutil
 import pytest
 
-from actors import memory
+from envs import memory
 
 BLOCK, BLOCKS, MIB = 100_000, 1_000, 2**20  # bytes of one; below what glibc maps apart
 
@@ -20,7 +20,7 @@ of_glibc = pytest.mark.skipif(
 )
 BETWEEN = """
 import sys, psutil
-from actors import memory
+from envs import memory
 if sys.argv[1:]:
     memory.return_large_pieces()
 del_me = bytes(2**23)  # glibc keeps pieces of this size from now on, unless it is told not to
