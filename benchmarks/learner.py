@@ -1,7 +1,7 @@
 """Learner: what an update costs on top of a bare loop on the same batch, in time and in memory.
 
-    parley     LearnerRank.update, whole; `core` is its forward, backward and step alone, as it
-               reports them itself
+    parley     LearnerRank.update, whole, with one thread and with all cores; `core` is its forward,
+               backward and step alone, as it reports them itself
     bare       the same packed tokens through plain transformers and torch
     padded     without packing
 
@@ -29,7 +29,7 @@ from rich.table import Table
 from transformers import AutoConfig
 
 from benchmarks.games import demo, new_play, play_out, start_engine, tickets
-from benchmarks.loops import PARTS, BareLoop, Work, packs_of
+from benchmarks.loops import PARTS, RANKS, BareLoop, Work, packs_of
 from benchmarks.models import parameters_of, untrained
 from benchmarks.private_ray import private_ray
 from benchmarks.report import Say, run_alone, short, spread_of
@@ -58,9 +58,9 @@ OTHERS_PLAYED = (
 )  # what is learned from is not one's own
 ALONE_SECONDS, END_SECONDS = 600.0, 20.0  # for two updates in a process of their own, and for its end
 CORE = ("forward_backward", "step")
-RANKS = ("zero2", "zero0")  # the recipes' stage, and DeepSpeed without any
 LABELS = {
     "zero2": "Parley, ZeRO 2",
+    "zero2, wide": "the same, all cores",
     "zero0": "Parley, ZeRO 0",
     "bare": "bare loop, packed",
     "padded": "bare loop, padded",
@@ -220,6 +220,7 @@ def tables(result: dict[str, Any]) -> list[Table]:
             f"{short(one['parameters'])} parameters",
             f"{one['tokens']:,} tokens of {one['episodes']} games",
             f"a game: {one['median']:,.0f}, at most {one['longest']:,}",
+            "",
         ]
         for (name, label), about in zip(LABELS.items(), what, strict=True):
             peak = one["peak_bytes"][name]

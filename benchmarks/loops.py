@@ -1,6 +1,7 @@
 """Contestants of the learner benchmark.
 
 zero2, zero0   LearnerRank.update: episodes in, credit, packs, DeepSpeed, measures out
+zero2, wide    the same with a thread for each core; all others have one
 bare           a plain transformers model and torch's AdamW on the same packed tokens with the
                same attention, clipped at the same norm; tensors are made beforehand
 padded         the same without packing: `ROWS` games at a time, as they come, padded to the
@@ -9,6 +10,7 @@ padded         the same without packing: `ROWS` games at a time, as they come, p
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +33,7 @@ from reward_service.settings import RewardSettings
 
 PARTS = ("fetch", "prepare", "forward_backward", "step")
 ROWS = 16
+RANKS = {"zero2": (2, 1), "zero2, wide": (2, len(os.sched_getaffinity(0))), "zero0": (0, 1)}  # stage, threads
 
 
 class BareLoop:
@@ -93,7 +96,7 @@ def padded(packs: list[Pack], scale: float) -> list:
 class Rank:
     """A LearnerRank in this process, and the seconds that it reports of itself."""
 
-    def __init__(self, model: Path, config: RunConfig, zero: int, episodes: list[Episode]):
+    def __init__(self, model: Path, config: RunConfig, zero: int, threads: int, episodes: list[Episode]):
         import ray
 
         from learners.rank import LearnerRank
@@ -104,9 +107,14 @@ class Rank:
         self.episodes = [ray.put(episode) for episode in episodes]  # a reference each, as from the workers
         self.rewards = RewardSettings().shaper.make(GameSettings()).shape(episodes)
         self.parts: list[dict[str, float]] = []
+        self.threads, self.before = threads, torch.get_num_threads()
 
     def update(self) -> int:
-        measured = self.rank.update(self.episodes, self.rewards)
+        torch.set_num_threads(self.threads)
+        try:
+            measured = self.rank.update(self.episodes, self.rewards)
+        finally:
+            torch.set_num_threads(self.before)
         self.parts.append({part: measured[f"{part}_seconds"] for part in PARTS})
         return int(measured["tokens"])
 
@@ -142,8 +150,8 @@ class Work:
         return collect(self.episodes, RewardSettings().shaper.make(GameSettings()).shape(self.episodes))
 
     def contestant(self, name: str) -> BareLoop | Rank:
-        if name.startswith("zero"):
-            return Rank(self.model, self.config, int(name.removeprefix("zero")), self.episodes)
+        if name in RANKS:
+            return Rank(self.model, self.config, *RANKS[name], self.episodes)
         settings, trajectories = self.config.learner, self.trajectories()
         scale = 1.0 / len(trajectories)
         if name == "bare":

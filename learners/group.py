@@ -363,10 +363,9 @@ def environment(settings: LearnerSettings) -> dict[str, str]:
     if settings.gpus_per_rank:
         # DeepSpeed asks, when it is imported, for the toolkit of ops that nobody uses
         return variables | {"DS_ACCELERATOR": "cuda", "DS_IGNORE_CUDA_DETECTION": "1"}
-    threads = str(max(1, int(settings.cpus_per_rank)))
     return variables | {
         "DS_ACCELERATOR": "cpu",
-        "OMP_NUM_THREADS": threads,
+        "OMP_NUM_THREADS": str(settings.threads_on_cpu),
         "CUDA_VISIBLE_DEVICES": "",
         "GLIBC_TUNABLES": os.environ.get("GLIBC_TUNABLES", KEPT),
     }

@@ -70,7 +70,7 @@ class LearnerRank:
         if settings.gpus_per_rank:
             torch.cuda.set_device(self.device)
         else:
-            torch.set_num_threads(max(1, int(settings.cpus_per_rank)))
+            torch.set_num_threads(min(settings.threads_on_cpu, len(os.sched_getaffinity(0))))
         os.environ |= {
             "MASTER_ADDR": address,
             "MASTER_PORT": str(port),

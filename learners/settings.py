@@ -54,6 +54,12 @@ class SyncSettings(Settings):
 class LearnerSettings(Settings):
     ranks: int = Field(1, ge=1, le=10_000, description="DeepSpeed ranks, each a Ray actor")
     cpus_per_rank: Resource[float] = Field(1.0, ge=0, description="CPUs each rank reserves from Ray")
+    threads: Resource[int | None] = Field(
+        None,
+        ge=1,
+        description="threads of each rank on CPUs; default: as many as the machine has cores that nobody plays on "
+        "meanwhile, at most 8; on several nodes cpus_per_rank",
+    )
     gpus_per_rank: Resource[float | None] = Field(
         None, ge=0, le=1, description="GPUs each rank reserves from Ray; default: 1 where there are GPUs, or its share"
     )
@@ -139,6 +145,10 @@ class LearnerSettings(Settings):
     )
     sync: Resource[SyncSettings] = Field(default_factory=SyncSettings)
     _run_updates: int | None = PrivateAttr(None)
+
+    @property
+    def threads_on_cpu(self) -> int:
+        return self.threads or max(1, int(self.cpus_per_rank))
 
     @model_validator(mode="after")
     def settings_fit_together(self) -> LearnerSettings:

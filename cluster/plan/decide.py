@@ -32,6 +32,7 @@ from cluster.plan.shape import ModelShape
 from cluster.recipe.config import RunConfig
 
 MOST_TRIED = 400  # changes of a refused config
+MOST_THREADS = 8  # of a rank: most of its work is cut into so few pieces
 SMALL, SHORT = 30_000_000, 2048  # weights and context of a policy that the plain sampler plays faster on a CPU
 Side = Literal["both", "play", "learn"]
 
@@ -141,6 +142,8 @@ def _decide(
     }
     settings |= _types(config, learner_on or not learns, engine_on or not plays)
     settings["learner.sync.transport"] = _transport(config, machine, found, learns and plays)
+    if learns and not learner_on:
+        settings["learner.threads"] = _threads(config, machine, plays)
     settings["learner.attention"] = _attention(config, machine, learner_on, settings["learner.dtype"])
     eager = config.rollout.engine.enforce_eager
     settings["rollout.engine.enforce_eager"] = not engine_on if eager is None else eager
@@ -174,6 +177,16 @@ def _few_cpus(config: RunConfig, machine: Machine, learns: bool, plays: bool) ->
         f"{'this machine' if len(machine.nodes) == 1 else 'the cluster'} has {machine.cpus:g}",
         {"rollout.cpus_per_worker": share, "learner.cpus_per_rank": share},
     )
+
+
+def _threads(config: RunConfig, machine: Machine, plays: bool) -> int:
+    """Of each rank on CPUs: where play waits for the learner it leaves all cores to it."""
+    learner, rollout = config.learner, config.rollout
+    cores = machine.cpus if len(machine.nodes) == 1 else None
+    if learner.threads is not None or cores is None:
+        return learner.threads_on_cpu
+    playing = rollout.most_workers * rollout.cpus_per_worker if plays and config.max_staleness else 0.0
+    return max(learner.threads_on_cpu, min(MOST_THREADS, int((cores - playing) / learner.ranks)))
 
 
 def _devices(config: RunConfig, machine: Machine, learns: bool, plays: bool) -> tuple[bool, bool]:

@@ -30,6 +30,7 @@ def lines(plan: Plan) -> list[str]:
         zero = f"ZeRO-{learner.zero}" if learner.zero else "no ZeRO"
         adapter = f"LoRA rank {learner.lora.rank}" if learner.lora.rank else "all weights"
         where = _where(learner.gpus_per_rank, learner.cpus_per_rank)
+        where += f" ({_count(learner.threads, 'thread')})" if (learner.threads or 1) > 1 else ""
         rows.append(
             (
                 "learner",

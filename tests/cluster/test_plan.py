@@ -371,6 +371,25 @@ def test_all_shortages_are_told_and_gpus_come_first(monkeypatch):
         there()
 
 
+@pytest.mark.parametrize(
+    ("nodes", "cpus", "changes", "threads"),
+    [
+        (1, 2.0, ("max_staleness=0",), 2),  # play waits meanwhile
+        (1, 2.0, (), 1),
+        (1, 6.0, (), 5),
+        (1, 6.0, ("rollout.workers=2", "learner.ranks=2"), 2),
+        (1, 6.0, ("learner.ranks=2", "max_staleness=0"), 3),
+        (1, 64.0, (), 8),
+        (1, 64.0, ("learner.cpus_per_rank=16",), 16),
+        (1, 8.0, ("learner.threads=3",), 3),
+        (1, None, (), 1),
+        (2, 16.0, (), 1),  # nobody knows yet which node plays
+    ],
+)
+def test_a_learner_on_cpus_takes_the_cores_that_are_left(nodes, cpus, changes, threads):
+    assert planned("demo", Machine("cpu", (Node(cpus=cpus),) * nodes), *changes).config.learner.threads == threads
+
+
 def test_cards_of_unknown_size_are_used_carefully():
     found = planned("qwen3_lora", Machine("cuda", (Node((Card(),)),)))
     assert found.config.rollout.engine.sleep and found.config.rollout.engine.gpu_memory_share == 0.4

@@ -26,7 +26,7 @@ SMALL = {
         "max_utterance_tokens": 8,
         "engine": {"max_sequences": 16, "max_context": 128, "cpu_cache_gib": 0.25},
     },
-    "learner": {"cpus_per_rank": 0.5},
+    "learner": {"cpus_per_rank": 0.5, "threads": 1},
     "evaluation": {"episodes": 8},
     "checkpoint": {"every": 1, "keep": 2},
 }
