@@ -10,6 +10,7 @@ import builtins
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, TypeVar
 
 Choice = TypeVar("Choice")
@@ -34,12 +35,14 @@ class Option:
         return self.default is inspect.Parameter.empty
 
 
-def options_of(game: type) -> list[Option]:
+@cache
+def options_of(game: type) -> tuple[Option, ...]:
+    """Every game that begins asks for them."""
     hints = inspect.get_annotations(made := inspect.unwrap(game.__init__))
     known = _Known(getattr(made, "__globals__", {}))
     named = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = [each for each in inspect.signature(game).parameters.values() if each.kind in named]
-    return [Option(each.name, each.default, _meaning(hints.get(each.name), known)) for each in parameters]
+    return tuple(Option(each.name, each.default, _meaning(hints.get(each.name), known)) for each in parameters)
 
 
 def takes_any(game: type) -> bool:
