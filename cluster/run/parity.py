@@ -2,8 +2,9 @@
 
 Bytes first: what the trainer sent against each engine's receipt, bit for bit in every type.
 Then behaviour: log-probs of the same tokens by both sides. In float32 the two agree to 1e-4
-token by token. In half precision they honestly differ, so there the mean difference is
-judged, as a share of how far the log-probs themselves are spread:
+token by token; of a log-prob below -1 to that share of it, for rounding grows with the logits, and
+these grow while a policy is trained. In half precision they honestly differ, so there the mean
+difference is judged, as a share of how far the log-probs themselves are spread:
 
     gap = mean |engine - trainer| / mean |trainer - mean of trainer|
 
@@ -29,7 +30,7 @@ import numpy as np
 
 from actors.transport.receipt import Fault, Receipt
 
-LARGEST = 1e-4  # float32: of a single log-prob
+LARGEST = 1e-4  # float32: of a single log-prob, as a share of it where it is below -1
 MEAN_SHARE = 0.1  # half precision: of `gap`
 FEW = 64  # tokens; of less than these
 SHARE_OF_FEW = 0.25
@@ -68,7 +69,7 @@ def byte_faults(sent: dict[str, int], before: dict[str, int], receipt: Receipt, 
 class Gap:
     """Between one engine's log-probs and the trainer's."""
 
-    largest: float
+    largest: float  # of a token, as a share of its log-prob where that is below -1
     mean: float  # as a share of the spread of the trainer's
     tokens: int
     share: float = 1.0  # of the way from the old log-probs to the new
@@ -78,7 +79,9 @@ class Gap:
         """What is wrong, or nothing."""
         value, limit = (self.mean, tolerance or self.share_limit) if half else (self.largest, tolerance or LARGEST)
         if not value <= limit:
-            what = "in mean log-prob, as a share of their spread" if half else "in log-prob"
+            what = (
+                "in mean log-prob, as a share of their spread" if half else "in a log-prob, as a share of one below -1"
+            )
             return f"differs from the trainer by {value:.3g} {what} (learner.sync.tolerance={limit:.3g})"
         if self.share < LEAST_SHARE and 1 - self.share > ERRORS * self.error:
             return f"has gone {self.share:.0%} of the way from the old log-probs to the new ones"
@@ -99,7 +102,8 @@ def gap_between(ours: Scores, theirs: Scores, old: Scores | None = None) -> Gap:
         spread = np.abs(trainer - trainer.mean()).mean()
     if not np.isfinite(apart).all() or not np.isfinite(spread):
         return Gap(np.inf, np.inf, len(trainer))
-    largest, mean = float(apart.max()), float(apart.mean() / max(spread, 1e-6))
+    largest = float((apart / np.maximum(1.0, np.abs(trainer))).max())
+    mean = float(apart.mean() / max(spread, 1e-6))
     way = np.zeros(1) if old is None else trainer - flat(old)
     if np.square(way).mean() < ROUNDING**2:  # not a way: nobody can tell old weights from new ones by it
         return Gap(largest, mean, len(trainer))

@@ -43,7 +43,7 @@ class SyncReport:
     version: int
     seconds: float
     tensors: int  # whose digests were compared, in every engine
-    parity_gap: float  # of the last probe: float32 the largest log-prob difference, else the mean's share
+    parity_gap: float  # of the last probe: float32 the largest of a log-prob, else the mean's share
 
     def metrics(self) -> dict[str, float]:
         return {

@@ -59,7 +59,15 @@ def test_a_gap_is_never_hidden_by_what_is_not_a_number_and_tells_old_from_new():
     assert gap_between(new, still, still).fault(False, None) == "", "weights that stayed are scored a rounding apart"
     barely = [new[0] + np.where(np.arange(40) < 4, 5e-5, 0.0)]
     assert "0% of the way" in gap_between(new, barely, barely).fault(False, None)
-    assert gap_between(new, [new[0] + 3e-5]).largest == pytest.approx(3e-5)
+    small = [new[0] / 10]
+    assert gap_between(small, [small[0] + 3e-5]).largest == pytest.approx(3e-5)
     assert gap_between(new, [new[0] + 3e-5]).fault(False, None) == ""
     assert "0.0001" in gap_between(new, [new[0] + 3e-4]).fault(False, None)
     assert gap_between(new, [new[0] + 0.03 * rng.normal(size=40)]).fault(True, None) == ""
+
+
+def test_rounding_grows_with_the_log_probs_and_is_no_fault():
+    sharp = np.array([-0.5, -2.0, -60.0])
+    assert gap_between([sharp], [sharp + [5e-5, -1e-4, 3e-3]]).fault(False, None) == ""
+    for wrong in ([2e-4, 0, 0], [0, 3e-4, 0], [0, 0, 8e-3]):
+        assert "learner.sync.tolerance=0.0001" in gap_between([sharp], [sharp + wrong]).fault(False, None)

@@ -296,8 +296,8 @@ SYNC = (
     Metric(
         "sync/parity_gap",
         "nats",
-        "Difference of the log-probs of engines and trainer in the last probe: the largest in float32, in half "
-        "precision the mean.",
+        "Difference of the log-probs of engines and trainer in the last probe: in float32 the largest, as a share of a "
+        "log-prob below -1; in half precision the mean, as a share of their spread.",
         LOWER,
         exported=("parley_parity_gap",),
         dashboard="Parity gap",
