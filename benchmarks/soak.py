@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -37,6 +38,7 @@ from benchmarks.chaos.victims import ACTORS, PROGRAMS, found, is_a, strike
 from benchmarks.report import FOLDER, machine, stamp, write
 from cluster.record.terminal import page
 
+FAILED = FOLDER.parent / "soak"  # what a run that ended by itself left behind
 SETTINGS = (
     *SMALL,
     "updates=1000000",
@@ -127,7 +129,11 @@ def soak(minutes: float, say: Callable[[str], None]) -> dict[str, Any]:
                 lambda: room.look() is not None or any(folder.glob(f"{DISK}/*/metrics.jsonl")), START_SECONDS
             ):
                 raise RuntimeError(f"the run did not start within {START_SECONDS:.0f} s")
-            rows = watch(room, folder, 60 * minutes, say)
+            try:
+                rows = watch(room, folder, 60 * minutes, say)
+            except RuntimeError:
+                shutil.copytree(folder / DISK, FAILED, dirs_exist_ok=True)
+                raise
             (driver,) = found("driver", room.processes())
             strike(driver, "interrupt")
             if not wait_until(lambda: room.look() is not None, STOP_SECONDS):

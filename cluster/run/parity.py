@@ -79,9 +79,8 @@ class Gap:
         """What is wrong, or nothing."""
         value, limit = (self.mean, tolerance or self.share_limit) if half else (self.largest, tolerance or LARGEST)
         if not value <= limit:
-            what = (
-                "in mean log-prob, as a share of their spread" if half else "in a log-prob, as a share of one below -1"
-            )
+            one, mean = "in a log-prob, as a share of one below -1", "in mean log-prob, as a share of their spread"
+            what = mean if half else one
             return f"differs from the trainer by {value:.3g} {what} (learner.sync.tolerance={limit:.3g})"
         if self.share < LEAST_SHARE and 1 - self.share > ERRORS * self.error:
             return f"has gone {self.share:.0%} of the way from the old log-probs to the new ones"
