@@ -40,6 +40,7 @@ DISK_MIB = 48
 STAGES = {"play": "collect", "reward": "shape", "learn": "learn", "sync": "sync", "evaluate": "evaluate"}
 STARTING = "starting learners and rollout workers"
 NOTHING = Books(0, 0, 0, 0, UPDATES * BATCH, 0, None)  # of a run that did not begin
+ONE_THREAD = "learner.threads=1"  # trials share the machine, and bytes are those of so many threads
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "HF_HUB_OFFLINE": "1",
@@ -153,7 +154,7 @@ def _run(trial: Trial, watched: Watched) -> Record:
     room, began = watched.room, time.monotonic()
     command = [sys.executable, "-m", "parley", "train", str(watched.folder / "recipe.yaml"), *settings(trial.setup)]
     (watched.folder / "recipe.yaml").write_text("name: chaos\n")
-    command += [f"output={watched.folder / DISK}", *(["--keep-going"] if trial.keep_going else [])]
+    command += [ONE_THREAD, f"output={watched.folder / DISK}", *(["--keep-going"] if trial.keep_going else [])]
     room.start(command, watched.output)
     if trial.process != NEVER and wait_until(lambda: room.look() is not None or watched.reached(trial), START_SECONDS,
                                              LOOK_SECONDS):  # fmt: skip
