@@ -381,8 +381,7 @@ def test_all_shortages_are_told_and_gpus_come_first(monkeypatch):
         (1, 6.0, ("learner.ranks=2", "max_staleness=0"), 3),
         (1, 64.0, (), 8),
         (1, 64.0, ("learner.cpus_per_rank=16",), 16),
-        (1, 8.0, ("learner.threads=3",), 3),
-        (1, None, (), 1),
+        (1, None, ("learner.threads=3",), 3),
         (2, 16.0, (), 1),  # nobody knows yet which node plays
     ],
 )
