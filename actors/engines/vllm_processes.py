@@ -39,20 +39,23 @@ class EngineProcesses:
         over = threading.Event()
         watcher = threading.Thread(target=self._watch, args=(over,), name="vllm-processes", daemon=True)
         before, tempfile.tempdir = tempfile.tempdir, str(self.folder.path)
+
+        def stop() -> None:
+            tempfile.tempdir = before
+            over.set()
+            watcher.join()
+
         watcher.start()
         try:
             yield
         except BaseException as error:
-            over.set()
-            watcher.join()
+            stop()
             self.close()
             if signals := [signal.Signals(-code).name for code in self.codes if code < 0 and code != -signal.SIGTERM]:
                 raise EngineProcessLost(f"a process of the engine was ended by {signals[0]} as it started") from error
             raise
         finally:
-            tempfile.tempdir = before
-            over.set()
-            watcher.join()
+            stop()
 
     def _watch(self, over: threading.Event) -> None:
         processes, last = set(), False

@@ -36,9 +36,13 @@ def opened(name: str) -> int:
     try:
         process, number, inode = map(int, name.split("/"))
         descriptor = os.open(f"/proc/{process}/fd/{number}", os.O_RDONLY | os.O_NONBLOCK)
-    except (ValueError, FileNotFoundError, OSError) as error:
-        why = "" if isinstance(error, (ValueError, FileNotFoundError)) else f": {error.strerror}"
-        raise BadBucket(f"shared memory segment {name!r} does not exist on this node{why}") from None
+    except PermissionError:
+        raise BadBucket(
+            f"shared memory segment {name!r} may not be opened: learner and worker have to be of one user; or set "
+            "learner.sync.transport=object_store"
+        ) from None
+    except (ValueError, OSError):
+        raise BadBucket(f"shared memory segment {name!r} does not exist on this node") from None
     if os.fstat(descriptor).st_ino != inode:
         os.close(descriptor)
         raise BadBucket(f"shared memory segment {name!r} does not exist on this node any more")

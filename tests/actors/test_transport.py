@@ -94,6 +94,15 @@ def test_a_segment_that_is_gone_or_too_short_is_named(segment):
         read_shared_memory({**segment, "nbytes": 10**6})
 
 
+def test_a_segment_of_another_user_is_named(segment, monkeypatch):
+    def refused(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "open", refused)  # the tests' own user may open everything
+    with pytest.raises(BadBucket, match="may not be opened: .* learner.sync.transport=object_store"):
+        read_shared_memory(segment)
+
+
 def test_who_asks_late_does_not_get_the_bytes_of_the_next_segment():
     early = Segment(8)
     early.close()
