@@ -160,12 +160,12 @@ class VllmEngine:
             for index in range(count):
                 self._score_listed(self.listings[request.id], index, read_cache=True)
             return
-        from vllm import SamplingParams
-        from vllm.sampling_params import RequestOutputKind
+        from vllm.inputs.engine import tokens_input
+        from vllm.sampling_params import RequestOutputKind, SamplingParams
 
         self.engine.add_request(
             request.id,
-            {"prompt_token_ids": list(request.prompt_ids)},
+            tokens_input(list(request.prompt_ids)),
             SamplingParams(
                 temperature=request.temperature,
                 seed=request.seed,
@@ -177,6 +177,7 @@ class VllmEngine:
                 detokenize=False,
                 output_kind=RequestOutputKind.FINAL_ONLY,
                 routed_experts_prompt_start=request.experts_from,
+                skip_clone=True,  # nobody else has it
             ),
             lora_request=self.lora,
             priority=request.order,
@@ -280,8 +281,8 @@ class VllmEngine:
 
     def _add_score(self, ids: list[int], priority: int, read_cache: bool) -> str:
         """Ask vLLM for these tokens' log-probs; those of tokens it has cached are not computed."""
-        from vllm import SamplingParams
-        from vllm.sampling_params import RequestOutputKind
+        from vllm.inputs.engine import tokens_input
+        from vllm.sampling_params import RequestOutputKind, SamplingParams
 
         self.scores_made += 1
         name = f"score-{self.scores_made}"
@@ -294,10 +295,9 @@ class VllmEngine:
             ignore_eos=True,
             skip_reading_prefix_cache=not read_cache,
             output_kind=RequestOutputKind.FINAL_ONLY,
+            skip_clone=True,
         )
-        self.engine.add_request(
-            name, {"prompt_token_ids": list(ids)}, params, lora_request=self.lora, priority=priority
-        )
+        self.engine.add_request(name, tokens_input(list(ids)), params, lora_request=self.lora, priority=priority)
         return name
 
     def metrics(self) -> dict[str, float]:

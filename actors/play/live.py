@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -12,6 +13,8 @@ from actors.play.players import EndpointSeat, PolicySeat
 from envs.episode import Episode, Ticket, Turn
 from envs.game import Game, Player, hook, money_of
 from envs.well_formed import told
+
+log = logging.getLogger("parley.play")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,24 @@ class EpisodeFailed(Exception):
 
     def result(self, tokens: int = 0) -> Failure:
         return Failure(self.reason, tokens, self.what)
+
+
+class FailingAs:
+    """Whatever a game or a player raises becomes the episode's failure; the log keeps the traceback."""
+
+    __slots__ = ("bare", "reason", "ticket")
+
+    def __init__(self, reason: str, ticket: Ticket, bare: bool = False):
+        self.reason, self.ticket, self.bare = reason, ticket, bare
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, Exception):
+            ticket = self.ticket
+            log.exception("episode %d (%s, seed %d) failed", ticket.number, ticket.game, ticket.seed)
+            raise EpisodeFailed(self.reason if self.bare else f"{self.reason}:{kind.__name__}", error) from error
 
 
 @dataclass(slots=True)

@@ -24,16 +24,25 @@ import logging
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
-from contextlib import contextmanager
 from inspect import isawaitable, iscoroutinefunction
 from itertools import islice
 from typing import Any
 
 from actors.engines.contract import Completion, Request, Scored
 from actors.play.answers import ask, write_down
-from actors.play.live import Ending, EpisodeFailed, Failure, Live, Returned, closing_ids, ending_of, experts_of
+from actors.play.live import (
+    Ending,
+    EpisodeFailed,
+    FailingAs,
+    Failure,
+    Live,
+    Returned,
+    closing_ids,
+    ending_of,
+    experts_of,
+)
 from actors.play.outside_work import OutsideWork
 from actors.play.players import Cast, EndpointSeat, PolicySeat, Said, stable_seed
 from actors.play.snapshots import Keeper, Snapshot, Standing, go_back, restored
@@ -115,7 +124,7 @@ class Play:
     def _begin(self, ticket: Ticket, temperature: float, snapshot: Snapshot | None) -> None:
         self.admitted += 1
         try:
-            with self._failing_as("game_error", ticket):
+            with FailingAs("game_error", ticket):
                 spare = self.spare_games.setdefault(ticket.game, [])
                 game = spare.pop() if spare else self.new_game(ticket.game)
                 self.at_once[ticket.game] = at_once_of(game)
@@ -130,7 +139,7 @@ class Play:
     def _set_up(self, live: Live, standing: Standing | None) -> None:
         """Begin the game, or bring it to where it stood."""
         try:
-            with self._failing_as("game_error", live.ticket):
+            with FailingAs("game_error", live.ticket):
                 if standing is None:
                     work = self._work(live, live.game.reset, live.ticket.seed)
                 else:
@@ -179,7 +188,7 @@ class Play:
         ticket = live.ticket
         log.warning("episode %d (%s) cannot go on from its snapshot: it begins anew", ticket.number, ticket.game)
         try:
-            with self._failing_as("game_error", ticket):
+            with FailingAs("game_error", ticket):
                 live.game = self.new_game(ticket.game)
         except EpisodeFailed as failure:
             self._fail(live, failure)
@@ -187,35 +196,26 @@ class Play:
         self._set_up(live, None)
 
     def _seat(self, ticket: Ticket, game: Game, seat: str, player: str) -> PolicySeat | EndpointSeat | Player:
-        with self._failing_as("unknown_player", ticket, bare=True):
+        with FailingAs("unknown_player", ticket, bare=True):
             self.cast.check(player)
-        with self._failing_as("game_error", ticket):
+        with FailingAs("game_error", ticket):
             briefing = game.briefing(seat)
         if player in self.cast.policies:
             return PolicySeat(self.cast.policies[player], seat, briefing)
         if player in self.cast.endpoints:
             rules = [{"role": "system", "content": briefing}] if briefing else []
             return EndpointSeat(self.cast.endpoints[player], seat, rules)
-        with self._failing_as("player_error", ticket):
+        with FailingAs("player_error", ticket):
             spare = self.spare_players.setdefault((ticket.game, player), [])
             scripted = spare.pop() if spare else self.cast.new_scripted(ticket.game, player.partition(":")[2])
             scripted.reset(stable_seed(ticket.seed, ticket.number, seat, "player"))
         return scripted
 
-    @contextmanager
-    def _failing_as(self, reason: str, ticket: Ticket, bare: bool = False) -> Iterator[None]:
-        """Whatever a game or a player raises becomes the episode's failure; the log keeps the traceback."""
-        try:
-            yield
-        except Exception as error:
-            log.exception("episode %d (%s, seed %d) failed", ticket.number, ticket.game, ticket.seed)
-            raise EpisodeFailed(reason if bare else f"{reason}:{type(error).__name__}", error) from error
-
     def _go_on(self, live: Live, said: Said | None = None) -> None:
         """Hand over what was said, if anything, then play until the episode waits or is over."""
         try:
             while said is None or self._hear(live, said):
-                with self._failing_as("game_error", live.ticket):
+                with FailingAs("game_error", live.ticket):
                     live.observation, live.actions = good_sight(live.game)
                 said = self._ask(live)
                 if said is None:
@@ -228,7 +228,7 @@ class Play:
     def _hear(self, live: Live, said: Said) -> bool:
         """Let the game hear an utterance. False if the episode now waits for it, or is over."""
         live.answered = live.seconds
-        with self._failing_as("game_error", live.ticket):
+        with FailingAs("game_error", live.ticket):
             seat, step = live.game.seat, self._work(live, live.game.step, said.text)
         if isinstance(step, Future):
             self.outside.begin(live.serial, step, lambda step: self._stepped(live, seat, said, step))
@@ -244,7 +244,7 @@ class Play:
 
     def _record(self, live: Live, seat: str, said: Said, step: Step) -> bool:
         """Write down one turn. False once the episode is over."""
-        with self._failing_as("game_error", live.ticket):
+        with FailingAs("game_error", live.ticket):
             good_step(live.game, step)
         turn = Turn(
             seat,
@@ -266,7 +266,7 @@ class Play:
                 live.latest[paid].reward += reward
             else:
                 live.owed[paid] = live.owed.get(paid, 0.0) + reward
-        with self._failing_as("game_error", live.ticket):
+        with FailingAs("game_error", live.ticket):
             over = step.terminated or step.truncated or live.game.seat is None
             if over:
                 scores = self.settings.score_answers and not live.ticket.held_out
@@ -283,7 +283,7 @@ class Play:
         seat, turn = live.seats[name], live.spoken.get(name, 0)
         seed = stable_seed(live.ticket.seed, live.ticket.number, name, turn)
         if isinstance(seat, PolicySeat):
-            with self._failing_as("game_error", live.ticket):  # a tokenizer or its template may refuse a text
+            with FailingAs("game_error", live.ticket):  # a tokenizer or its template may refuse a text
                 seat.see(live.observation, live.actions if self.settings.choose_listed else ())
             room = seat.room(self.settings.engine.max_context)
             if room < 1:
@@ -311,7 +311,7 @@ class Play:
             answer = seat.ask(live.observation, seed)
             self.outside.begin(live.serial, answer, lambda answer: self._answered(live, seat, answer))
             return None
-        with self._failing_as("player_error", live.ticket):
+        with FailingAs("player_error", live.ticket):
             return Said(seat.reply(live.observation, live.actions))
 
     def _completed(self, live: Live, answer: Completion | Scored) -> None:
@@ -357,7 +357,7 @@ class Play:
                 self._fail(self.live[serial], EpisodeFailed("turn_timeout"))
 
     def _finish(self, live: Live, ending: Ending) -> None:
-        with self._failing_as("game_error", live.ticket):
+        with FailingAs("game_error", live.ticket):
             outcome = good_outcome(live.game)
             ids = closing_ids(live, ending.closing)
         episode = Episode(
