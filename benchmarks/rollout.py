@@ -15,19 +15,30 @@ log-probs, which training cannot do without.
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from rich.table import Table
 
 from benchmarks.games import Recorded, Recorder, demo, new_play, play_out, start_engine, tickets, tokens_made
-from benchmarks.report import Say, run_alone, spread_of
+from benchmarks.models import parameters_of, untrained
+from benchmarks.report import Say, run_alone, short, spread_of
 from benchmarks.rounds import cpu_ratio, ratio, speed, take_turns
 from learners.embedded.build import build_policy
 
-EPISODES = (128, 256)
 ROUNDS = 7
 OTHERS = ("raw", "bare", "transformers")
+
+
+class Played(NamedTuple):
+    size: str | None  # of an untrained model; None: the demo's policy
+    episodes: tuple[int, ...]  # that begin together
+    rounds: int
+
+
+PLAYED = (Played(None, (128, 256), ROUNDS), Played("10M", (32,), 5), Played("100M", (8,), 3))
 
 
 def same_parameters(recorded: Recorded) -> Any:
@@ -94,22 +105,30 @@ class RawVllm:
 
 
 def measure(quick: bool, say: Say) -> dict[str, Any]:
-    at_once = f"rollout.engine.max_sequences={max(EPISODES)}"  # all games begin together, as the raw requests do
+    with tempfile.TemporaryDirectory(prefix="parley-rollout-") as folder:
+        return {
+            "models": {one.size or "demo": of_model(one, quick, Path(folder), say) for one in PLAYED[: quick or None]}
+        }
+
+
+def of_model(played: Played, quick: bool, folder: Path, say: Say) -> dict[str, Any]:
+    at_once = f"rollout.engine.max_sequences={max(played.episodes)}"  # games begin together, as the raw requests do
     config, plain_config = (demo(f"rollout.engine.kind={kind}", at_once) for kind in ("vllm", "transformers"))
-    say("the embedded policy (made in about a minute the first time)")
-    model = build_policy(config.game, config.model.embedded)
+    say("the embedded policy (made in about a minute the first time)" if played.size is None else played.size)
+    model = untrained(played.size, config, folder) if played.size else build_policy(config.game, config.model.embedded)
     say("starting vLLM")
     vllm, plain = start_engine(config, model), start_engine(plain_config, model)
     results = {}
     try:
         play, plain_play = new_play(config, model, vllm), new_play(plain_config, model, plain)
-        for episodes in EPISODES[: 1 if quick else None]:
+        for episodes in played.episodes[: quick or None]:
             say(f"{episodes} episodes")
-            results[str(episodes)] = contest(config, episodes, model, vllm, play, plain_play, 3 if quick else ROUNDS)
+            rounds = 3 if quick else played.rounds
+            results[str(episodes)] = contest(config, episodes, model, vllm, play, plain_play, rounds)
     finally:
         plain.close()
         vllm.close()
-    return {"model": "embedded", "recipe": "demo", "episodes": results}
+    return {"parameters": parameters_of(model), "episodes": results}
 
 
 def contest(config, episodes: int, model, vllm, play, plain_play, rounds: int) -> dict[str, Any]:
@@ -153,22 +172,26 @@ LABELS = {
 
 
 def tables(result: dict[str, Any]) -> list[Table]:
-    table = Table(title="Rollout: Twenty Questions, embedded policy", title_justify="left")
-    table.add_column("episodes", justify="right")
-    table.add_column("")
-    for heading in ("tokens/s", "Parley / this, wall", "Parley / this, CPU"):
-        table.add_column(heading, justify="right")
-    for episodes, one in result["episodes"].items():
-        for name, label in LABELS.items():
-            against = [one[key].get(name) for key in ("parley_to", "parley_to_cpu")]
-            table.add_row(
-                episodes if name == "parley" else "",
-                label,
-                spread_of(one["tokens_per_second"][name], ",.0f"),
-                *("" if found is None else spread_of(found, ".2f") for found in against),
-                end_section=name == "transformers",
-            )
-    return [table]
+    made = []
+    for found in result["models"].values():
+        size = short(found["parameters"])
+        table = Table(title=f"Rollout: Twenty Questions, embedded policy, {size} parameters", title_justify="left")
+        table.add_column("episodes", justify="right")
+        table.add_column("")
+        for heading in ("tokens/s", "Parley / this, wall", "Parley / this, CPU"):
+            table.add_column(heading, justify="right")
+        for episodes, one in found["episodes"].items():
+            for name, label in LABELS.items():
+                against = [one[key].get(name) for key in ("parley_to", "parley_to_cpu")]
+                table.add_row(
+                    episodes if name == "parley" else "",
+                    label,
+                    spread_of(one["tokens_per_second"][name], ",.0f"),
+                    *("" if times is None else spread_of(times, ".2f") for times in against),
+                    end_section=name == "transformers",
+                )
+        made.append(table)
+    return made
 
 
 if __name__ == "__main__":
