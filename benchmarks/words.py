@@ -76,7 +76,7 @@ CODE = Game(
     "long code",
     "data_science",
     ("game.name=benchmarks.long_code:LongCode", "gamma=0.95"),
-    Sizes(updates=20, batch=16, held_out=48),
+    Sizes(updates=20, batch=16, held_out=48, cloning_steps=200),
 )
 
 
