@@ -95,7 +95,6 @@ class EpisodeStore:
     def write(self, first: int, last: int, games: pa.Table) -> None:
         """All that these updates add: on the disk when this returns."""
         self._add(first, last, iter([games]))
-        pa.default_memory_pool().release_unused()  # else Arrow keeps what this thread has freed
         while self.bytes > self.most_bytes and len(self.parts) > 1:
             oldest = next(iter(self.parts))
             self.forgotten += opened(oldest).metadata.num_rows
