@@ -57,7 +57,12 @@ WARM_UP = 1 / 6
 BLOCKS = 20
 NOTICED = 0.01  # of a count, in an hour
 MIB = 2**20
-KINDS = ("driver", *ACTORS, *PROGRAMS)
+OF_RAY = {  # by a part of the command line
+    "dashboard": ("dashboard.py", "ray-dashboard-"),
+    "agents": ("ray::DashboardAgent", "ray::RuntimeEnvAgent"),
+    "log monitor": ("log_monitor.py",),
+}
+KINDS = ("driver", *ACTORS, *PROGRAMS, *OF_RAY)
 COUNTS = ("memory", "handles", "threads")
 COUNTED = len(COUNTS) * (len(KINDS) + 1) + 2  # numbers that could grow
 
@@ -81,8 +86,7 @@ def counted(room: Room, folder: Path) -> dict[str, float]:
     counts = dict.fromkeys((f"{kind} {count}" for kind in (*KINDS, "others") for count in COUNTS), 0.0)
     for process in room.processes():
         with suppress(psutil.Error, OSError):
-            command = process.cmdline()
-            kind = next((kind for kind in KINDS if is_a(kind, command)), "others")
+            kind = kind_of(process.cmdline())
             for count, value in zip(
                 COUNTS,
                 (process.memory_full_info().pss / MIB, process.num_fds(), process.num_threads()),
@@ -92,6 +96,13 @@ def counted(room: Room, folder: Path) -> dict[str, float]:
     for name, place in (("/dev/shm", room.path("/dev/shm")), ("temporary files", folder / "t")):
         counts[name] = size_of(place) / MIB
     return counts
+
+
+def kind_of(command: Sequence[str]) -> str:
+    for kind, parts in OF_RAY.items():
+        if any(part in word for word in command for part in parts):
+            return kind
+    return next((kind for kind in ("driver", *ACTORS, *PROGRAMS) if is_a(kind, command)), "others")
 
 
 def size_of(place: Path) -> int:

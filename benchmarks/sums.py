@@ -77,8 +77,9 @@ SHARING = (
     windowed(by_intention("equal texts", *POOLED, shaper=EQUAL)),
     windowed(by_intention("shuffled", *POOLED, shaper=SHUFFLED)),
 )
-# They take the worth of what comes next from other games. They decide nothing here.
-OTHERS = (alone(PER_TURN), *map(alone, (GAE, GAE_0, REGRESSED_CRITIC, REGRESSED)))
+# They decide nothing here: other baselines, and what takes the worth of the next situation from other games.
+NOTHING_SHARED = windowed(by_intention("nothing shared", *pooled("shrinkage", "own=1")))
+OTHERS = (alone(PER_TURN), NOTHING_SHARED, *map(alone, (GAE, GAE_0, REGRESSED_CRITIC, REGRESSED)))
 METHODS = (PLAIN, *OTHERS, *SHARING)
 
 
