@@ -110,9 +110,9 @@ class Contest:
 
     def report(self, store: Store, seeds: int, processes: int, say: Say, until: float | None = None) -> None:
         """Seed by seed, so that a contest that is stopped has every method at as many seeds."""
-        for trials in zip(*(self.reported(store, *pair, seeds) for pair in self.pairs()), strict=True):
-            if not store.complete(trials, processes, say, until):
-                break
+        of_pairs = [self.reported(store, *pair, seeds) for pair in self.pairs()]
+        in_order = [trial for of_a_seed in zip(*of_pairs, strict=True) for trial in of_a_seed]
+        store.complete(in_order, processes, say, until)
 
     def gradients(self) -> list[Trial]:
         """One of each pair, at the warm start, so that neither seed nor step size says much."""
