@@ -101,7 +101,7 @@ class ChatClient:
                 raise httpx.ReadTimeout(f"no whole answer in {seconds:g} s") from None
 
     def _read(self, answer: dict[str, Any]) -> str:
-        text = answer["choices"][0]["message"]["content"] or ""
+        text = (answer["choices"][0]["message"]["content"] or "").strip()  # as the text of a policy is
         usage = answer.get("usage") or {}
         spent = {"prompt_tokens": usage.get("prompt_tokens", 0), "answer_tokens": usage.get("completion_tokens", 0)}
         self._count(answers=1, **{name: int(count or 0) for name, count in spent.items()})

@@ -15,7 +15,7 @@ from envs.settings import EndpointSettings
 from envs.text.chat import ChatClient, EndpointError
 
 QUESTION = [{"role": "user", "content": "hello"}]
-ANSWER = json.dumps({"choices": [{"message": {"content": "hi"}}]}).encode()
+ANSWER = json.dumps({"choices": [{"message": {"content": " hi\n"}}]}).encode()  # some servers leave blanks
 
 
 class Answer(BaseHTTPRequestHandler):
