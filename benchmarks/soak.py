@@ -62,7 +62,8 @@ OF_RAY = {  # by a part of the command line
     "agents": ("ray::DashboardAgent", "ray::RuntimeEnvAgent"),
     "log monitor": ("log_monitor.py",),
 }
-KINDS = ("driver", *ACTORS, *PROGRAMS, *OF_RAY)
+OURS = ("driver", *ACTORS, *PROGRAMS)  # by what chaos knows them
+KINDS = (*OURS, *OF_RAY)
 COUNTS = ("memory", "handles", "threads")
 COUNTED = len(COUNTS) * (len(KINDS) + 1) + 2  # numbers that could grow
 
@@ -102,7 +103,7 @@ def kind_of(command: Sequence[str]) -> str:
     for kind, parts in OF_RAY.items():
         if any(part in word for word in command for part in parts):
             return kind
-    return next((kind for kind in ("driver", *ACTORS, *PROGRAMS) if is_a(kind, command)), "others")
+    return next((kind for kind in OURS if is_a(kind, command)), "others")
 
 
 def size_of(place: Path) -> int:

@@ -28,6 +28,7 @@ from benchmarks.contestants import (
     EQUAL,
     GAE,
     INTENTIONS,
+    NOTHING_SHARED,
     OWN_HALF,
     PER_TURN,
     SHUFFLED,
@@ -78,8 +79,7 @@ SHARING = (
     windowed(by_intention("shuffled", *POOLED, shaper=SHUFFLED)),
 )
 # They decide nothing here: other baselines, and what takes the worth of the next situation from other games.
-NOTHING_SHARED = windowed(by_intention("nothing shared", *pooled("shrinkage", "own=1")))
-OTHERS = (alone(PER_TURN), NOTHING_SHARED, *map(alone, (GAE, GAE_0, REGRESSED_CRITIC, REGRESSED)))
+OTHERS = (alone(PER_TURN), windowed(NOTHING_SHARED[0]), *map(alone, (GAE, GAE_0, REGRESSED_CRITIC, REGRESSED)))
 METHODS = (PLAIN, *OTHERS, *SHARING)
 
 

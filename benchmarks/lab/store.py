@@ -19,8 +19,8 @@ import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -98,15 +98,14 @@ class Store:
         return not self.missing(trials)
 
     def _run(self, missing: Sequence[Started], processes: int, say: Say, until: float | None) -> None:
-        limit = TRIAL_SECONDS * (1 + len(missing) // processes)
         failed = []
         with _pool(processes) as pool:
             starts = {str(trial.cloning): trial for trial in missing}
-            for made in as_completed([pool.submit(_warm, trial) for trial in starts.values()], timeout=limit):
+            for made in _ended([pool.submit(_warm, trial) for trial in starts.values()]):
                 say(f"warm start {made.result()}")
             started = time.monotonic()
             jobs = {pool.submit(self.job, trial): trial for trial in missing}
-            for number, job in enumerate(as_completed(jobs, timeout=limit), start=1):
+            for number, job in enumerate(_ended(jobs), start=1):
                 trial = jobs[job]
                 if job.cancelled():
                     continue
@@ -171,6 +170,16 @@ def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
         for process in multiprocessing.active_children():
             if process not in others:
                 process.kill()
+
+
+def _ended(jobs: Collection[Future]) -> Iterator[Future]:
+    """As they end. One that hangs does not hang the rest for long: some other ends, or it is noticed."""
+    left = {*jobs}
+    while left:
+        ended, left = wait(left, TRIAL_SECONDS, FIRST_COMPLETED)
+        if not ended:
+            raise TimeoutError(f"no run has ended for {TRIAL_SECONDS} s, though {len(left)} are left")
+        yield from ended
 
 
 def _warm(trial: Started) -> str:

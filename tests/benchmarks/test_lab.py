@@ -6,6 +6,7 @@ import json
 import lzma
 import multiprocessing
 import time
+from concurrent.futures import Future
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -13,6 +14,7 @@ import psutil
 import pytest
 
 from benchmarks import credit, intention_credit
+from benchmarks.lab import store as store_module
 from benchmarks.lab.command import SEEDS
 from benchmarks.lab.contest import Contest, estimate, gain, second_half
 from benchmarks.lab.gradients import measured, told
@@ -27,7 +29,7 @@ from benchmarks.lab.pages import (
     transfers,
     write_curves,
 )
-from benchmarks.lab.store import Store, _pool
+from benchmarks.lab.store import Store, _ended, _pool
 from benchmarks.lab.trainee import Trainee
 from benchmarks.lab.trial import RECIPES, TUNING, Game, Method, Record, Sizes, Trial, destroyed, run, warm_start
 from cluster.recipe.reading import load_recipe
@@ -345,3 +347,13 @@ def test_a_run_that_fails_is_told_and_the_others_go_on(tmp_path):
         store.complete([wanted[0], broken, wanted[1]], 1, said.append)
     assert sum("failed: RuntimeError" in line for line in said) == 1
     assert not Store(store.path).missing(wanted)
+
+
+def test_a_run_that_hangs_is_noticed_when_the_others_have_ended(monkeypatch):
+    monkeypatch.setattr(store_module, "TRIAL_SECONDS", 0.2)
+    done, hanging = Future(), Future()
+    done.set_result(1)
+    ended = _ended([hanging, done])
+    assert next(ended) is done
+    with pytest.raises(TimeoutError, match="no run has ended for 0.2 s, though 1 are left"):
+        next(ended)
