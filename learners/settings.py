@@ -103,6 +103,11 @@ class LearnerSettings(Settings):
         description="attention kernels; auto: flash_attention_2 on GPUs that have it, else sdpa; varlen: torch's own "
         "flash attention over packed sequences, on GPUs; eager: the plain formula, to compare with",
     )
+    share_openings: Resource[bool | None] = Field(
+        None,
+        description="compute once what games of a micro-batch begin with alike, as rules; default: on CPUs, if "
+        "the model can (docs/concepts/learner.md)",
+    )
     loss_aggregation: Literal["token", "turn", "episode"] = Field(
         "episode", description="what is averaged: tokens, turns or episodes"
     )

@@ -30,9 +30,12 @@ def shares(count: int, settings: LearnerSettings, seed: int, update: int) -> lis
     ]
 
 
-def plan_share(trajectories: Sequence[Trajectory], share: Sequence[int], settings: LearnerSettings) -> Plan:
-    """The plan of one share, in indices of the whole batch."""
-    made = plan([trajectories[index] for index in share], settings.ranks, settings.tokens_per_micro_batch)
+def plan_share(
+    trajectories: Sequence[Trajectory], share: Sequence[int], settings: LearnerSettings, shared: bool = False
+) -> Plan:
+    """The plan of one share, in indices of the whole batch. `shared`: openings may be computed once."""
+    chosen = [trajectories[index] for index in share]
+    made = plan(chosen, settings.ranks, settings.tokens_per_micro_batch, shared=shared)
     return [[[share[place] for place in pack] for pack in rank] for rank in made]
 
 

@@ -7,6 +7,9 @@ budget, but for a game alone in one, whose listed actions go beyond it; every ra
 same number of micro-batches (ZeRO-3 gathers weights in every forward pass, so ranks must
 run in lockstep). A rank with less work has empty ones at the end, which it runs on some
 sequence with all loss weights zero.
+
+Where openings may be shared (learners/batch/openings.py) and a batch has enough in common, sequences
+are planned in the order of their openings, and count without what the one before them has computed.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import numpy as np
 
 from envs.episode import Choice
 from learners.batch.choices import Listed, listed_behind
+from learners.batch.openings import WORTH, common_blocks, segments
 from learners.batch.trajectories import Trajectory
 
 Plan = list[list[list[int]]]
@@ -35,22 +39,26 @@ def balance(lengths: Sequence[int], ranks: int) -> list[list[int]]:
     return shares
 
 
-def fill(lengths: Sequence[int], share: Sequence[int], budget: int) -> list[list[int]]:
+def fill(
+    lengths: Sequence[int], share: Sequence[int], budget: int, common: np.ndarray | None = None
+) -> list[list[int]]:
     """Micro-batches of one rank. `share` comes longest first, so neighbours have similar
-    lengths: that keeps the attention over a micro-batch near its useful work."""
+    lengths: that keeps the attention over a micro-batch near its useful work. `common`: tokens
+    that each of the share need not compute behind the one before it."""
     packs: list[list[int]] = []
     room = 0
-    for index in share:
-        if lengths[index] > room:
+    for index, known in zip(share, [0] * len(share) if common is None else common, strict=True):
+        if lengths[index] - known > room or not packs:
             packs.append([])
-            room = budget
+            room, known = budget, 0
         packs[-1].append(index)
-        room -= lengths[index]
+        room -= lengths[index] - known
     return packs
 
 
-def plan(trajectories: Sequence[Trajectory], ranks: int, budget: int, most: int = 0) -> Plan:
-    """`most`: what follows a cut-off game is to be read too, in sequences of so many tokens."""
+def plan(trajectories: Sequence[Trajectory], ranks: int, budget: int, most: int = 0, shared: bool = False) -> Plan:
+    """`most`: what follows a cut-off game is to be read too, in sequences of so many tokens. `shared`: openings may
+    be computed once."""
     lengths = [len(trajectory) + len(shown_after(trajectory, most)) for trajectory in trajectories]
     own = [len(trajectory.sequence.ids) for trajectory in trajectories]
     longest = int(np.argmax(own))
@@ -60,9 +68,34 @@ def plan(trajectories: Sequence[Trajectory], ranks: int, budget: int, most: int 
             f"episode {long.number}: seat {long.seat!r} has {own[longest]} tokens, more than "
             f"learner.tokens_per_micro_batch={budget}; raise it, or lower rollout.engine.max_context"
         )
-    packs = [fill(lengths, share, budget) for share in balance(lengths, ranks)]
+    if shared and (in_order := by_opening(trajectories, lengths)) is not None:
+        order, common = in_order
+        costs = np.asarray(lengths)[order] - common
+        rank_of = ((np.cumsum(costs) - costs / 2) * ranks / costs.sum()).astype(int)
+        packs = [
+            fill(lengths, order[rank_of == rank].tolist(), budget, common[rank_of == rank]) for rank in range(ranks)
+        ]
+    else:
+        packs = [fill(lengths, share, budget) for share in balance(lengths, ranks)]
     most = max(len(rank) for rank in packs)
     return [rank + [[] for _ in range(most - len(rank))] for rank in packs]
+
+
+def by_opening(trajectories: Sequence[Trajectory], lengths: Sequence[int]) -> tuple[np.ndarray, np.ndarray] | None:
+    """The order in which as much as possible is computed once, and how much that is of each; None if it is little."""
+    if (openings := openings_of(trajectories)) is None:
+        return None
+    order = sorted(range(len(openings)), key=lambda index: (openings[index].astype(">i4").tobytes(), -lengths[index]))
+    common = common_blocks([openings[index] for index in order])
+    return (np.array(order), common) if common.sum() >= WORTH * sum(lengths) else None
+
+
+def openings_of(trajectories: Sequence[Trajectory]) -> list[np.ndarray] | None:
+    """What each of them begins with, up to the token that predicts the first trained one; None where tokens have more
+    to them than what is before them."""
+    if any(each.sequence.choices or each.sequence.experts is not None for each in trajectories):
+        return None
+    return [each.sequence.ids[: max(0, int(each.sequence.mask.argmax()) - 1)] for each in trajectories]
 
 
 @dataclass(slots=True)
@@ -72,7 +105,7 @@ class Pack:
 
     ids: np.ndarray  # int64 [tokens]
     positions: np.ndarray  # int64 [tokens], from 0 in each sequence
-    lengths: np.ndarray  # int64 [sequences]
+    lengths: np.ndarray  # int64 [segments]: a sequence each, but for what sequences have in common
     keep: np.ndarray  # int64 [predicted]
     targets: np.ndarray  # int64 [predicted]
     advantages: np.ndarray  # float32 [predicted]
@@ -83,24 +116,33 @@ class Pack:
     trained_lengths: np.ndarray | None = None  # int64 [sequences]: predicted tokens of each
     listed: Listed | None = None  # where choices were made; what is listed is fed behind its sequence
     experts: np.ndarray | None = None  # int16 [tokens, layers, choices]: those of the engine, -1 without a record
+    begins: np.ndarray | None = None  # int64 [sequences]: where its first token would be, were all of it in one place
+    until: np.ndarray | None = None  # int64 [segments]: the segment behind all that go on from it; None: none does
 
 
 def pack_sequences(
     sequences: Sequence[np.ndarray],
     predicted: Sequence[np.ndarray],
     choices: Sequence[dict[int, Choice]] = (),
+    openings: Sequence[np.ndarray] | None = None,
 ) -> Pack:
     """Sequences of ids, for each which of its tokens are predicted (never the first), and the
     choices made in it, by place. Advantages and sampler log-probs are zero, so the pack alone
-    has no loss."""
+    has no loss. `openings`: what may be computed once for neighbours that have it in common."""
     if any(choices):
         return _with_listed(sequences, predicted, choices)
-    lengths = np.array([len(ids) for ids in sequences], np.int64)
-    ids = np.concatenate(sequences).astype(np.int64)
-    positions = np.arange(len(ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    token = np.flatnonzero(np.concatenate(predicted))
+    common = np.zeros(len(sequences), np.int64) if openings is None else common_blocks(openings)
+    laid = segments([len(ids) for ids in sequences], common)
+    pieces = list(zip(laid.sequence, laid.begin, laid.end, strict=True))
+    ids = np.concatenate([sequences[number][begin:end] for number, begin, end in pieces]).astype(np.int64)
+    starts = np.cumsum(laid.lengths) - laid.lengths - laid.begin
+    positions = np.arange(len(ids)) - np.repeat(starts, laid.lengths)
+    token = np.flatnonzero(np.concatenate([predicted[number][begin:end] for number, begin, end in pieces]))
     zeros = np.zeros(len(token), np.float32)
-    return Pack(ids, positions, lengths, token - 1, ids[token], zeros, zeros, np.ones(len(token), bool))
+    pack = Pack(ids, positions, laid.lengths, token - 1, ids[token], zeros, zeros, np.ones(len(token), bool))
+    pack.begins = starts[laid.own]
+    pack.until = laid.until if common.any() else None
+    return pack
 
 
 def _with_listed(
@@ -123,13 +165,15 @@ def pack_trajectories(
     version: int | None,
     old_logprobs: Sequence[np.ndarray] | None = None,
     reference: Sequence[np.ndarray] | None = None,
+    shared: bool = False,
 ) -> Pack:
     """`advantages`, and log-probs that have been read, per trajectory, one per trained token;
-    `version` is that of the weights being updated, None if no engine has them."""
+    `version` is that of the weights being updated, None if no engine has them. `shared`: openings may be."""
     pack = pack_sequences(
         [trajectory.sequence.ids for trajectory in trajectories],
         [trajectory.sequence.mask for trajectory in trajectories],
         [trajectory.sequence.choices for trajectory in trajectories],
+        openings_of(trajectories) if shared else None,
     )
     pack.advantages = np.concatenate(advantages).astype(np.float32)
     pack.sampler_logprobs = pack.on_policy = None
@@ -169,7 +213,7 @@ def shown_after(trajectory: Trajectory, most: int) -> np.ndarray:
     return trajectory.closing_ids[max(0, len(trajectory.closing_ids) - room) :]
 
 
-def pack_to_read(trajectories: Sequence[Trajectory], most: int, said: bool = False) -> Pack:
+def pack_to_read(trajectories: Sequence[Trajectory], most: int, said: bool = False, shared: bool = False) -> Pack:
     """For reading values: a game that was cut off goes on with what its seat would have been
     shown next (`shown_after`). `keep` has the trained tokens' places first, then the end of each of these
     games, with no target; and then, if `said`, the last token of each utterance, with none."""
@@ -178,12 +222,13 @@ def pack_to_read(trajectories: Sequence[Trajectory], most: int, said: bool = Fal
         after = shown_after(each, most)
         whole.append(np.append(each.sequence.ids, after))
         predicted.append(np.append(each.sequence.mask, np.zeros(len(after), bool)))
-    pack = pack_sequences(whole, predicted, [t.sequence.choices for t in trajectories])
+    openings = openings_of(trajectories) if shared else None
+    pack = pack_sequences(whole, predicted, [t.sequence.choices for t in trajectories], openings)
     pack.experts = recorded_experts(trajectories, pack.lengths)
-    starts, sizes = np.cumsum(pack.lengths) - pack.lengths, np.array([len(ids) for ids in whole])
-    ends = (starts + sizes)[[not t.terminated for t in trajectories]] - 1
+    sizes = np.array([len(ids) for ids in whole])
+    ends = (pack.begins + sizes)[[not t.terminated for t in trajectories]] - 1
     if said:
-        of_utterances = [start + utterance_ends(t) for start, t in zip(starts, trajectories, strict=True)]
+        of_utterances = [start + utterance_ends(t) for start, t in zip(pack.begins, trajectories, strict=True)]
         ends = np.concatenate([ends, *of_utterances])
     pack.keep = np.concatenate([pack.keep, ends])
     pack.targets = np.concatenate([pack.targets, np.zeros(len(ends), np.int64)])

@@ -8,11 +8,14 @@ No token ever attends to another sequence.
 
 What branches off a sequence, as learners/batch/choices.py makes it, becomes rows of its own: all
 branches of one place are asked of what is before it and of themselves, and of nothing else.
+
+What sequences have in common, as learners/batch/openings.py lays it, is a segment that others go on from: each
+segment is a row of its own, and sees those before it in learners/model/shared_attention.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,6 +24,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from learners.model.shared_attention import Part, SharedAttention, segments_seen
 
 NAME = "packed_sdpa"
 VARLEN = "packed_varlen"
@@ -33,6 +38,7 @@ class Rows:
     """One call of a kernel: indices into the pack, [rows, queries] and [rows, keys]."""
 
     queries: torch.Tensor
+    own: torch.Tensor  # bool [rows, queries]: the others fill a row up
     keys: torch.Tensor
     mask: torch.Tensor | None = None  # bool [rows, 1, queries, keys]; None: keys are the queries, and it is causal
 
@@ -45,13 +51,19 @@ class Layout:
     rows: list[Rows]
     places: torch.Tensor
     restore: torch.Tensor
+    shared: Sequence[Part] = ()  # what rows see beside themselves
 
 
 def layout(
-    lengths: np.ndarray, device: torch.device, until: np.ndarray | None = None, begin: np.ndarray | None = None
+    lengths: np.ndarray,
+    device: torch.device,
+    until: np.ndarray | None = None,
+    begin: np.ndarray | None = None,
+    gone_on: np.ndarray | None = None,
 ) -> Layout:
     """With `until` and `begin`, int64 [tokens], a token whose `begin` is not 0 is of a branch, behind its
-    sequence: it sees there the places before `until`, and those from `begin` on to its own."""
+    sequence: it sees there the places before `until`, and those from `begin` on to its own. With `gone_on`,
+    int64 [segments], the segments up to that one go on from each."""
     starts = np.cumsum(lengths) - lengths
     made = list(_sequences(starts, lengths if begin is None else np.add.reduceat(begin == 0, starts)))
     if begin is not None and begin.any():
@@ -60,9 +72,10 @@ def layout(
     for queries, own, *_ in made:
         restore[queries[own]] = filled + np.flatnonzero(own)
         filled += queries.size
-    rows = [Rows(*(torch.from_numpy(array).to(device) for array in (queries, *seen))) for queries, _, *seen in made]
+    rows = [Rows(*(torch.from_numpy(array).to(device) for array in each)) for each in made]
     places = torch.cat([each.queries.reshape(-1) for each in rows])
-    return Layout(rows, places, torch.from_numpy(restore).to(device))
+    shared = () if gone_on is None else segments_seen(lengths, gone_on)
+    return Layout(rows, places, torch.from_numpy(restore).to(device), shared)
 
 
 def _alike(lengths: np.ndarray) -> Iterator[np.ndarray]:
@@ -136,6 +149,10 @@ def packed_attention(
         reason = f"uses {unknown[0]}" if unknown else "does not hand its arguments on to its attention"
         raise ValueError(f"{type(module).__name__} {reason}: it would mix what is packed together")
     query, key, value = (tensor[0].transpose(0, 1) for tensor in (query, key, value))  # [tokens, heads, width]
+    if packed.shared:
+        if plain or softcap is not None or sliding_window is not None:
+            raise ValueError("openings are shared by plain attention alone; set learner.share_openings to false")
+        return SharedAttention.apply(query, key, value, packed, scaling)[None], None
     parts, queries = [], _in_rows(query, packed)
     if any(rows.mask is not None for rows in packed.rows):  # branches share what is before them
         keys, values = ([_taken(tokens, rows.keys) for rows in packed.rows] for tokens in (key, value))

@@ -37,6 +37,24 @@ def attention_kernel(settings: LearnerSettings) -> str:
     return ours.get(settings.attention, settings.attention)
 
 
+def shares_openings(model: torch.nn.Module, settings: LearnerSettings) -> bool:
+    """Whether what games of a micro-batch begin with alike is computed once."""
+    config = causal_model(model).config.get_text_config()
+    why_not = None
+    if attention_kernel(settings) != attention.NAME:
+        why_not = f"learner.attention={settings.attention} computes every game by itself: set it to sdpa"
+    elif settings.gpus_per_rank and not half_precision(settings):
+        why_not = "on GPUs its kernel computes in bfloat16 alone: set learner.dtype=bfloat16"
+    elif getattr(config, "sliding_window", None) or getattr(config, "attn_logit_softcapping", None):
+        why_not = f"{config.model_type} has a sliding window or capped scores, which its kernel does not know"
+    elif settings.loss.router_aux or settings.router_replay:
+        why_not = "learner.loss.router_aux and learner.router_replay count every game's own tokens"
+    if settings.share_openings and why_not:
+        raise ValueError(f"learner.share_openings: {why_not}, or leave learner.share_openings out")
+    asked = settings.share_openings if settings.share_openings is not None else not settings.gpus_per_rank
+    return asked and why_not is None
+
+
 def load_model(
     path: str,
     settings: LearnerSettings,
@@ -222,7 +240,7 @@ def _forward(model: torch.nn.Module, pack: Pack, device: torch.device) -> Any:
     bounds = torch.cat([torch.zeros(1, dtype=torch.int32), ends]).to(device)
     longest = int(pack.lengths.max())
     if pack.listed is None:
-        keep, layout = pack.keep, attention.layout(pack.lengths, device)
+        keep, layout = pack.keep, attention.layout(pack.lengths, device, gone_on=pack.until)
     else:
         keep = np.concatenate([pack.keep, pack.listed.keep])
         layout = attention.layout(pack.lengths, device, pack.listed.until, pack.listed.begin)

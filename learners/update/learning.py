@@ -27,6 +27,7 @@ from learners.critic.tokens import Critic, States, explained
 from learners.critic.transitions import UtteranceBatch
 from learners.critic.turns import AnyCritic, TurnCritics
 from learners.loss.loss import LOSS
+from learners.model.load import shares_openings
 from learners.model.reference import Reference
 from learners.model.router_replay import RouterReplay, check_recorded
 from learners.optimiser import GuardedAdamW
@@ -77,8 +78,9 @@ class Learning:
         self.settings, self.seed, self.rank, self.critic, self.device = settings, seed, rank, critic, device
         self.replay = RouterReplay(engine.module, device) if settings.router_replay else None
         self.replayed = ReplayedBatches(settings.replay_batches)
-        self.reader = BatchReader(engine, settings, temperature, device, critic, reference, self.replay)
-        self.steps = PolicySteps(engine, settings, temperature, device, optimiser, rank, self.replay)
+        self.shared = shares_openings(engine, settings)
+        self.reader = BatchReader(engine, settings, temperature, device, critic, reference, self.replay, self.shared)
+        self.steps = PolicySteps(engine, settings, temperature, device, optimiser, rank, self.replay, self.shared)
         self.updates = 0  # applied
         self.bad_updates = 0  # skipped
         self.credit_state: dict[str, float] = {}
@@ -90,7 +92,7 @@ class Learning:
             check_recorded(trajectories)
         check_sampler(trajectories, self.settings)
         settings, most = self.settings, self.reader.most
-        mine = plan(trajectories, settings.ranks, settings.tokens_per_micro_batch, most)[self.rank]
+        mine = plan(trajectories, settings.ranks, settings.tokens_per_micro_batch, most, self.shared)[self.rank]
         readings, states = self.reader.read(trajectories, mine)
         if self.settings.credit.by_labels:
             readings["anchor"] = label_anchors(trajectories)

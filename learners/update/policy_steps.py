@@ -58,7 +58,7 @@ class Batch:
     old_logprobs: dict[int, np.ndarray] = field(default_factory=dict)
     reference: list[np.ndarray] | None = None
 
-    def pack(self, indices: Sequence[int]) -> Pack:
+    def pack(self, indices: Sequence[int], shared: bool = False) -> Pack:
         return pack_trajectories(
             [self.trajectories[index] for index in indices],
             [self.advantages[index] for index in indices],
@@ -67,6 +67,7 @@ class Batch:
             if all(index in self.old_logprobs for index in indices)
             else None,
             None if self.reference is None else [self.reference[index] for index in indices],
+            shared,
         )
 
     def keep(self, indices: Sequence[int], old_logprobs: torch.Tensor) -> None:
@@ -92,10 +93,11 @@ class StepResults:
     step_left: float = 1.0
     distances: list[float] = field(default_factory=list)  # from the update's start, each time it was measured
     micro_batches: int = 0
+    tokens: list[int] = field(default_factory=lambda: [0, 0])  # of this rank's games, and of what was computed of them
     read_seconds: float = 0.0
     seconds: list[float] = field(default_factory=lambda: [0.0, 0.0])  # forward and backward; step
     norms: list[float] = field(default_factory=list)  # of the gradients of steps that were applied
-    progress: list[dict[str, float]] = field(default_factory=list)  # of each step
+    progress: list[dict[str, Any]] = field(default_factory=list)  # of each step
     consistency: dict[str, float] = field(default_factory=dict)
 
     def figures(self, settings: LearnerSettings) -> dict[str, float]:
@@ -107,6 +109,7 @@ class StepResults:
             "steps": float(self.applied),
             "bad_steps": float(self.bad),
             "micro_batches": float(self.micro_batches),
+            "shared_tokens": 1 - self.tokens[1] / max(self.tokens[0], 1),
             "forward_backward_seconds": self.seconds[0],
             "step_seconds": self.seconds[1],
         }
@@ -164,10 +167,11 @@ class PolicySteps:
         optimiser: GuardedAdamW,
         rank: int,
         replay: RouterReplay | None = None,
+        shared: bool = False,
     ):
         self.engine, self.optimiser, self.settings = engine, optimiser, settings
         self.temperature, self.device, self.rank = temperature, device, rank
-        self.replay = replay
+        self.replay, self.shared = replay, shared
         aux = settings.loss.router_aux
         self.routers = RouterLoad(engine.module, aux, device) if aux else None
 
@@ -201,6 +205,7 @@ class PolicySteps:
                     batch.exchange(self.settings.ranks)
             taken.progress.append(found)
             taken.micro_batches += found.pop("micro_batches")
+            taken.tokens = [count + more for count, more in zip(taken.tokens, found.pop("tokens"), strict=True)]
             if not still:
                 self.engine.step()
             found["applied"] = not still and self.engine.was_step_applied()
@@ -224,24 +229,25 @@ class PolicySteps:
 
     def _accumulate(
         self, batch: Batch, share: list[int], consistency: Consistency | None, guarded: bool, still: bool
-    ) -> tuple[dict[str, float], bool]:
+    ) -> tuple[dict[str, Any], bool]:
         """The gradient of one step, and whether the policy is too far for it to be taken.
         `consistency` is handed in where the weights are still those of the start."""
-        progress, far = Progress(self.device), False
+        progress, far, tokens = Progress(self.device), False, [0, 0]
         scale, micro_batches = self._scale(batch, share), self._mine(batch, share)
         for place, indices in enumerate(micro_batches, start=1):
-            pack = batch.pack(indices or share[:1])  # a rank without work runs some sequence, for the lockstep
+            pack = batch.pack(indices or share[:1], self.shared)  # a rank without work runs one, for the lockstep
+            tokens = [tokens[0] + self._tokens(batch, indices), tokens[1] + len(pack.ids) * bool(indices)]
             with replaying(self.replay, pack):
                 with torch.set_grad_enabled(not still):
                     passed = self.engine, pack, self.settings, self.temperature, scale, self.device
-                    outcome, tokens = pack_loss(*passed)
+                    outcome, of_pack = pack_loss(*passed)
                     loss, weight = outcome.loss, 1.0 if indices else 0.0
                     if self.routers is not None and not still:
                         loss = loss + self.routers.loss(self._tokens(batch, indices) / self._tokens(batch, share))
                 if indices:
                     progress.add(outcome)
                     if consistency is not None:
-                        consistency.add(outcome.old_logprobs, tokens, self.settings)
+                        consistency.add(outcome.old_logprobs, of_pack, self.settings)
                         batch.keep(indices, outcome.old_logprobs)
                 if guarded and self.settings.loss.kl_guard is not None and place == len(micro_batches):
                     far = self._too_far(progress.over_ranks()["kl"])
@@ -249,7 +255,7 @@ class PolicySteps:
                 if not still:  # DeepSpeed takes the mean over ranks; the loss is a sum over them
                     self.engine.backward(weight * loss * self.settings.ranks)
         load = {} if self.routers is None else {"router_load": self.routers.over_ranks()}
-        return progress.over_ranks() | {"micro_batches": len(micro_batches)} | load, far
+        return progress.over_ranks() | {"micro_batches": len(micro_batches), "tokens": tokens} | load, far
 
     def _make_room(self) -> None:
         """On a card gradients lie in one piece: no earlier pass may keep its room in pieces."""
@@ -309,14 +315,14 @@ class PolicySteps:
         the pack and the log-probs."""
         self.engine.eval()
         for indices in self._mine(batch, share):
-            pack = batch.pack(indices or share[:1])
+            pack = batch.pack(indices or share[:1], self.shared)
             with torch.no_grad(), replaying(self.replay, pack):
                 logprobs = pack_logprobs(self.engine, pack, self.temperature, self.device)
             if indices:
                 yield indices, pack, logprobs
 
     def _mine(self, batch: Batch, share: Sequence[int]) -> list[list[int]]:
-        return plan_share(batch.trajectories, share, self.settings)[self.rank]
+        return plan_share(batch.trajectories, share, self.settings, self.shared)[self.rank]
 
     def _tokens(self, batch: Batch, indices: Sequence[int]) -> int:
         return sum(len(batch.trajectories[index]) for index in indices)

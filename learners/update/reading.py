@@ -47,9 +47,10 @@ class BatchReader:
         critic: AnyCritic | None,
         reference: Reference | None,
         replay: RouterReplay | None = None,
+        shared: bool = False,
     ):
         self.engine, self.settings, self.temperature, self.device = engine, settings, temperature, device
-        self.critic, self.reference, self.replay = critic, reference, replay
+        self.critic, self.reference, self.replay, self.shared = critic, reference, replay, shared
         wanted = settings.credit.readings
         self.values_of = None if critic is None else settings.credit.critic_settings.states
         # what is made of the last hidden states of a pass
@@ -134,7 +135,7 @@ class BatchReader:
     def _pack(self, chosen: list[Trajectory], names: tuple[str, ...], looks: Looks) -> Pack:
         if names == ("hindsight",):
             return pack_in_hindsight(chosen, self.most)
-        return pack_to_read(chosen, self.most, said=bool(looks) and self.by_turn)
+        return pack_to_read(chosen, self.most, bool(looks) and self.by_turn, self.shared)
 
     def _gathered(self, share: Share) -> dict[str, np.ndarray]:
         passes = self.of_policy, self.at_policy, self.at_base, self.wants_hindsight, self.wants_reference
