@@ -1,0 +1,194 @@
+"""What games begin with alike is computed once: the same log-probs, the same gradients, fewer tokens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from transformers import Qwen3Config, Qwen3ForCausalLM
+
+from benchmarks.lab.trainee import Driver, alone
+from learners.batch.openings import BLOCK, common_blocks, segments
+from learners.batch.packing import pack_sequences, pack_to_read, pack_trajectories, plan
+from learners.batch.trajectories import Trajectory, collect
+from learners.model import attention
+from learners.model.attention import Layout, Rows, layout
+from learners.model.load import load_model, pack_logprobs, shares_openings
+from learners.model.shared_attention import SharedAttention
+from learners.optimiser import make_optimiser
+from learners.settings import LearnerSettings
+from learners.update.learning import Learning, make_critic
+from tests.support.learner_batches import MADE_UP, VOCABULARY, make_batch
+
+CPU = torch.device("cpu")
+
+
+def games(count: int, seed: int, tasks: int = 3, rules: int = 40, shown: int = 24) -> list[Trajectory]:
+    """All begin with the same rules, those of a task with what it shows, too; games of one task stand apart."""
+    rng = np.random.default_rng(seed)
+    told, openings = rng.integers(0, VOCABULARY, rules), rng.integers(0, VOCABULARY, (tasks, shown))
+    made = []
+    for number, each in enumerate(collect(*make_batch(count, seed))):
+        front = np.concatenate([told, openings[number % tasks]]).astype(np.int32)
+        whole, nothing = each.sequence, np.zeros(len(front))
+        sequence = replace(
+            whole,
+            ids=np.append(front, whole.ids),
+            mask=np.append(nothing.astype(bool), whole.mask),
+            turn=np.append(nothing.astype(whole.turn.dtype), whole.turn),
+            logprobs=np.append(nothing.astype(np.float32), whole.logprobs),
+            versions=np.append(nothing.astype(whole.versions.dtype), whole.versions),
+        )
+        made.append(replace(each, sequence=sequence, terminated=number % 4 > 0, closing_ids=front[: number % 5]))
+    return made
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_segments_are_the_sequences_and_nothing_twice(seed):
+    rng = np.random.default_rng(seed)
+    openings = [np.repeat(rng.integers(0, 2, rng.integers(0, 6)), BLOCK) for _ in range(rng.integers(1, 12))]
+    openings.sort(key=lambda ids: ids.astype(">i4").tobytes())
+    sequences = [np.append(ids, rng.integers(5, 9, rng.integers(1, 5))) for ids in openings]
+    common = common_blocks(openings)
+    laid = segments([len(ids) for ids in sequences], common)
+    assert laid.lengths.sum() == sum(map(len, sequences)) - common.sum()
+    distinct = {tuple(ids[: BLOCK * n]) for ids in openings for n in range(1, len(ids) // BLOCK + 1)}
+    alone = sum(len(ids) for ids in sequences) - sum(len(ids) for ids in openings)
+    assert laid.lengths.sum() == BLOCK * len(distinct) + alone, "in this order nothing in common is laid twice"
+    for number, ids in enumerate(sequences):
+        own = laid.own[number]
+        path = [each for each in range(own + 1) if laid.until[each] > own or each == own]
+        found = [sequences[laid.sequence[each]][laid.begin[each] : laid.end[each]] for each in path]
+        assert np.concatenate(found).tolist() == ids.tolist()
+
+
+@pytest.mark.parametrize(("ranks", "budget"), [(1, 200), (1, 9999), (3, 200)])
+def test_a_plan_that_shares_holds_each_game_once_within_the_budget(ranks, budget):
+    trajectories = games(40, seed=1)
+    made = plan(trajectories, ranks, budget, shared=True)
+    assert len({len(rank) for rank in made}) == 1
+    assert sorted(index for rank in made for pack in rank for index in pack) == list(range(40))
+    apart = plan(trajectories, ranks, budget)
+    packs = [pack_of([trajectories[i] for i in each], shared=True) for rank in made for each in rank if each]
+    assert max(len(pack.ids) for pack in packs) <= budget
+    assert len(packs) < sum(len(each) > 0 for rank in apart for each in rank) or budget == 9999
+    work = [
+        sum(len(pack_of([trajectories[i] for i in each], shared=True).ids) for each in rank if each) for rank in made
+    ]
+    assert max(work) - min(work) <= 2 * max(map(len, trajectories)), "ranks have about as much to do"
+
+
+def test_nothing_changes_where_little_is_in_common():
+    trajectories = collect(*make_batch(30, seed=2))
+    assert plan(trajectories, 2, 100, shared=True) == plan(trajectories, 2, 100)
+    pack, apart = (pack_of(trajectories, shared) for shared in (True, False))
+    assert pack.until is None and pack.ids.tolist() == apart.ids.tolist()
+
+
+def pack_of(trajectories, shared):
+    each = [np.arange(t.turn_tokens.sum(), dtype=np.float32) for t in trajectories]
+    return pack_trajectories(trajectories, each, version=0, shared=shared)
+
+
+def small_model(dtype: torch.dtype, heads_of_keys: int) -> torch.nn.Module:
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3, "head_dim": 16}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": heads_of_keys}
+    model = Qwen3ForCausalLM(Qwen3Config(vocab_size=VOCABULARY, **sizes, **heads)).to(dtype)
+    model.set_attn_implementation(attention.NAME)
+    return model
+
+
+@pytest.mark.parametrize(("dtype", "far"), [(torch.float64, 1e-6), (torch.float32, 1e-5), (torch.bfloat16, 0.05)])
+@pytest.mark.parametrize("heads_of_keys", [2, 4])
+def test_log_probs_and_gradients_are_those_of_games_by_themselves(dtype, far, heads_of_keys):
+    model, trajectories = small_model(dtype, heads_of_keys), games(12, seed=3)
+    (order,) = plan(trajectories, 1, 9999, shared=True)[0]
+    found = []
+    for shared in (False, True):
+        pack = pack_of([trajectories[index] for index in order], shared)
+        model.zero_grad()
+        logprobs = pack_logprobs(model, pack, 0.7, CPU)
+        (logprobs * torch.sin(torch.arange(len(logprobs)))).sum().backward()
+        found.append((len(pack.ids), logprobs.detach().double(), [p.grad.double() for p in model.parameters()]))
+    (fed, apart, gradients), (fewer, together, theirs) = found
+    assert fewer < 0.5 * fed
+    assert (together - apart).abs().max() <= far
+    for ours, of_apart in zip(theirs, gradients, strict=True):
+        assert (ours - of_apart).norm() <= far * of_apart.norm()
+
+
+def test_what_is_read_behind_a_game_is_found_where_openings_are_shared(tiny_model):
+    model, trajectories = load_model(str(tiny_model), LearnerSettings(), 0), games(9, seed=4)
+    trajectories = [trajectories[index] for index in plan(trajectories, 1, 9999, shared=True)[0][0]]
+    read = []
+    for shared in (False, True):
+        pack = pack_to_read(trajectories, most=999, said=True, shared=shared)
+        assert len(pack.keep) == len(pack.targets)
+        pack.targets[:] = pack.ids[pack.keep]  # where it is read, not what comes then
+        with torch.no_grad():
+            read.append((pack, pack_logprobs(model, pack, 1.0, CPU)))
+    (apart, plain), (pack, found) = read
+    assert len(pack.ids) < len(apart.ids) and pack.until is not None
+    assert pack.ids[pack.keep].tolist() == apart.ids[apart.keep].tolist()
+    assert pack.positions[pack.keep].tolist() == apart.positions[apart.keep].tolist()
+    torch.testing.assert_close(found, plain, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("more", [{}, {"minibatches": 2, "epochs": 2}, {"credit": {"method": "poad"}}])
+def test_an_update_is_the_same(tiny_model, more):
+    alone()
+    outcomes = []
+    for share in (False, None):
+        settings = LearnerSettings(zero=0, share_openings=share, tokens_per_micro_batch=300, **MADE_UP, **more)
+        model = load_model(str(tiny_model), settings, 0)
+        optimiser = make_optimiser(list(model.parameters()), settings)
+        critic = make_critic(settings, model.get_output_embeddings().in_features, CPU, 0)
+        learning = Learning(Driver(model, optimiser), optimiser, settings, 1.0, CPU, 0, 0, critic)
+        figures = learning.update(games(24, seed=5), version=0)
+        outcomes.append((figures, torch.cat([p.detach().flatten() for p in model.parameters()])))
+    (apart, plain), (figures, weights) = outcomes
+    assert apart["shared_tokens"] == 0 and figures["shared_tokens"] > 0.4
+    assert figures["micro_batches"] < apart["micro_batches"]
+    assert figures["tokens"] == apart["tokens"]
+    for name in ("loss", "grad_norm", "logprob_gap_mean", "trained_tokens", "return_mean"):
+        assert figures[name] == pytest.approx(apart[name], rel=1e-4, abs=1e-6)
+    start = torch.cat([p.detach().flatten() for p in load_model(str(tiny_model), LearnerSettings(), 0).parameters()])
+    assert (weights - plain).norm() < 0.02 * (plain - start).norm()
+
+
+def test_the_kernels_of_a_card_are_asked_as_they_are_declared():
+    """Shapes alone, on no device: whether a card computes the same is NOT tested here."""
+    lengths, gone_on = np.array([16, 5, 7, 20]), np.array([3, 2, 3, 4])
+    made = layout(lengths, torch.device("meta"), gone_on=gone_on)
+    assert made.shared == [(0, 16, 28)] and isinstance(made, Layout) and isinstance(made.rows[0], Rows)
+    shapes = [(48, 4, 16), (48, 2, 16), (48, 2, 16)]
+    asked = [torch.empty(shape, dtype=torch.bfloat16, device="meta", requires_grad=True) for shape in shapes]
+    out = SharedAttention.apply(*asked, made, None)
+    assert out.shape == shapes[0] and out.dtype == torch.bfloat16
+    out.sum().backward()
+    assert [tuple(each.grad.shape) for each in asked] == shapes
+
+
+def test_where_openings_cannot_be_shared_it_is_said(tiny_model):
+    model = load_model(str(tiny_model), LearnerSettings(), 0)
+    assert shares_openings(model, LearnerSettings())
+    assert not shares_openings(model, LearnerSettings(share_openings=False))
+    assert not shares_openings(model, LearnerSettings(attention="eager"))
+    assert not shares_openings(model, LearnerSettings(gpus_per_rank=1, dtype="bfloat16"))
+    assert shares_openings(model, LearnerSettings(gpus_per_rank=1, dtype="bfloat16", share_openings=True))
+    with pytest.raises(ValueError, match=r"share_openings: learner.attention=eager .*: set it to sdpa"):
+        shares_openings(model, LearnerSettings(attention="eager", share_openings=True))
+    with pytest.raises(ValueError, match="bfloat16 alone"):
+        shares_openings(model, LearnerSettings(gpus_per_rank=1, dtype="float32", share_openings=True))
+    model.config.sliding_window = 64
+    with pytest.raises(ValueError, match="sliding window"):
+        shares_openings(model, LearnerSettings(share_openings=True))
+
+
+def test_sequences_without_openings_are_laid_end_to_end():
+    sequences = [np.arange(5), np.arange(3)]
+    pack = pack_sequences(sequences, [np.arange(5) > 0, np.arange(3) > 0])
+    assert pack.lengths.tolist() == [5, 3] and pack.begins.tolist() == [0, 5] and pack.until is None
