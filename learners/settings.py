@@ -106,7 +106,7 @@ class LearnerSettings(Settings):
     share_openings: Resource[bool | None] = Field(
         None,
         description="compute once what games of a micro-batch begin with alike, as rules; default: on CPUs, if "
-        "the model can (docs/concepts/learner.md)",
+        "the model can (docs/concepts/models.md)",
     )
     loss_aggregation: Literal["token", "turn", "episode"] = Field(
         "episode", description="what is averaged: tokens, turns or episodes"

@@ -28,9 +28,10 @@ from benchmarks.architectures import EXPERTS, FORMS, SHAPES, WINDOW, projections
 from cluster.errors import ConfigError
 from cluster.recipe.reading import load_recipe
 from cluster.run.policy import check_model
+from learners.batch.openings import BLOCK
 from learners.batch.packing import pack_sequences
 from learners.model.architecture import TRIED
-from learners.model.load import load_model, pack_logprobs
+from learners.model.load import load_model, pack_logprobs, shares_openings
 from learners.settings import LearnerSettings, LoraSettings
 from learners.transport.source import ModuleWeights, size_of
 from tests.support.engines import engine_settings, largest_gap, model_of, requests, run, send_bucket
@@ -70,6 +71,27 @@ def test_what_is_packed_together_stays_apart(folder_of, family, kernel):
         (moved,) = torch.autograd.grad(together[starts[number] : starts[number + 1]].sum(), seen[0], retain_graph=True)
         reached = moved[0].abs().sum(-1).nonzero()[:, 0].tolist()
         assert reached == own[number].tolist()[: len(reached)] and len(reached) >= LENGTHS[number] - 1
+
+
+@pytest.mark.parametrize("family", SHAPES)
+def test_what_sequences_begin_with_alike_is_computed_once_where_a_family_can(folder_of, family):
+    path = str(folder_of(family, True))
+    model = load_model(path, LearnerSettings(), seed=0).eval()
+    windowed = family in ("mistral", "gemma2", "gemma3_text")
+    assert shares_openings(model, LearnerSettings()) is not windowed
+    if windowed:
+        return
+    plain = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").eval()
+    rng = np.random.default_rng(4)
+    opening = rng.integers(0, model.config.vocab_size, 2 * BLOCK)
+    sequences = [np.append(opening, rng.integers(0, model.config.vocab_size, length)) for length in (5, 2, 9)]
+    predicted = [np.arange(len(sequence)) > len(opening) for sequence in sequences]
+    pack = pack_sequences(sequences, predicted, openings=[opening] * 3)
+    assert len(pack.ids) == len(opening) + 5 + 2 + 9
+    with torch.no_grad():
+        together = pack_logprobs(model, pack, 1.0, CPU)
+        expected = torch.cat([alone(plain, sequence)[len(opening) :] for sequence in sequences])
+    assert (together - expected).abs().max() < 2e-5
 
 
 @pytest.mark.parametrize(("family", "tied"), FORMS)
