@@ -43,6 +43,13 @@ if TYPE_CHECKING:
     from learners.transport.proved import Digest
 
 
+def add_in_one_order() -> None:
+    """On CPUs: threads that add to one place, as the gradient of an index does, would do so in any order, and a run
+    would not have the same bytes again."""
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False
+
+
 class LearnerRank:
     def __init__(
         self,
@@ -71,6 +78,7 @@ class LearnerRank:
             torch.cuda.set_device(self.device)
         else:
             torch.set_num_threads(min(settings.threads_on_cpu, len(os.sched_getaffinity(0))))
+            add_in_one_order()
         os.environ |= {
             "MASTER_ADDR": address,
             "MASTER_PORT": str(port),

@@ -13,7 +13,8 @@ from learners.batch.decisions import decided
 from learners.batch.packing import pack_to_read, pack_trajectories, plan
 from learners.batch.trajectories import collect
 from learners.credit.method import CREDIT
-from learners.model.load import load_model, pack_logprobs_and_best, pack_logprobs_and_entropies
+from learners.model.load import load_model, pack_logprobs, pack_logprobs_and_best, pack_logprobs_and_entropies
+from learners.rank import add_in_one_order
 from learners.settings import LearnerSettings
 from reward_service.shaper import ShapedRewards
 from tests.support.engines import model_of
@@ -38,11 +39,11 @@ def turn(rng: np.random.Generator, chosen: bool) -> Turn:
     )
 
 
-def batch(count: int, seed: int, choices: float = 0.7):
+def batch(count: int, seed: int, choices: float = 0.7, most_turns: int = 4):
     rng = np.random.default_rng(seed)
     episodes, rewards = [], []
     for number in range(count):
-        turns = [turn(rng, rng.random() < choices) for _ in range(rng.integers(1, 5))]
+        turns = [turn(rng, rng.random() < choices) for _ in range(rng.integers(1, 1 + most_turns))]
         ended = bool(rng.integers(2))
         closing = {} if ended else {"me": rng.integers(0, VOCABULARY, 3).astype(np.int32)}
         ticket = Ticket("run", "game", number, number, (("me", "policy"),))
@@ -153,3 +154,23 @@ def test_a_choice_is_one_decision_with_the_credit_of_its_turn():
     assert len(found.advantages) == count and found.valued.all()
     token_level = assign_credit(trajectories, CREDIT.make("poad", gamma=0.9), {}, **readings)
     assert found.advantages == pytest.approx(token_level.advantages, abs=1e-6)
+
+
+def test_threads_add_to_one_place_in_one_order(tiny_model):
+    """All that is listed later in a game is asked of its first tokens, whose gradients are sums over it."""
+    threads, model = torch.get_num_threads(), load_model(str(tiny_model), LearnerSettings(), 0)
+    trajectories = batch(3, seed=9, choices=1.0, most_turns=80)
+    advantages = [np.ones(int(each.turn_tokens.sum()), np.float32) for each in trajectories]
+    pack, found = pack_trajectories(trajectories, advantages, version=0), []
+    torch.set_num_threads(2)
+    add_in_one_order()
+    try:
+        for _ in range(6):
+            model.zero_grad()
+            pack_logprobs(model, pack, 1.0, CPU).sum().backward()
+            found.append(torch.cat([parameter.grad.flatten() for parameter in model.parameters()]))
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(False)
+        torch.utils.deterministic.fill_uninitialized_memory = True
+    assert all(torch.equal(found[0], again) for again in found[1:])
