@@ -70,7 +70,7 @@ def packed(packs: list[Pack], scale: float) -> list:
         inputs = {
             "input_ids": torch.from_numpy(pack.ids)[None],
             "position_ids": torch.from_numpy(pack.positions)[None],
-            "packed": attention.layout(pack.lengths, torch.device("cpu")),
+            "packed": attention.layout(pack.lengths, torch.device("cpu"), gone_on=pack.until),
             "logits_to_keep": torch.from_numpy(pack.keep),
         }
         batches.append((inputs, None, torch.from_numpy(pack.targets), torch.from_numpy(pack.advantages) * scale))
@@ -121,8 +121,8 @@ class Rank:
 
 def packs_of(trajectories: list[Trajectory], settings: LearnerSettings) -> list[Pack]:
     """The learner's own micro-batches."""
-    (mine,) = plan(trajectories, 1, settings.tokens_per_micro_batch)
-    return _packs(trajectories, settings, mine)
+    (mine,) = plan(trajectories, 1, settings.tokens_per_micro_batch, shared=True)
+    return _packs(trajectories, settings, mine, shared=True)
 
 
 def rows_of(trajectories: list[Trajectory], settings: LearnerSettings) -> list[Pack]:
@@ -131,11 +131,16 @@ def rows_of(trajectories: list[Trajectory], settings: LearnerSettings) -> list[P
     return _packs(trajectories, settings, [everyone[first : first + ROWS] for first in everyone[::ROWS]])
 
 
-def _packs(trajectories: list[Trajectory], settings: LearnerSettings, cuts: Sequence[Sequence[int]]) -> list[Pack]:
+def _packs(
+    trajectories: list[Trajectory], settings: LearnerSettings, cuts: Sequence[Sequence[int]], shared: bool = False
+) -> list[Pack]:
     credit = assign_credit(trajectories, settings.credit, {})
     ends = np.cumsum([int(trajectory.turn_tokens.sum()) for trajectory in trajectories])[:-1]
     advantages = np.split(credit.advantages, ends)
-    return [pack_trajectories([trajectories[i] for i in cut], [advantages[i] for i in cut], 0) for cut in cuts]
+    return [
+        pack_trajectories([trajectories[i] for i in cut], [advantages[i] for i in cut], 0, shared=shared)
+        for cut in cuts
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ differ, choices among listed actions with branches of every size.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,18 @@ def games(
 
 def trajectories(*count_and_seed: int, **how) -> list[Trajectory]:
     return collect(*games(*count_and_seed, **how))
+
+
+def behind(opening: np.ndarray, trajectory: Trajectory) -> Trajectory:
+    """The same game, whose seat was told this first."""
+    whole, size = trajectory.sequence, len(opening)
+
+    def after(of_tokens: np.ndarray) -> np.ndarray:
+        return np.append(np.zeros(size, of_tokens.dtype), of_tokens)
+
+    longer = {name: after(getattr(whole, name)) for name in ("mask", "turn", "logprobs", "versions")}
+    sequence = replace(whole, ids=np.append(opening.astype(whole.ids.dtype), whole.ids), **longer)
+    return replace(trajectory, sequence=sequence)
 
 
 def _turn(rng: np.random.Generator, version: int, words: int, said: int, listed: bool) -> Turn:

@@ -16,7 +16,8 @@ import torch
 
 from benchmarks.architectures import ALWAYS_TIED, SHAPES
 from benchmarks.gpu.bench import Bench, NotHere
-from benchmarks.gpu.made_up import TINY, large_model, prepare, random_model, settings, trajectories
+from benchmarks.gpu.made_up import TINY, behind, large_model, prepare, random_model, settings, trajectories
+from learners.batch.openings import BLOCK
 from learners.batch.packing import Pack, pack_trajectories
 from learners.batch.trajectories import Trajectory
 from learners.model.load import load_model, pack_logprobs_and_entropies
@@ -27,6 +28,7 @@ CPU = torch.device("cpu")
 EXACT, GRADIENT = 1e-4, 1e-4  # float32: largest difference of a log-prob; of the whole gradient, relative
 HALF, HALF_COSINE = 0.05, 0.97  # bfloat16: mean difference of a log-prob; of gradients
 SLICED, WIDE_GAMES = 65_536, 30
+OPENING = np.arange(3 * BLOCK, dtype=np.int32) % 40
 LOSS = {"loss": {"entropy": 0.01}}
 
 
@@ -73,6 +75,8 @@ def check(bench: Bench) -> None:
         many = trajectories(WIDE_GAMES, 3)
         ours, exact = (asked(wide, many, settings(**LOSS), where) for where in (device, CPU))
         bench.all_within(f"{SLICED:,} words, {len(ours.logprobs)} places", ours.apart_from(exact))
+    with bench.part("openings that games share"):
+        of_openings(bench, path, [behind(OPENING, each) for each in trajectories(6, 4)], device)
     for kernel in ("eager", "varlen", "flash_attention_2"):
         with bench.part(f"attention={kernel}"):
             of_kernel(bench, path, batch, device, kernel)
@@ -120,14 +124,26 @@ def of_kernel(bench: Bench, path: Path, batch: list[Trajectory], device: torch.d
     bench.all_within(f"attention={kernel}, {'bfloat16' if half else 'float32'}", found)
 
 
-def pack_of(batch: list[Trajectory]) -> Pack:
+def of_openings(bench: Bench, path: Path, batch: list[Trajectory], device: torch.device) -> None:
+    """Computed once, in bfloat16 as on cards, against every game by itself in float32 on the CPU."""
+    exact = asked(path, batch, settings(**LOSS), CPU)
+    ours = asked(path, batch, settings(dtype="bfloat16", **LOSS), device, shared=True)
+    saved = 1 - len(pack_of(batch, shared=True).ids) / sum(map(len, batch))
+    bench.within(f"openings, {saved:.0%} of all tokens: mean of log-probs", ours.mean_apart(exact), HALF)
+    bench.within("openings: cosine of gradients", ours.cosine(exact), HALF_COSINE, least=True)
+
+
+def pack_of(batch: list[Trajectory], shared: bool = False) -> Pack:
     rng = np.random.default_rng(0)
-    return pack_trajectories(batch, [rng.normal(size=int(t.turn_tokens.sum())) for t in batch], version=0)
+    advantages = [rng.normal(size=int(t.turn_tokens.sum())) for t in batch]
+    return pack_trajectories(batch, advantages, version=0, shared=shared)
 
 
-def asked(path: Path, batch: list[Trajectory], learner: LearnerSettings, device: torch.device) -> Found:
+def asked(
+    path: Path, batch: list[Trajectory], learner: LearnerSettings, device: torch.device, shared: bool = False
+) -> Found:
     """All that the learner asks of a pack, by a model that it loads itself."""
-    model, pack = load_model(str(path), learner, seed=0).to(device), pack_of(batch)
+    model, pack = load_model(str(path), learner, seed=0).to(device), pack_of(batch, shared)
     model.train()
     with torch.no_grad():
         logprobs, entropies = pack_logprobs_and_entropies(model, pack, 0.9, device)

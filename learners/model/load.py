@@ -37,13 +37,13 @@ def attention_kernel(settings: LearnerSettings) -> str:
     return ours.get(settings.attention, settings.attention)
 
 
-def shares_openings(model: torch.nn.Module, settings: LearnerSettings) -> bool:
+def shares_openings(model: torch.nn.Module, settings: LearnerSettings, device: torch.device) -> bool:
     """Whether what games of a micro-batch begin with alike is computed once."""
     config = causal_model(model).config.get_text_config()
-    why_not = None
+    on_card, why_not = device.type != "cpu", None
     if attention_kernel(settings) != attention.NAME:
         why_not = f"learner.attention={settings.attention} computes every game by itself: set it to sdpa"
-    elif settings.gpus_per_rank and not half_precision(settings):
+    elif on_card and not half_precision(settings):
         why_not = "on GPUs its kernel computes in bfloat16 alone: set learner.dtype=bfloat16"
     elif getattr(config, "sliding_window", None) or getattr(config, "attn_logit_softcapping", None):
         why_not = f"{config.model_type} has a sliding window or capped scores, which its kernel does not know"
@@ -51,7 +51,7 @@ def shares_openings(model: torch.nn.Module, settings: LearnerSettings) -> bool:
         why_not = "learner.loss.router_aux and learner.router_replay count every game's own tokens"
     if settings.share_openings and why_not:
         raise ValueError(f"learner.share_openings: {why_not}, or leave learner.share_openings out")
-    asked = settings.share_openings if settings.share_openings is not None else not settings.gpus_per_rank
+    asked = settings.share_openings if settings.share_openings is not None else not on_card
     return asked and why_not is None
 
 

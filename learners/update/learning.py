@@ -78,7 +78,7 @@ class Learning:
         self.settings, self.seed, self.rank, self.critic, self.device = settings, seed, rank, critic, device
         self.replay = RouterReplay(engine.module, device) if settings.router_replay else None
         self.replayed = ReplayedBatches(settings.replay_batches)
-        self.shared = shares_openings(engine, settings)
+        self.shared = shares_openings(engine, settings, device)
         self.reader = BatchReader(engine, settings, temperature, device, critic, reference, self.replay, self.shared)
         self.steps = PolicySteps(engine, settings, temperature, device, optimiser, rank, self.replay, self.shared)
         self.updates = 0  # applied

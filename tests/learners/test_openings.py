@@ -9,6 +9,7 @@ import pytest
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
+from benchmarks.gpu.made_up import behind
 from benchmarks.lab.trainee import Driver, alone
 from learners.batch.openings import BLOCK, common_blocks, segments
 from learners.batch.packing import pack_sequences, pack_to_read, pack_trajectories, plan
@@ -32,16 +33,7 @@ def games(count: int, seed: int, tasks: int = 3, rules: int = 40, shown: int = 2
     made = []
     for number, each in enumerate(collect(*make_batch(count, seed))):
         front = np.concatenate([told, openings[number % tasks]]).astype(np.int32)
-        whole, nothing = each.sequence, np.zeros(len(front))
-        sequence = replace(
-            whole,
-            ids=np.append(front, whole.ids),
-            mask=np.append(nothing.astype(bool), whole.mask),
-            turn=np.append(nothing.astype(whole.turn.dtype), whole.turn),
-            logprobs=np.append(nothing.astype(np.float32), whole.logprobs),
-            versions=np.append(nothing.astype(whole.versions.dtype), whole.versions),
-        )
-        made.append(replace(each, sequence=sequence, terminated=number % 4 > 0, closing_ids=front[: number % 5]))
+        made.append(replace(behind(front, each), terminated=number % 4 > 0, closing_ids=front[: number % 5]))
     return made
 
 
@@ -173,19 +165,19 @@ def test_the_kernels_of_a_card_are_asked_as_they_are_declared():
 
 
 def test_where_openings_cannot_be_shared_it_is_said(tiny_model):
-    model = load_model(str(tiny_model), LearnerSettings(), 0)
-    assert shares_openings(model, LearnerSettings())
-    assert not shares_openings(model, LearnerSettings(share_openings=False))
-    assert not shares_openings(model, LearnerSettings(attention="eager"))
-    assert not shares_openings(model, LearnerSettings(gpus_per_rank=1, dtype="bfloat16"))
-    assert shares_openings(model, LearnerSettings(gpus_per_rank=1, dtype="bfloat16", share_openings=True))
+    model, card = load_model(str(tiny_model), LearnerSettings(), 0), torch.device("cuda", 0)
+    assert shares_openings(model, LearnerSettings(), CPU)
+    assert not shares_openings(model, LearnerSettings(share_openings=False), CPU)
+    assert not shares_openings(model, LearnerSettings(attention="eager"), CPU)
+    assert not shares_openings(model, LearnerSettings(dtype="bfloat16"), card)
+    assert shares_openings(model, LearnerSettings(dtype="bfloat16", share_openings=True), card)
     with pytest.raises(ValueError, match=r"share_openings: learner.attention=eager .*: set it to sdpa"):
-        shares_openings(model, LearnerSettings(attention="eager", share_openings=True))
+        shares_openings(model, LearnerSettings(attention="eager", share_openings=True), CPU)
     with pytest.raises(ValueError, match="bfloat16 alone"):
-        shares_openings(model, LearnerSettings(gpus_per_rank=1, dtype="float32", share_openings=True))
+        shares_openings(model, LearnerSettings(dtype="float32", share_openings=True), card)
     model.config.sliding_window = 64
     with pytest.raises(ValueError, match="sliding window"):
-        shares_openings(model, LearnerSettings(share_openings=True))
+        shares_openings(model, LearnerSettings(share_openings=True), CPU)
 
 
 def test_sequences_without_openings_are_laid_end_to_end():
