@@ -21,6 +21,7 @@ from benchmarks.gpu import card, packs, player, updates
 from benchmarks.gpu import demo as run_demo
 from benchmarks.gpu.bench import FAIL, FIGURE, NOT_CHECKED, OK, Bench, Check, Line, read
 from benchmarks.gpu.checks import CHECKS
+from benchmarks.gpu.made_up import behind, random_model, trajectories
 from benchmarks.gpu.page import counts, report
 from benchmarks.gpu.runner import Result, run
 from learners.embedded.build import build_policy
@@ -175,9 +176,18 @@ def test_the_limit_of_products_lies_between_float32_and_tf32():
 
 def test_sequences_that_see_each_other_fail(bench, monkeypatch):
     whole = attention.layout
-    monkeypatch.setattr(attention, "layout", lambda lengths, *rest: whole(lengths.sum(keepdims=True), *rest))
+    monkeypatch.setattr(attention, "layout", lambda lengths, *rest, **_: whole(lengths.sum(keepdims=True), *rest))
     packs.of_family(bench, CPU, "qwen3")
     assert of(bench, "qwen3, float32") == [FAIL]
+
+
+@pytest.mark.parametrize("sees", [True, False])
+def test_games_that_do_not_see_their_opening_fail(bench, monkeypatch, sees):
+    if not sees:
+        monkeypatch.setattr(attention, "segments_seen", lambda *_: [])
+    batch = [behind(packs.OPENING, each) for each in trajectories(6, 4)]
+    packs.of_openings(bench, random_model(bench.folder), batch, CPU)
+    assert of(bench, "openings") == ([OK, OK] if sees else [FAIL, FAIL])
 
 
 def test_weights_that_go_elsewhere_fail(bench, monkeypatch):
