@@ -25,9 +25,10 @@ A game class takes its options as keyword arguments, and refuses bad ones with o
 
 from __future__ import annotations
 
+import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
@@ -200,10 +201,7 @@ class Game(ABC):
     def __written(self, record: Record, utterance: str, found: Step) -> Step:
         if not isinstance(found, Step):
             raise TypeError(f"{type(self).__name__}.step has to return a Step, not {found!r}")
-        for seat, reward in found.rewards.items():
-            if not isinstance(reward, Real):
-                name = type(self).__name__
-                raise TypeError(f"{name}.step rewards {seat!r} by {reward!r}, which is no finite number")
+        good_rewards(type(self).__name__, self.seats, found.rewards)
         record.said.append(utterance)
         for seat, reward in found.rewards.items():
             record.paid[seat] = record.paid.get(seat, 0.0) + reward
@@ -332,6 +330,19 @@ class Game(ABC):
     def trials(cls) -> list[Trial]:
         """How the game is evaluated by `parley evaluate RUN --trials`; by default 200 episodes with its defaults."""
         return [Trial(cls.name)]
+
+
+def good_rewards(game: str, seats: Sequence[str], rewards: Any) -> None:
+    """Or TypeError, ValueError: a line on what a step of the game has paid."""
+    if not isinstance(rewards, Mapping):
+        raise TypeError(
+            f"{game}.step has to reward seats by numbers, such as {{{seats[0]!r}: 1.0}}, not {rewards!r:.80}"
+        )
+    for seat, reward in rewards.items():
+        if seat not in seats:
+            raise ValueError(f"{game}.step rewards {seat!r}, which is none of its seats: {', '.join(seats)}")
+        if not isinstance(reward, Real) or not math.isfinite(reward):
+            raise ValueError(f"{game}.step rewards {seat!r} by {reward!r:.80}, which is no finite number")
 
 
 def hook(game: Any, name: str) -> Any:

@@ -133,7 +133,9 @@ def class_at(name: str) -> type:
     try:
         found = getattr(import_module(module), attribute)
     except Exception as error:  # of whoever wrote the module
-        raise ValueError(f"{name!r} cannot be imported: {type(error).__name__}: {error}") from error
+        missing = isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]
+        where = "; start Parley in the folder that holds it, or name that in PYTHONPATH" if missing else ""
+        raise ValueError(f"{name!r} cannot be imported: {type(error).__name__}: {error}{where}") from error
     if not isinstance(found, type):
         raise ValueError(f"{name!r} is no class")
     return found

@@ -62,6 +62,9 @@ WORLDS = {
 }
 
 
+OWN = "a class of your own is module:Class"
+
+
 def game_names() -> list[str]:
     return sorted({*GAMES, *DOORS, *WORLDS, *(point.name for point in entry_points(group="parley.games"))})
 
@@ -82,7 +85,7 @@ def game_class(name: str) -> type:
     for point in entry_points(group="parley.games"):
         if point.name == name:
             return point.load()
-    raise ValueError(f"unknown game {name!r}; known: {', '.join(game_names())}")
+    raise ValueError(f"unknown game {name!r}; known: {', '.join(game_names())}; {OWN}")
 
 
 def make_game(name: str, options: dict | None = None, blocking: bool = True) -> Game:

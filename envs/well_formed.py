@@ -4,6 +4,7 @@
     good_step     what `step` returned                            -> TypeError, ValueError
     good_sight    what `seat`, `observe` and `actions` return     -> TypeError, ValueError
     good_outcome  what `outcome` returned once the game is over   -> TypeError, ValueError
+    good_texts    what `closing` and `facts` returned             -> TypeError
     told          what else it raised, in a line
 
 Each is one line that names the game, what it did, and what it has to do.
@@ -11,7 +12,6 @@ Each is one line that names the game, what it did, and what it has to do.
 
 from __future__ import annotations
 
-import math
 import traceback
 from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
@@ -20,7 +20,7 @@ from typing import Any
 
 import envs.game
 from envs.coroutines import Blocking
-from envs.game import Game, Step
+from envs.game import Game, Step, good_rewards
 
 METHODS = (
     *("reset", "observe", "step", "briefing", "actions", "outcome"),
@@ -59,11 +59,7 @@ def is_a_game(name: str, made: Any) -> None:
 def good_step(game: Game, step: Any) -> Step:
     if not isinstance(step, Step):
         raise TypeError(f"{_of(game)}.step has to return a Step, not {_short(step)}")
-    for seat, reward in step.rewards.items():
-        if seat not in game.seats:
-            raise ValueError(f"{_of(game)}.step rewards {seat!r}, which is none of its seats: {', '.join(game.seats)}")
-        if not isinstance(reward, Real) or not math.isfinite(reward):
-            raise ValueError(f"{_of(game)}.step rewards {seat!r} by {_short(reward)}, which is no finite number")
+    good_rewards(_of(game), game.seats, step.rewards)
     return step
 
 
@@ -98,6 +94,15 @@ def good_outcome(game: Game) -> dict[str, float]:
                 f"{_of(game)}.outcome has to give each seat a number from 0 to 1, and gives {seat!r} {_short(found)}"
             )
     return outcome
+
+
+def good_texts(game: Game, method: str) -> dict[str, str]:
+    """What `closing` or `facts` returned."""
+    found = getattr(game, method)()
+    texts = [*found, *found.values()] if isinstance(found, Mapping) else [None]
+    if not all(isinstance(each, str) for each in texts):
+        raise TypeError(f"{_of(game)}.{method} has to return texts by name, not {_short(found)}")
+    return dict(found)
 
 
 def told(error: BaseException) -> str:

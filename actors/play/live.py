@@ -12,7 +12,7 @@ import numpy as np
 from actors.play.players import EndpointSeat, PolicySeat
 from envs.episode import Episode, Ticket, Turn
 from envs.game import Game, Player, hook, money_of
-from envs.well_formed import told
+from envs.well_formed import good_texts, told
 
 log = logging.getLogger("parley.play")
 
@@ -108,7 +108,7 @@ def ending_of(game: Game, terminated: bool, answers: bool) -> Ending:
     for seat, answer in found.items():
         if seat not in game.seats or not isinstance(answer, str):
             raise ValueError(f"game {game.name!r}: answers has {seat!r}: {answer!r}, not a seat and what it would say")
-    return Ending(terminated, dict(game.closing()), dict(game.facts()), money_of(game), found)
+    return Ending(terminated, good_texts(game, "closing"), good_texts(game, "facts"), money_of(game), found)
 
 
 def closing_ids(live: Live, closing: dict[str, str]) -> dict[str, np.ndarray]:

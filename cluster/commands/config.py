@@ -38,7 +38,8 @@ def of_section(key: str) -> list[tuple[str, str, str]]:
     """Of the default kinds; where these have no such section, of every kind that has it."""
     fields = _inside(key, dotted_fields()) or _inside(key, dotted_fields(every_kind=True))
     if not fields:
-        close = difflib.get_close_matches(key, dotted_keys(), n=1)
+        known = {".".join(parts[:size]) for each in dotted_keys() if (parts := each.split(".")) for size in range(9)}
+        close = difflib.get_close_matches(key, sorted(known), n=1)
         raise ConfigError(f"no setting {key!r}{f'; did you mean {close[0]}?' if close else ''}")
     return fields
 

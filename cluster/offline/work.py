@@ -28,7 +28,7 @@ from cluster.offline.resources import Resources
 from cluster.offline.terminal import Terminal
 from cluster.recipe.config import RunConfig
 from cluster.record.run_folder import RunFolder
-from cluster.run.session import seats_and_players
+from cluster.run.asked import seats_and_players
 from envs.game import Game
 from envs.registry import make_game
 

@@ -33,7 +33,7 @@ from cluster.recipe.plain_yaml import read_yaml
 from cluster.recipe.renamed import GONE, WHOLE_ONCE, instead_of, renamed
 from envs.game import Game, hook
 from envs.kinds import Kinds
-from envs.registry import game_class, game_names, is_game, make_game
+from envs.registry import OWN, game_class, game_names, is_game, make_game
 from envs.well_formed import NotAGame, is_a_game
 from envs.worlds.package import MissingPackage
 
@@ -242,7 +242,7 @@ def _check_game(config: RunConfig) -> None:
     name, options, players = config.game.name, config.game.options, config.game.players
     if ":" not in name and not is_game(name):
         close = difflib.get_close_matches(name, game_names(), n=1, cutoff=0.6)
-        hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(game_names())}"
+        hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(game_names())}; {OWN}"
         raise ConfigError(f"game.name: unknown game {name!r}; {hint}")
     try:
         is_a_game(name, made_by := game_class(name))
@@ -253,7 +253,7 @@ def _check_game(config: RunConfig) -> None:
     for option in options:
         if option not in known and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
             close = difflib.get_close_matches(option, known, n=1, cutoff=0.6)
-            hint = f"did you mean {close[0]}?" if close else f"it has: {', '.join(known)}"
+            hint = f"did you mean {close[0]}?" if close else f"it has: {', '.join(known) or 'none'}"
             raise ConfigError(f"game.options.{option}: {name} has no such option; {hint}")
     try:
         game = make_game(name, options)

@@ -3,9 +3,9 @@
     {"update": 3, "stage": "learn", "since": 1767225600.123, "process": 4711, "host": "node7"}
 
 `update`: how many are done, left out where none are made; `stage`: of the training loop, as in the metrics'
-seconds/STAGE, null between two; `since`: seconds of Unix time. It is gone when the run has ended in order; of one that
-was killed it says where that was. A stage may take hours, so the file is touched meanwhile: its age is a sign of life,
-on other hosts the only one.
+seconds/STAGE, null between two, and "start" before it; `since`: seconds of Unix time. It is gone when the run has
+ended in order; of one that was killed it says where that was. A stage may take hours, so the file is touched
+meanwhile: its age is a sign of life, on other hosts the only one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Now:
 
     def starting(self, update: int) -> None:
         """The run's process is there, and nothing is played yet."""
-        self._write(update)
+        self._write(update, "start")
 
     @contextmanager
     def stage(self, name: str, update: int) -> Iterator[None]:
@@ -66,9 +66,9 @@ class Now:
             over.set()
         self.ended()
 
-    def _write(self, update: int | None) -> None:
+    def _write(self, update: int | None, stage: str | None = None) -> None:
         """Whole or not at all; not forced to the disk, for it is old news at once."""
-        stage = self.open[-1] if self.open else None
+        stage = self.open[-1] if self.open else stage
         told = {} if update is None else {"update": update}
         told |= {"stage": stage, "since": round(self.clock(), 3), "process": os.getpid(), "host": socket.gethostname()}
         try:

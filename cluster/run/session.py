@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from cluster.errors import CheckpointError, ConfigError, ParleyError, RunError
+from cluster.errors import CheckpointError, ParleyError, RunError
 from cluster.plan.lines import summary as plan_summary
 from cluster.plan.machine import Machine, check_reachable, of_ray
 from cluster.plan.of_run import plan_run
@@ -33,13 +33,12 @@ from cluster.record.picture import draw_curve
 from cluster.record.run_folder import RunFolder
 from cluster.record.telemetry.spans import Spans
 from cluster.record.terminal import Show
-from cluster.run.asked import check_online
+from cluster.run.asked import check_online, seats_and_players, with_policy
 from cluster.run.failures import named_failures
 from cluster.run.last_word import LastWord, last_word
 from cluster.run.policy import check_model, model_to_measure, policy_folder
 from cluster.run.ray_watch import disconnecting, ray_watch
 from cluster.run.signals import interruptible, own_sigterm
-from envs.registry import make_game
 from envs.settings import GameSettings
 from parley.names import ray_options
 
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
 OF_RAY = {  # its settings, unless they are set
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_task_events_max_num_task_in_gcs": "2000",  # the GCS remembers 100,000 calls else
+    "RAY_worker_niceness": "0",  # 15 else, and other work on the machine takes the CPUs from play and learning
 }
 
 
@@ -293,21 +293,6 @@ def start_fleet(
             learners.start()
         fleet.start()
     return fleet
-
-
-def seats_and_players(config: RunConfig) -> tuple[tuple[str, str], ...]:
-    """Who sits where: the config's choice for each seat of the game, else the policy."""
-    seats = make_game(config.game.name, config.game.options).seats
-    unknown = set(config.game.players) - set(seats)
-    if unknown:
-        raise ConfigError(f"game.players names seat {sorted(unknown)[0]!r}; {config.game.name} has: {', '.join(seats)}")
-    return tuple((seat, config.game.players.get(seat, "policy")) for seat in seats)
-
-
-def with_policy(players: tuple[tuple[str, str], ...], what: str) -> tuple[tuple[str, str], ...]:
-    if "policy" not in dict(players).values():
-        raise ConfigError(f"game.players leaves no seat to the policy: nothing would be {what}")
-    return players
 
 
 @contextmanager

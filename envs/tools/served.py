@@ -44,6 +44,7 @@ class ServedTools(ImportedGame):
     name = "mcp"
     seats = (SEAT,)
     longest: ClassVar[int] = 20_000
+    open_vocabulary = True
 
     def __init__(
         self,
@@ -208,7 +209,8 @@ class ServedTools(ImportedGame):
         return {"answer": self._task["answer"]} if self._seed is not None and self._over else {}
 
     def _texts(self) -> Iterator[str]:
-        """Of the tasks alone, for no server is asked: too few for the embedded policy."""
+        """Of the tasks alone, for no server is asked. What tools return is in other words, too."""
+        yield from (shown(["is"], "plain", [f"r{turn + 1}"]) for turn in range(self.horizon))
         for task in self.tasks:
             yield from (task["question"], task["answer"], *map(say_json, task["calls"]), "error right wrong")
 
@@ -311,18 +313,28 @@ def tasks_of(tasks: Any) -> list[dict[str, Any]]:
     if isinstance(tasks, str):
         where, path = f"game option tasks: {tasks}", Path(tasks).expanduser()
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-            tasks = [json.loads(line) for line in lines if line.strip()]
+            lines = path.read_text(encoding="utf-8").split("\n")
         except (OSError, ValueError) as error:
             raise ValueError(f"{where} cannot be read: {type(error).__name__}: {error}") from None
+        tasks = [_read(f"{where}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
     if not isinstance(tasks, list | tuple) or not tasks:
         raise ValueError(f"{where}: has to be a list of tasks, or a file with one a line")
     return [_task(f"{where}: task {number}", task) for number, task in enumerate(tasks, 1)]
 
 
+def _read(where: str, line: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where} is no JSON: {getattr(error, 'msg', error)}") from None
+
+
 def _task(where: str, task: Any) -> dict[str, Any]:
-    if not isinstance(task, dict) or set(task) - {"question", "answer", "calls"}:
-        raise ValueError(f"{where} must be like {{question: ..., answer: ..., calls: [...]}}")
+    like = "must be like {question: ..., answer: ..., calls: [...]}"
+    if not isinstance(task, dict):
+        raise ValueError(f"{where} {like}")
+    if strange := sorted(map(str, set(task) - {"question", "answer", "calls"})):
+        raise ValueError(f"{where} has {strange[0]!r}, and {like}")
     question, answer, calls = task.get("question"), task.get("answer"), task.get("calls", [])
     if not isinstance(question, str) or not question.strip():
         raise ValueError(f"{where} has no question")

@@ -23,7 +23,7 @@ def test_the_innermost_stage_is_told_and_the_last_one_stays_where_it_breaks(tmp_
 
     own = {"process": os.getpid(), "host": socket.gethostname()}
     now.starting(2)
-    assert told() == {"update": 2, "stage": None, "since": 100, **own}
+    assert told() == {"update": 2, "stage": "start", "since": 100, **own}
     with now.stage("learn", 2):
         assert told() == {"update": 2, "stage": "learn", "since": 101, **own}
         with now.stage("sync", 3):

@@ -347,6 +347,9 @@ def test_tasks_are_read_from_a_file(tmp_path):
     made = served(tasks=str(path))
     assert [task["question"] for task in made.tasks] == ["What is 2 plus 3?", "Die."]
     assert {"what", "is", "answer:"} & {word for text in made.language() for word in text.split()}
-    path.write_text("{")
-    with pytest.raises(ValueError, match="tasks.jsonl cannot be read: JSONDecodeError"):
+    path.write_text(json.dumps(ADDED | {"question": "What is\u20282 plus 3?"}, ensure_ascii=False) + "\n{")
+    with pytest.raises(ValueError, match="tasks.jsonl, line 2 is no JSON: Expecting property name"):
+        served(tasks=str(path))
+    path.write_text(json.dumps({"question": "What?", "anwser": 3}))
+    with pytest.raises(ValueError, match="task 1 has 'anwser', and must be like {question: ..., answer: ..., calls"):
         served(tasks=str(path))
