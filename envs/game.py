@@ -25,33 +25,21 @@ A game class takes its options as keyword arguments, and refuses bad ones with o
 
 from __future__ import annotations
 
-import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from inspect import iscoroutinefunction, signature
-from numbers import Real
 from typing import Any, Protocol
 
 from envs.coroutines import finish
+from envs.step import Step, good_rewards
 from envs.text.practice import AnyAction, texts_of_practice
 from envs.text.thinking import spoken
 
 OVER = "the game is over (or was never reset): no seat may act"
-
-
-@dataclass(slots=True)
-class Step:
-    """What an utterance did."""
-
-    rewards: dict[str, float] = field(default_factory=dict)  # seats left out get 0
-    executable: bool = True  # False: the game could not make sense of it
-    terminated: bool = False  # the game reached its own end
-    truncated: bool = False  # it was cut off by the horizon
-    caption: str = ""  # what just happened, in words
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,19 +318,6 @@ class Game(ABC):
     def trials(cls) -> list[Trial]:
         """How the game is evaluated by `parley evaluate RUN --trials`; by default 200 episodes with its defaults."""
         return [Trial(cls.name)]
-
-
-def good_rewards(game: str, seats: Sequence[str], rewards: Any) -> None:
-    """Or TypeError, ValueError: a line on what a step of the game has paid."""
-    if not isinstance(rewards, Mapping):
-        raise TypeError(
-            f"{game}.step has to reward seats by numbers, such as {{{seats[0]!r}: 1.0}}, not {rewards!r:.80}"
-        )
-    for seat, reward in rewards.items():
-        if seat not in seats:
-            raise ValueError(f"{game}.step rewards {seat!r}, which is none of its seats: {', '.join(seats)}")
-        if not isinstance(reward, Real) or not math.isfinite(reward):
-            raise ValueError(f"{game}.step rewards {seat!r} by {reward!r:.80}, which is no finite number")
 
 
 def hook(game: Any, name: str) -> Any:

@@ -43,6 +43,7 @@ DOORS = {
     "gymnasium": "envs.doors.inward.gymnasium:GymnasiumGame",
     "openenv": "envs.doors.inward.openenv:OpenEnvGame",
     "pettingzoo": "envs.doors.inward.pettingzoo:PettingZooGame",
+    "questions": "envs.questions:Questions",
     "textarena": "envs.doors.inward.textarena:TextArenaGame",
     "textworld": "envs.doors.inward.textworld:TextWorldGame",
     "verifiers": "envs.doors.inward.verifiers:VerifiersGame",

@@ -16,18 +16,21 @@ import traceback
 from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import envs.game
 from envs.coroutines import Blocking
-from envs.game import Game, Step, good_rewards
+from envs.step import Step, good_rewards
+
+if TYPE_CHECKING:
+    from envs.game import Game
 
 METHODS = (
     *("reset", "observe", "step", "briefing", "actions", "outcome"),
     *("closing", "facts", "save", "restore", "players", "language"),
 )
 LONGEST = 300  # characters of an error that are told
-NAME_IT = __file__, envs.game.__file__  # what they raise says which method of which game
+# what these raise says which method of which game
+NAME_IT = __file__, *(str(Path(__file__).with_name(name)) for name in ("game.py", "step.py"))
 ROUNDING = 1e-6  # an outcome may be beyond [0, 1] by so much
 
 

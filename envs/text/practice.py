@@ -10,6 +10,7 @@ from typing import Any
 
 from envs.coroutines import finish
 from envs.text.listed import Chooser
+from envs.well_formed import good_outcome, good_sight, good_step, good_texts
 
 PRACTICE_GAMES = 40
 PRACTICE_SECONDS = 60.0
@@ -66,8 +67,6 @@ def _within(seconds: float, name: str, texts: Callable[[], Iterator[str]]) -> tu
 
 def _practise(made_by: type, options: dict[str, Any]) -> Iterator[str]:
     """Every fourth game begins with an utterance of no words, so that the answer to nonsense is met too."""
-    from envs.well_formed import good_outcome, good_sight, good_step, good_texts  # it knows what a game is
-
     game, players = made_by(**options), made_by.players()
     for number in range(PRACTICE_GAMES):
         seated = {}

@@ -13,12 +13,10 @@ tasks.
 
 from __future__ import annotations
 
-import json
 import random
 import shlex
 import weakref
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Annotated, Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -28,6 +26,7 @@ from envs.game import Player, Step, Trial
 from envs.options import one_of, whole_number
 from envs.text.chat import EndpointError, headers_with_key
 from envs.text.listed import yes_or_no
+from envs.text.tasks import share_of, task_of, tasks_in
 from envs.tools.calls import WORD, Answer, Call, Unread, names_of, plain_answer, read_json, read_plain, same, say_json
 from envs.tools.families import next_name
 from envs.tools.servers import connected, started
@@ -56,6 +55,9 @@ class ServedTools(ImportedGame):
         tasks: Annotated[
             str | Sequence[dict], "a list of {question, answer}, or a file with one of them a line (JSON)"
         ] = (),
+        held_out: Annotated[
+            float, "share of the tasks, the last ones, that held-out games alone have; 0: all have all"
+        ] = 0.0,
         form: Annotated[str, "json, as language models say it, or plain: see the game `tools`"] = "json",
         turns: Annotated[
             int, "a turn is one call (json: several) or the answer; when they run out, the task has failed"
@@ -79,7 +81,7 @@ class ServedTools(ImportedGame):
             )
         if key_variable and self.command:
             raise ValueError("game option key_variable is for a server at url; one that is started has no key")
-        self.tasks = tasks_of(tasks)
+        self.tasks, self.held_out = tasks_of(tasks), share_of("held_out", held_out)
         self.form, self.fresh = one_of("form", form, FORMS), yes_or_no("fresh", fresh)
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < 86400:
             raise ValueError(f"game option seconds={seconds!r} must be a number of seconds above 0")
@@ -145,7 +147,7 @@ class ServedTools(ImportedGame):
     async def reset(self, seed: int) -> None:
         self._seed = None  # no seat may act if the beginning fails
         await self._connect()
-        self._task = random.Random(f"mcp {seed}").choice(self.tasks)
+        self._task = task_of(seed, self.tasks, self.held_out, "mcp")
         self._known: dict[str, Any] = {}
         self._over, self._right = False, False
         self._shown = self._task["question"]
@@ -309,24 +311,8 @@ def address(url: Any) -> str:
 
 def tasks_of(tasks: Any) -> list[dict[str, Any]]:
     """Each with a question, an answer and calls."""
-    where = "game option tasks"
-    if isinstance(tasks, str):
-        where, path = f"game option tasks: {tasks}", Path(tasks).expanduser()
-        try:
-            lines = path.read_text(encoding="utf-8").split("\n")
-        except (OSError, ValueError) as error:
-            raise ValueError(f"{where} cannot be read: {type(error).__name__}: {error}") from None
-        tasks = [_read(f"{where}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
-    if not isinstance(tasks, list | tuple) or not tasks:
-        raise ValueError(f"{where}: has to be a list of tasks, or a file with one a line")
-    return [_task(f"{where}: task {number}", task) for number, task in enumerate(tasks, 1)]
-
-
-def _read(where: str, line: str) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{where} is no JSON: {getattr(error, 'msg', error)}") from None
+    found, where = tasks_in(tasks, "game option tasks")
+    return [_task(f"{where}: task {number}", task) for number, task in enumerate(found, 1)]
 
 
 def _task(where: str, task: Any) -> dict[str, Any]:
