@@ -30,4 +30,5 @@ def good_rewards(game: str, seats: Sequence[str], rewards: Any) -> None:
         if seat not in seats:
             raise ValueError(f"{game}.step rewards {seat!r}, which is none of its seats: {', '.join(seats)}")
         if not isinstance(reward, Real) or not math.isfinite(reward):
-            raise ValueError(f"{game}.step rewards {seat!r} by {reward!r:.80}, which is no finite number")
+            wrong = ValueError if isinstance(reward, Real) else TypeError
+            raise wrong(f"{game}.step rewards {seat!r} by {reward!r:.80}, which is no finite number")

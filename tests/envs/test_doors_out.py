@@ -31,7 +31,9 @@ def options(tmp_path_factory):
     """What games need to be made that cannot do without: a server, and worlds that are quickly generated."""
     with serving() as url, pytest.MonkeyPatch.context() as patch:
         patch.setenv("PARLEY_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield {"openenv": {"url": url}, "textworld": {"worlds": 1, "settings": {"level": 1}}}
+        tasks = [{"question": f"what is {n} ?", "answer": n} for n in range(3)]
+        worlds = {"worlds": 1, "settings": {"level": 1}}
+        yield {"openenv": {"url": url}, "questions": {"tasks": tasks}, "textworld": worlds}
 
 
 def an_action(form, listed: tuple[str, ...], rng: random.Random) -> object:
