@@ -107,7 +107,7 @@ PARTS = {
 AGAINST = {  # for each verdict, the methods of which the best is what others are compared with
     "locks": [(TURNS,), (TAUGHT,)],
     "main": [(TURNS, TAUGHT, NTPO, AS_SAID)],
-    "code": [(TURNS, NTPO)],
+    "code": [(NTPO,), (TURNS,)],
     "length": [(NTPO, AS_SAID)],
 }
 
