@@ -81,7 +81,8 @@ class WorkerProcesses:
             except GetTimeoutError:
                 raise FleetError(
                     f"rollout worker {index} did not start within "
-                    f"rollout.engine.start_seconds={self.settings.engine.start_seconds:.0f}"
+                    f"rollout.engine.start_seconds={self.settings.engine.start_seconds:.0f}: raise it, or give the "
+                    "machine less else to do"
                 ) from None
             except RayTaskError as error:
                 failed = FleetLost if isinstance(error.cause, WorkerLost) else FleetError
