@@ -231,8 +231,8 @@ class RolloutWorker:
         if not self.up.wait(self.spec.rollout.engine.start_seconds):
             raise WorkerFailed(
                 f"rollout worker {self.index}: the engine did not start within "
-                f"rollout.engine.start_seconds={self.spec.rollout.engine.start_seconds:.0f}: raise it, or give the machine "
-                "less else to do"
+                f"rollout.engine.start_seconds={self.spec.rollout.engine.start_seconds:.0f}: raise it, or give the "
+                "machine less else to do"
             )
         if self.failure is not None:
             raise self.failure
