@@ -27,7 +27,7 @@ from learners.settings import EmbeddedSettings
 
 BUILDING, DAY_SECONDS = ".building-", 86_400.0
 LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors")
-CLONED_WITH = ("attention.py", "by_hand.py", "logits.py")
+CLONED_WITH = ("attention.py", "by_hand.py", "logits.py", "shared_attention.py")
 
 
 def cache_folder() -> Path:
