@@ -4,7 +4,7 @@
 
 64 games of each recipe, eight of each of eight tasks, by its scripted players, with the rules of their seats in front,
 as language models read them; the embedded policy reads none. A token is a word, so real models have somewhat more of
-them. A pass is forward and backward over all of them with an untrained policy of 1M parameters; CPU seconds.
+them. A pass is forward and backward over all of them with an untrained policy of 10M parameters; CPU seconds.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def measure(quick: bool, say: Say) -> dict[str, Any]:
     torch.set_num_threads(1)
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="parley-benchmark-") as folder:
-        model = load_model(str(untrained("1M", demo(), Path(folder))), LearnerSettings(), 0)
+        model = load_model(str(untrained("10M", demo(), Path(folder))), LearnerSettings(), 0)
         for recipe in RECIPES[: 2 if quick else None]:
             say(recipe)
             trajectories = batch(load_recipe(f"recipes/{recipe}.yaml"))
