@@ -40,10 +40,10 @@ GAMES = {
 
 # Ways in: each is as many games as its library has, and an option says which.
 DOORS = {
+    "dataset": "envs.dataset:Dataset",
     "gymnasium": "envs.doors.inward.gymnasium:GymnasiumGame",
     "openenv": "envs.doors.inward.openenv:OpenEnvGame",
     "pettingzoo": "envs.doors.inward.pettingzoo:PettingZooGame",
-    "questions": "envs.questions:Questions",
     "textarena": "envs.doors.inward.textarena:TextArenaGame",
     "textworld": "envs.doors.inward.textworld:TextWorldGame",
     "verifiers": "envs.doors.inward.verifiers:VerifiersGame",

@@ -33,7 +33,7 @@ def options(tmp_path_factory):
         patch.setenv("PARLEY_CACHE", str(tmp_path_factory.mktemp("cache")))
         tasks = [{"question": f"what is {n} ?", "answer": n} for n in range(3)]
         worlds = {"worlds": 1, "settings": {"level": 1}}
-        yield {"openenv": {"url": url}, "questions": {"tasks": tasks}, "textworld": worlds}
+        yield {"openenv": {"url": url}, "dataset": {"tasks": tasks}, "textworld": worlds}
 
 
 def an_action(form, listed: tuple[str, ...], rng: random.Random) -> object:

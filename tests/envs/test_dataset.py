@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from envs.questions import Questions, answer_in, by_number
+from envs.dataset import Dataset, answer_in, by_number
 from envs.registry import make_player
 from envs.text.tasks import HELD_OUT_SEEDS
 
@@ -24,7 +24,7 @@ def unsure(said: str, answer: str, task: dict) -> float:
 
 
 def asked(seeds: range, **options) -> set[str]:
-    game, seen = Questions(TASKS, **options), set()
+    game, seen = Dataset(TASKS, **options), set()
     for seed in seeds:
         game.reset(seed)
         seen.add(game.observe())
@@ -56,7 +56,7 @@ def test_numbers_are_compared_by_the_last_one(said, answer, right):
 
 
 def test_a_right_answer_ends_the_game_and_a_wrong_one_has_other_tries():
-    game = Questions(TASKS, tries=3, held_out=0)
+    game = Dataset(TASKS, tries=3, held_out=0)
     game.reset(4)
     right = game.task["answer"]
     step = game.step("nonsense")
@@ -72,7 +72,7 @@ def test_a_right_answer_ends_the_game_and_a_wrong_one_has_other_tries():
 
 
 def test_a_game_that_was_saved_goes_on():
-    game, other = (Questions(TASKS, tries=3) for _ in range(2))
+    game, other = (Dataset(TASKS, tries=3) for _ in range(2))
     game.reset(7)
     game.step("nonsense")
     other.restore(json.loads(json.dumps(game.save())))
@@ -81,11 +81,11 @@ def test_a_game_that_was_saved_goes_on():
 
 
 def test_a_check_of_ones_own_may_pay_in_parts():
-    game = Questions(TASKS, check=f"{__name__}:half", held_out=0)
+    game = Dataset(TASKS, check=f"{__name__}:half", held_out=0)
     game.reset(3)
     step = game.step(str(game.task["level"]))
     assert step.rewards == {"solver": 0.5} and step.terminated
-    game = Questions(TASKS, check=f"{__name__}:unsure")
+    game = Dataset(TASKS, check=f"{__name__}:unsure")
     game.reset(3)
     with pytest.raises(ValueError, match="check=.*unsure: has to return a number from 0 to 1, not nan"):
         game.step("x")
@@ -93,8 +93,8 @@ def test_a_check_of_ones_own_may_pay_in_parts():
 
 def test_players_know_as_much_as_they_say():
     won = {}
-    for name in Questions.players():
-        game, player = Questions(TASKS), make_player("questions", name, {"tasks": TASKS})
+    for name in Dataset.players():
+        game, player = Dataset(TASKS), make_player("dataset", name, {"tasks": TASKS})
         won[name] = 0.0
         for seed in range(200):
             game.reset(seed)
@@ -105,7 +105,7 @@ def test_players_know_as_much_as_they_say():
 
 
 def test_every_word_is_in_the_language():
-    game = Questions(TASKS, tries=2)
+    game = Dataset(TASKS, tries=2)
     words = {word for said in game.language() for word in said.split()}
     game.reset(1)
     game.step("x")
@@ -129,7 +129,7 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path, text, wrong):
     path = tmp_path / "own.jsonl"
     path.write_text(text)
     with pytest.raises(ValueError) as error:
-        Questions(str(path))
+        Dataset(str(path))
     assert f"game option tasks: {path}" in str(error.value) and wrong in str(error.value)
 
 
@@ -146,13 +146,13 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path, text, wrong):
 )
 def test_options_that_make_no_sense_are_named(options, wrong):
     with pytest.raises(ValueError) as error:
-        Questions(**({"tasks": TASKS} | options))
+        Dataset(**({"tasks": TASKS} | options))
     assert wrong in str(error.value)
 
 
 def test_keys_and_line_separators_are_the_files_own(tmp_path):
     path = tmp_path / "own.jsonl"
     path.write_text(json.dumps({"problem": "a\u2028b", "solution": 3}, ensure_ascii=False), encoding="utf-8")
-    game = Questions(str(path), question="problem", answer="solution")
+    game = Dataset(str(path), question="problem", answer="solution")
     game.reset(0)
     assert game.observe() == "a\u2028b" and game.step("3").rewards == {"solver": 1.0}

@@ -31,8 +31,8 @@ WRONG, RIGHT = "that is wrong ; try again", "right"
 Check = Callable[[str, str, dict[str, Any]], float]  # what was said, the right answer, the whole task
 
 
-class Questions(Game):
-    name = "questions"
+class Dataset(Game):
+    name = "dataset"
     seats = (SEAT,)
 
     def __init__(
@@ -57,7 +57,7 @@ class Questions(Game):
         self.check, self.judged_by = check_of(check), check
 
     def reset(self, seed: int) -> None:
-        self.task = task_of(seed, self.tasks, self.held_out, "questions")
+        self.task = task_of(seed, self.tasks, self.held_out, "dataset")
         self.shown, self.worth, self.tried = self.task[self.keys[0]], 0.0, 0
 
     def briefing(self, seat: str) -> str:
