@@ -53,8 +53,8 @@ def share_of(name: str, value: Any) -> float:
 
 
 def task_of(seed: int, tasks: Sequence[Any], held_out: float, salt: str) -> Any:
-    """The one that a seed chooses. The last tasks, that share of all, are for held-out games alone."""
-    kept = int(len(tasks) * held_out)
+    """The one that a seed chooses. The last tasks, that share of all and at least one, are for held-out games alone."""
+    kept = max(1, int(len(tasks) * held_out)) if held_out and len(tasks) > 1 else 0
     first = len(tasks) - kept
     among = tasks if not kept else tasks[first:] if seed >= HELD_OUT_SEEDS else tasks[:first]
     return random.Random(f"{salt} {seed}").choice(among)

@@ -9,7 +9,7 @@ import pytest
 
 from envs.dataset import Dataset, answer_in, by_number
 from envs.registry import make_player
-from envs.text.tasks import HELD_OUT_SEEDS
+from envs.text.tasks import HELD_OUT_SEEDS, task_of
 
 TASKS = [{"question": f"what is {n} plus {n} ?", "answer": n + n, "level": n % 3} for n in range(20)]
 
@@ -39,6 +39,11 @@ def test_held_out_games_have_tasks_that_training_never_sees():
     assert len(training) == 16 and len(held_out) == 4 and not training & held_out
     assert held_out == {each["question"] for each in TASKS[16:]}
     assert asked(range(500), held_out=0) == asked(range(HELD_OUT_SEEDS, HELD_OUT_SEEDS + 500), held_out=0)
+
+
+def test_of_few_tasks_one_is_held_out_all_the_same():
+    assert {task_of(seed, "abc", 0.1, "") for seed in range(50)} == {"a", "b"}
+    assert task_of(HELD_OUT_SEEDS, "abc", 0.1, "") == "c" and task_of(HELD_OUT_SEEDS, "a", 0.1, "") == "a"
 
 
 def test_an_answer_is_what_follows_the_last_line_that_says_so():
