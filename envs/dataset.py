@@ -76,7 +76,7 @@ class Dataset(Game):
         return Step(rewards={SEAT: self.worth} if over else {}, terminated=over, caption=caption)
 
     def _judged(self, said: str) -> float:
-        worth = self.check(said, self.task[self.keys[1]], self.task)
+        worth = self.check(said, self.task[self.keys[1]], dict(self.task))
         if not isinstance(worth, Real) or not math.isfinite(worth) or not 0 <= worth <= 1:
             raise ValueError(
                 f"game option check={self.judged_by}: has to return a number from 0 to 1, not {worth!r:.80}"
@@ -102,21 +102,20 @@ class Dataset(Game):
         return {"expert": Expert, "mediocre": Mediocre, "random": Random}
 
 
-def questions_in(tasks: Any, question: str, answer: str) -> list[dict[str, Any]]:
-    """Each as it is in the file, with its question and its answer as text."""
-    found, where = tasks_in(tasks, "game option tasks")
-    return [_whole(f"{where}: task {number}", task, question, answer) for number, task in enumerate(found, 1)]
+def questions_in(tasks: Any, question: str, answer: str) -> tuple[dict[str, Any], ...]:
+    """Each as it was given, with its question and its answer as text."""
+    return tasks_in(tasks, "game option tasks", _whole, question, answer)
 
 
-def _whole(where: str, task: Any, question: str, answer: str) -> dict[str, Any]:
+def _whole(where: str, task: Any, *keys: str) -> dict[str, Any]:
     if not isinstance(task, dict):
-        raise ValueError(f"{where} must be like {{{question}: ..., {answer}: ...}}")
+        raise ValueError(f"{where} must be like {{{': ..., '.join(keys)}: ...}}")
     texts = {}
-    for key in (question, answer):
+    for key in keys:
         given = task.get(key)
         if isinstance(given, bool) or not isinstance(given, str | int | float) or not str(given).strip():
-            keys = ", ".join(map(str, task)) or "nothing"
-            raise ValueError(f"{where} has no {key!r} that is a text or a number; it has: {keys}")
+            there = ", ".join(map(str, task)) or "nothing"
+            raise ValueError(f"{where} has no {key!r} that is a text or a number; it has: {there}")
         texts[key] = str(given)
     return task | texts
 

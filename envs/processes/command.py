@@ -2,7 +2,8 @@
 
     standard input     the command's own, untouched; once nobody holds the other end any more, the command is ended
     standard output    the command's own, untouched
-    standard error     of the guard: a line where the command could not be started. The command's is for nobody
+    standard error     of the guard, and one line at most: why the command could not be started, or the last one that it
+                       told on its own standard error before it failed by itself
 
 The command has a moment to end by itself, is told to, and is killed; with it ends whatever it has started, as with the
 guard of a world. Should the guard itself be killed, the kernel kills the command.
@@ -11,14 +12,16 @@ guard of a world. Should the guard itself be killed, the kernel kills the comman
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import select
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
-from envs.processes.guard import NEEDED, SET_DEATH_SIGNAL, SET_SUBREAPER, end
+from envs.processes.guard import LAST_WORDS, NEEDED, SET_DEATH_SIGNAL, SET_SUBREAPER, end, last_line, taken
 
 ENDING_SECONDS = 1.0  # for a command to end once its input has ended
 TOLD_SECONDS = 0.5  # and once it was told to
@@ -36,31 +39,34 @@ def main(command: list[str]) -> None:
         sys.exit(f"{NEEDED} is not there: servers that are started need Linux with CONFIG_PROC_CHILDREN")
     control = ctypes.CDLL(None).prctl
     control(SET_SUBREAPER, 1)
+    printed, prints = os.pipe()
     started = os.fork()
     if started == 0:
-        become(command, control)
+        become(command, prints, control)
     signal.signal(signal.SIGTERM, _told)
+    os.close(prints)
     try:
         with open(os.devnull, "wb") as nothing:
             os.dup2(nothing.fileno(), 1)  # or nobody would notice that the command has closed it
-        watch(started)
+        by_itself, said = watch(started, printed)
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        end(started)
+        status = end(started)
+    if by_itself and status:
+        os.write(2, last_line(said + taken(printed)).encode())
 
 
 def _told(*_: object) -> None:
     sys.exit()
 
 
-def become(command: list[str], control: Callable[[int, int], int]) -> None:
+def become(command: list[str], prints: int, control: Callable[[int, int], int]) -> None:
     told = os.dup(2)
     try:
         control(SET_DEATH_SIGNAL, signal.SIGKILL)
         for each in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores, and a command inherits that
             signal.signal(each, signal.SIG_DFL)
-        with open(os.devnull, "wb") as nothing:
-            os.dup2(nothing.fileno(), 2)
+        os.dup2(prints, 2)
         os.execvpe(command[0], command, environment())
     except OSError as error:
         os.write(told, f"{error.strerror}: {command[0]!r}".encode("utf-8", "replace"))
@@ -74,13 +80,28 @@ def environment() -> dict[bytes, bytes]:
     return dict(line.split(b"=", 1) for line in lines if b"=" in line)
 
 
-def watch(started: int) -> None:
-    """Until it has ended, or is not wanted and has had its time."""
+def watch(started: int, printed: int) -> tuple[bool, bytes]:
+    """Until it has ended, or is not wanted and has had its time: whether nobody had told it to, and what it printed."""
+    said, told, deadline = b"", False, math.inf
     ended, waiting = os.pidfd_open(started), select.poll()
-    waiting.register(ended, select.POLLIN)
-    waiting.register(0, 0)  # hang-ups only
-    waiting.poll()
-    waiting.unregister(0)
-    if not waiting.poll(1000 * ENDING_SECONDS):
-        os.kill(started, signal.SIGTERM)
-        waiting.poll(1000 * TOLD_SECONDS)
+    os.set_blocking(printed, False)
+    for descriptor, what in ((ended, select.POLLIN), (printed, select.POLLIN), (0, 0)):  # 0: hang-ups only
+        waiting.register(descriptor, what)
+    while True:
+        left = deadline - time.monotonic()
+        events = dict(waiting.poll(None if left == math.inf else max(1000 * left, 0)))
+        if printed in events:
+            more = taken(printed)
+            said = (said + more)[-LAST_WORDS:]
+            if not more:  # nobody is left who could print
+                waiting.unregister(printed)
+        if ended in events:
+            return not told, said
+        if 0 in events:
+            waiting.unregister(0)
+            deadline = time.monotonic() + ENDING_SECONDS
+        elif time.monotonic() >= deadline and told:
+            return False, said
+        elif time.monotonic() >= deadline:
+            os.kill(started, signal.SIGTERM)
+            told, deadline = True, time.monotonic() + TOLD_SECONDS

@@ -57,10 +57,8 @@ def main() -> None:
     status = end(world)
     folder.cleanup()
     said += taken(printed)
-    lines = said.decode("utf-8", "replace").strip().splitlines()
-    last = " ".join(lines[-1].split())[:200] if lines else ""
     with suppress(BrokenPipeError):
-        print(json.dumps({"why": why, "status": status, "said": last}), flush=True)
+        print(json.dumps({"why": why, "status": status, "said": last_line(said)}), flush=True)
 
 
 def silence(prints: int) -> None:
@@ -105,6 +103,11 @@ def taken(printed: int) -> bytes:
         return os.read(printed, 2**16)[-LAST_WORDS:]
     except BlockingIOError:
         return b""
+
+
+def last_line(said: bytes) -> str:
+    lines = said.decode("utf-8", "replace").strip().splitlines()
+    return " ".join(lines[-1].split())[:200] if lines else ""
 
 
 def end(world: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,31 +12,32 @@ from typing import Any
 HELD_OUT_SEEDS = 1_000_000  # held-out games have seeds from here on, and no game that is trained on has one
 
 
-def tasks_in(tasks: Any, where: str) -> tuple[list[Any], str]:
-    """A list of them, or the file that holds them; and what to call that in an error."""
+def tasks_in(tasks: Any, where: str, whole: Callable[..., Any], *keys: str) -> tuple[Any, ...]:
+    """Each as `whole(what to call it in an error, the task, *keys)` has it. Those of a file are read once, not for each
+    game, and nobody may change them."""
     if isinstance(tasks, str):
         path = Path(tasks).expanduser()
         where = f"{where}: {tasks}"
         try:
             state = path.stat()
-            return list(_in_file(str(path), where, state.st_mtime_ns, state.st_size)), where
+            return _in_file(str(path), where, whole, keys, state.st_mtime_ns, state.st_size)
         except OSError as error:
             raise ValueError(f"{where} cannot be read: {type(error).__name__}: {error.strerror}") from None
     if not isinstance(tasks, list | tuple) or not tasks:
         raise ValueError(f"{where}: has to be a list of tasks, or a file with one a line")
-    return list(tasks), where
+    return tuple(whole(f"{where}: task {number}", task, *keys) for number, task in enumerate(tasks, 1))
 
 
 @lru_cache(maxsize=8)
-def _in_file(path: str, where: str, *state: int) -> tuple[Any, ...]:
+def _in_file(path: str, where: str, whole: Callable[..., Any], keys: Sequence[str], *state: int) -> tuple[Any, ...]:
     try:
         lines = Path(path).read_text(encoding="utf-8").split("\n")
     except UnicodeDecodeError as error:
         raise ValueError(f"{where} is not UTF-8: {error.reason} at byte {error.start}") from None
-    found = tuple(_read(f"{where}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip())
-    if not found:
+    read = [_read(f"{where}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
+    if not read:
         raise ValueError(f"{where} holds no task")
-    return found
+    return tuple(whole(f"{where}: task {number}", task, *keys) for number, task in enumerate(read, 1))
 
 
 def _read(where: str, line: str) -> Any:

@@ -309,10 +309,9 @@ def address(url: Any) -> str:
     return url
 
 
-def tasks_of(tasks: Any) -> list[dict[str, Any]]:
+def tasks_of(tasks: Any) -> tuple[dict[str, Any], ...]:
     """Each with a question, an answer and calls."""
-    found, where = tasks_in(tasks, "game option tasks")
-    return [_task(f"{where}: task {number}", task) for number, task in enumerate(found, 1)]
+    return tasks_in(tasks, "game option tasks", _task)
 
 
 def _task(where: str, task: Any) -> dict[str, Any]:

@@ -15,8 +15,9 @@ from envs.worlds.package import package
 
 
 def started(command: list[str], environment: dict[str, str], seconds: float) -> Session:
-    """A server of one's own, a process that is talked to over its standard input and output. What it tells on its
-    standard error is for nobody. It has a guard, which ends it however this process ends."""
+    """A server of one's own, a process that is talked to over its standard input and output. Of what it tells on its
+    standard error only the last line is kept, for where it fails. It has a guard, which ends it however this process
+    ends."""
     stdio = package("mcp.client.stdio", "mcp")
     hearing = Hearing(f"MCP server `{shlex.join(command)[:100]}`")
 
@@ -27,16 +28,18 @@ def started(command: list[str], environment: dict[str, str], seconds: float) -> 
             command=guard, args=words, env=environment or None, encoding_error_handler="replace"
         )
         with tempfile.TemporaryFile() as told:  # by the guard
+            failure = None
             try:
                 transport = hearing.heard(stdio.stdio_client(settings, errlog=told))
                 async with package("mcp").Client(transport, cache=None) as client:
                     yield client
             except Exception as error:
-                told.seek(0)
-                lines = told.read().decode("utf-8", "replace").strip().splitlines()
-                if lines:
-                    raise OSError(lines[-1]) from error
-                raise
+                failure = error
+            told.seek(0)
+            if words := told.read().decode("utf-8", "replace").strip():
+                raise OSError(words) from failure
+            if failure is not None:
+                raise failure
 
     return Session(hearing, connect, seconds)
 

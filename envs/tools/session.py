@@ -85,7 +85,7 @@ class Session:
             result = call.result()
         except package("mcp").MCPError as error:
             if self.hearing.is_over(error):
-                self.leave()
+                await self.left()  # what it told last is known then
                 raise self._gone(error) from None
             return text_of(str(error), LONGEST_RESULT), True  # of the protocol: no such tool, wrong arguments
         except EndpointError:

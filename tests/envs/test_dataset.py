@@ -96,6 +96,27 @@ def test_a_check_of_ones_own_may_pay_in_parts():
         game.step("x")
 
 
+def greedy(said: str, answer: str, task: dict) -> float:
+    """A check that changes what it is told."""
+    task.clear()
+    return 0.0
+
+
+def test_a_file_is_read_once_for_all_games_and_no_check_changes_it(tmp_path):
+    file = tmp_path / "tasks.jsonl"
+    file.write_text("\n".join(map(json.dumps, TASKS)))
+    game = Dataset(str(file), check=f"{__name__}:greedy", tries=2)
+    game.reset(0)
+    question = game.observe()
+    game.step("?")
+    game.step("?")
+    again = Dataset(str(file))
+    again.reset(0)
+    assert again.tasks is game.tasks and again.observe() == question
+    file.write_text(json.dumps({"question": "a new one", "answer": "yes"}))
+    assert len(Dataset(str(file)).tasks) == 1
+
+
 def test_players_know_as_much_as_they_say():
     won = {}
     for name in Dataset.players():

@@ -125,6 +125,33 @@ def test_a_command_that_cannot_be_started_is_named(tmp_path):
             made.reset(0)
 
 
+FAILING = """
+import sys
+print("reads its settings", file=sys.stderr)
+sys.stderr.write("x" * 300_000)  # more than a pipe holds
+print("\\nKeyError: 'TOKEN is not set'", file=sys.stderr, flush=True)
+sys.exit(int(sys.argv[1]))
+"""
+
+
+def test_a_server_that_fails_is_named_with_the_last_line_that_it_told():
+    def of(status):
+        made = make_game("mcp", {"command": [sys.executable, "-c", FAILING, status], "tasks": TASKS})
+        with pytest.raises(EndpointError, match="the server has gone") as told:
+            made.reset(0)
+        return str(told.value)
+
+    assert of("3").endswith("the server has gone (OSError: KeyError: 'TOKEN is not set')")
+    assert of("0").endswith("the server has gone (the connection is closed)"), "it did not fail"
+
+
+def test_a_server_that_fails_in_a_call_is_named_with_the_last_line_that_it_told():
+    made = odd("fails")
+    made.reset(0)
+    with pytest.raises(EndpointError, match="the server has gone .*RuntimeError: the database is away"):
+        made.step(ECHO % "{}")
+
+
 # --- what they say -----------------------------------------------------------------------------------
 
 

@@ -4,7 +4,7 @@
 
     deaf       reads nothing     stuck      answers until a tool is called
     error      -32000 for each call         garbage    prints first, and wrong results follow
-    echo       says what it was given
+    echo       says what it was given        fails      ends with an error once a tool is called
 
 TOLD: a file for its process and those it has started. TOOLS: JSON, name -> schema.
 """
@@ -56,6 +56,8 @@ def serve(mode: str, told: str = "", tools: str = '{"echo": {"type": "object", "
         elif mode == "stuck":
             tell(told)
             time.sleep(600)
+        elif mode == "fails":
+            raise RuntimeError("the database is away")
         elif mode == "error":
             send(identity, error={"code": -32000, "message": "my own error"})
         elif mode == "garbage":
