@@ -2,8 +2,9 @@
 
     {"question": "What is 6 times 7?", "answer": "42"}          one a line, in the file that `tasks` names
 
-The seat is told the question and says its answer: what follows the last line that begins with `Answer:`, or all that it
-said. `check` judges it from 0 to 1. Where there are several tries, the game goes on until an answer is worth 1.
+The seat is told the question and says its answer: what follows the last `Answer:` that begins a line, on that line or
+on the next one, or all that it said. `check` judges it from 0 to 1. Where there are several tries, the game goes on
+until an answer is worth 1, and the last answer is paid.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
-from fractions import Fraction
+from decimal import Decimal
 from importlib import import_module
 from numbers import Real
 from typing import Annotated, Any
@@ -21,11 +22,11 @@ from envs.game import Game, Player, Step
 from envs.kinds import see_current_folder
 from envs.options import whole_number
 from envs.text.tasks import share_of, task_of, tasks_in
-from envs.tools.calls import ANSWER, same
+from envs.tools.calls import ANSWER, MARKS, plain_answer, same
 
 SEAT = "solver"
 RULES = "Answer the question. End with a line `Answer: ...` that holds the answer and nothing else."
-NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
+NUMBER = re.compile(r"[-\u2212]?(?:\d[\d,]*(?:\.\d+)?|(?<!\d)\.\d+)(?:[eE][-+]?\d{1,4}(?!\d))?")
 WRONG, RIGHT = "that is wrong ; try again", "right"
 
 Check = Callable[[str, str, dict[str, Any]], float]  # what was said, the right answer, the whole task
@@ -121,12 +122,17 @@ def _whole(where: str, task: Any, *keys: str) -> dict[str, Any]:
 
 
 def answer_in(utterance: str) -> str:
-    found = [said[1] for line in utterance.splitlines() if (said := ANSWER.match(line))]
-    return (found[-1] if found else utterance).strip()
+    """What follows the last `Answer:`, on its line or on the next one that says something."""
+    lines = [line for line in utterance.splitlines() if line.strip(MARKS)]
+    found = [(number, said[1]) for number, line in enumerate(lines) if (said := ANSWER.match(line))]
+    if not found:
+        return utterance.strip()
+    number, said = found[-1]
+    return said.strip() if said.strip(MARKS) else "".join(lines[number + 1 : number + 2]).strip()
 
 
 def as_it_is(said: str, answer: str, task: dict[str, Any]) -> float:
-    return float(same(said, answer))
+    return float(same(said, answer) if plain_answer(answer) else said.strip() == answer.strip())  # of marks alone
 
 
 def by_number(said: str, answer: str, task: dict[str, Any]) -> float:
@@ -134,8 +140,8 @@ def by_number(said: str, answer: str, task: dict[str, Any]) -> float:
     return float(bool(found and right) and _number(found[-1]) == _number(right[-1]))
 
 
-def _number(text: str) -> Fraction:
-    return Fraction(text.replace(",", ""))
+def _number(text: str) -> Decimal:
+    return Decimal(text.replace(",", "").replace("\u2212", "-"))
 
 
 CHECKS: dict[str, Check] = {"same": as_it_is, "number": by_number}

@@ -29,7 +29,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from inspect import iscoroutinefunction, signature
 from typing import Any, Protocol
@@ -194,7 +194,7 @@ class Game(ABC):
         for seat, reward in found.rewards.items():
             record.paid[seat] = record.paid.get(seat, 0.0) + reward
         if type(self).seat is Game.seat and len(record.said) >= self.horizon and not found.terminated:
-            found.truncated = True
+            found = replace(found, truncated=True)  # what was returned may be a constant of the game's
         record.over = found.terminated or found.truncated
         return found
 

@@ -51,7 +51,9 @@ class DataScience(Game):
         folder: Annotated[str, "where the files of other data sets are"] = FOLDER,
         attempts: Annotated[int, "1 to 100"] = 5,
         seconds: Annotated[
-            int, "time limit of the five scored fits together; a rehearsal may compute for a fifth of it"
+            int,
+            "of a processor, for the five scored fits: the rehearsal of one may compute for a fifth of it. Whoever "
+            "waits is ended by the clock, after as many seconds for each fit",
         ] = 30,
         megabytes: Annotated[int, "address space of a fit"] = 2048,
         isolation: Annotated[

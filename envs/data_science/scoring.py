@@ -13,7 +13,8 @@ Each half is fitted in a process of its own, which sees no row of the other half
 process predicts those, and sees no class. Their classes stay here, and so does the metric.
 
 Results are remembered in the process: the same code on the same splits under the same limits
-is run once, and scores the same the next time, even if it draws on chance.
+is run once, and scores the same the next time, even if it draws on chance. Only one that the clock ended is
+run again, for then the machine may have been busy.
 """
 
 from __future__ import annotations
@@ -37,6 +38,10 @@ REMEMBERED = 4096
 UNTOLD = "the rehearsal went well, the scored run did not."
 
 
+class Late(Faulty):
+    """By the clock, and not by the time of a processor."""
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """Exactly one of `auc` and `error` is set."""
@@ -44,6 +49,7 @@ class Result:
     auc: float | None = None
     error: str = ""
     last: bool = False  # it was run with the real classes: no attempt may follow
+    late: bool = False  # the clock ended it, which the machine's other work may be to blame for
 
 
 def auc(labels: numpy.ndarray, probabilities: numpy.ndarray) -> float:
@@ -63,6 +69,8 @@ def evaluate(code: str, table: Table, deal: int, limits: Limits) -> Result:
             _remembered.move_to_end(key)
             return _remembered[key][0]
     result = _evaluate(code, table, deal, limits)
+    if result.late:
+        return result
     with _lock:
         _remembered[key] = (result, table)  # the table is held, so that its id stays its own
         while len(_remembered) > REMEMBERED:
@@ -95,12 +103,12 @@ def _attempt(code: str, table: Table, deal: int, limits: Limits) -> Result:
         try:
             _score(sandbox, code, rehearsal(table, deal), deal, SPLITS, share, deadline)
         except Faulty as fault:
-            return Result(error=str(fault))
-        deadline = time.monotonic() + limits.seconds
+            return Result(error=str(fault), late=isinstance(fault, Late))
+        deadline = time.monotonic() + SPLITS * limits.seconds  # as each fit had in the rehearsal
         try:
             scores = [_score(sandbox, code, table, deal, split, limits, deadline) for split in range(SPLITS)]
-        except Faulty:
-            return Result(error=UNTOLD, last=True)
+        except Faulty as fault:
+            return Result(error=UNTOLD, last=True, late=isinstance(fault, Late))
     return Result(auc=float(numpy.mean(scores)), last=True)
 
 
@@ -119,6 +127,6 @@ def _run(sandbox: Sandbox, request: Fit | Prediction, deadline: float) -> tuple[
     try:
         return sandbox.run(request, deadline)
     except TimeoutError:
-        raise Faulty(TOO_LATE) from None
+        raise Late(TOO_LATE) from None
     except OverflowError:
         raise Faulty(TOO_LARGE if isinstance(request, Fit) else TOO_LONG) from None

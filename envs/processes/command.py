@@ -5,8 +5,9 @@
     standard error     of the guard, and one line at most: why the command could not be started, or the last one that it
                        told on its own standard error before it failed by itself
 
-The command has a moment to end by itself, is told to, and is killed; with it ends whatever it has started, as with the
-guard of a world. Should the guard itself be killed, the kernel kills the command.
+Once it is not wanted, the command has a moment to end by itself, is told to, and is killed; with it ends whatever it
+has started, as with the guard of a world. Where it failed by itself, the guard ends with its exit status. Should the
+guard itself be killed, the kernel kills the command.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ def main(command: list[str]) -> None:
         status = end(started)
     if by_itself and status:
         os.write(2, last_line(said + taken(printed)).encode())
+        sys.exit(os.waitstatus_to_exitcode(status) % 256)
 
 
 def _told(*_: object) -> None:

@@ -186,7 +186,7 @@ def same(one: str, other: str) -> bool:
 
 def plain_answer(text: str) -> str:
     text = " ".join(text.split()).casefold().strip(MARKS).removesuffix(".").strip(MARKS)
-    return text.replace(",", "") if re.fullmatch(r"-?\d{1,3}(,\d{3})+", text) else text
+    return text.replace(",", "") if re.fullmatch(r"-?\d{1,3}(,\d{3})+(\.\d+)?", text) else text
 
 
 def names_of(tools: Sequence[Tool]) -> dict[str, Tool]:

@@ -231,6 +231,22 @@ def test_rows_are_sent_when_the_fit_has_ended_and_never_with_classes(monkeypatch
         assert prediction.message().endswith(prediction.x_test.tobytes() + prediction.model)
 
 
+def test_who_waits_is_ended_by_the_clock_and_not_remembered_for_it(monkeypatch):
+    """Each scored fit may wait as long as that of the rehearsal. It is not the code's fault if the machine is busy."""
+    limits, runs, run = Limits("process", 3, 2048), [], Sandbox.run
+
+    def recorded(self, request, deadline):
+        runs.append(request)
+        return run(self, request, deadline)
+
+    monkeypatch.setattr(Sandbox, "run", recorded)
+    waits = code(f"import time; time.sleep(1)\n{DUMMY}")
+    assert scoring.evaluate(waits, noise(), 1, limits).auc == 0.5, "five seconds in all"
+    for count in (13, 14):
+        late = scoring.evaluate(code("import time; time.sleep(1000)"), noise(), 1, limits)
+        assert late.late and not late.last and len(runs) == count
+
+
 LEFT = {
     "in a module": ("import json; json.left = 1", "import json; text = str(hasattr(json, 'left'))"),
     "among the modules": ("import sys; sys.modules['left'] = sys", "import sys; text = str('left' in sys.modules)"),

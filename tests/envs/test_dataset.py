@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from envs.dataset import Dataset, answer_in, by_number
+from envs.dataset import Dataset, answer_in, as_it_is, by_number
 from envs.registry import make_player
 from envs.text.tasks import HELD_OUT_SEEDS, task_of
 
@@ -50,11 +50,32 @@ def test_an_answer_is_what_follows_the_last_line_that_says_so():
     assert answer_in("forty two") == "forty two"
     assert answer_in("Answer: 1\nno, wait\n**Answer:** 42 \nyes") == "** 42"
     assert answer_in("so\nanswer: 42.") == "42."
+    assert answer_in("6 times 7.\n**Answer:**\n\n42\nor so") == "42" and answer_in("Answer:") == ""
+
+
+def test_an_answer_of_marks_alone_is_not_earned_by_silence():
+    assert as_it_is("*", "*", {}) and not as_it_is("", "*", {}) and not as_it_is("``", "*", {})
 
 
 @pytest.mark.parametrize(
     ("said", "answer", "right"),
-    [("it is 1,042", "#### 1042", 1), ("7 or 8", "7", 0), ("-3.50", "-3.5", 1), ("none", "3", 0), ("3", "none", 0)],
+    [
+        ("it is 1,042", "#### 1042", 1),
+        ("7 or 8", "7", 0),
+        ("-3.50", "-3.5", 1),
+        ("none", "3", 0),
+        ("3", "none", 0),
+        (".5", "0.5", 1),
+        ("5", ".5", 0),
+        ("\u22125", "-5", 1),
+        ("\u22125", "5", 0),
+        ("0.00001", str(0.00001), 1),
+        ("-5", str(0.00001), 0),
+        ("100000000000000000000", "1e20", 1),
+        ("step 1.2.3", "3", 1),
+        ("1" * 40_000, "1", 0),
+        ("1e99999", "5", 0),
+    ],
 )
 def test_numbers_are_compared_by_the_last_one(said, answer, right):
     assert by_number(said, answer, {}) == right

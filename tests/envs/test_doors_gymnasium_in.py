@@ -95,6 +95,27 @@ def test_texts_in_and_out():
         del gymnasium.registry["tests/Echo-v0"]
 
 
+@pytest.mark.parametrize("shape", [3, (1, 2)])
+def test_what_is_no_state_with_a_number_has_a_language_too(shape):
+    class Lamps(gymnasium.Env):
+        observation_space = gymnasium.spaces.MultiBinary(shape)
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return np.zeros(shape, np.int8), {}
+
+        def step(self, action):
+            return np.full(shape, action, np.int8), float(action), bool(action), False, {}
+
+    gymnasium.register("tests/Lamps-v0", Lamps)
+    try:
+        words = {word for text in GymnasiumGame(id="tests/Lamps-v0").language() for word in text.split()}
+        assert {"0", "1"} <= words
+    finally:
+        del gymnasium.registry["tests/Lamps-v0"]
+
+
 def test_an_environment_in_the_current_folder_is_found_by_its_module(tmp_path, monkeypatch):
     (tmp_path / "own_environment.py").write_text(
         "import gymnasium\nfrom gymnasium.envs.toy_text import FrozenLakeEnv\n"
@@ -233,6 +254,10 @@ def test_a_world_that_fails_is_named_in_one_line_and_others_play_on(talker, faul
         ((1, 2.5, np.array([3, 4])), "1; 2.5; 3 4"),
         (("go", {"a": 1}), "go; a: 1"),
         ([1, 2], "1 2"),
+        (1234567, "1234567"),
+        (np.array([2**53 + 1, 3]), "9007199254740993 3"),
+        (np.array([0.25, 1e6, True]), "0.25 1000000 1"),
+        (("007", "1e5"), "007; 1e5"),
         (np.array(["x", "y"]), "['x' 'y']"),
     ],
 )

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -144,6 +145,15 @@ def test_nothing_is_left_of_a_process_whose_parent_is_gone(python):
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()
     assert gone(child, 30)
+
+
+def test_what_a_taskset_has_started_ends_with_its_process(python):
+    bad = VerifiersGame(id="parley_sums", python=python, seconds=5)
+    bad.reset(0)
+    with pytest.raises(WorldError, match="no answer within 5 s"):
+        bad.step("leave")
+    assert not any(b"sleep\x00617" in each.read_bytes() for each in Path("/proc").glob("[0-9]*/cmdline"))
+    bad.close()
 
 
 def test_it_is_played_at_the_terminal(python, capsys, monkeypatch):

@@ -71,6 +71,18 @@ def test_the_horizon_cuts_a_game_off_and_what_is_won_is_at_most_1():
     say(game, *"xxxxxx")
     assert game.outcome() == {"odd": 0.0, "even": 0.0}
 
+    missed = Step(executable=False)
+
+    class Constant(CountTo):  # says the same of every miss
+        def step(self, utterance):
+            return missed
+
+    for _ in range(2):
+        constant = Constant()
+        constant.reset(0)
+        assert [step.truncated for step in say(constant, *"xxxxxx")] == [False] * 5 + [True]
+    assert not missed.truncated
+
     class Rich(CountTo):
         def step(self, utterance):
             return Step({"odd": 9.0, "even": -9.0}, terminated=True)

@@ -44,7 +44,7 @@ class SandboxFailed(RuntimeError):
 @dataclass(frozen=True, slots=True)
 class Limits:
     walls: str
-    seconds: int  # for all the fits of one attempt together
+    seconds: int  # of a processor, each fit
     megabytes: int  # of address space, each fit
 
 
@@ -213,8 +213,10 @@ class Pool:
                 spare = self.idle.pop(0) if chosen is None and len(self.idle) >= AT_ONCE else None
             if spare is not None:
                 spare.kill()
-            if chosen is None or chosen.process.poll() is not None:
-                chosen = Sandbox(walls)
+            if chosen is not None and chosen.process.poll() is not None:
+                chosen.kill()  # or its pipe stays open
+                chosen = None
+            chosen = chosen or Sandbox(walls)
             try:
                 yield chosen
             finally:

@@ -204,7 +204,7 @@ class GymnasiumGame(ImportedGame):
     def _texts(self) -> Iterator[str]:
         yield from self.action_names
         space = self._environment.observation_space
-        if self.show == "state" and hasattr(space, "n") and space.n <= 4000:
+        if self.show == "state" and hasattr(space, "start") and space.n <= 4000:
             yield from (f"state {number}" for number in range(space.start, space.start + space.n))
         else:
             yield from super()._texts()

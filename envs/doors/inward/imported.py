@@ -19,6 +19,7 @@ import zlib
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from types import ModuleType
 from typing import Any, ClassVar
@@ -144,7 +145,7 @@ class ImportedGame(Game):
     def _written(self, said: str, step: Step) -> Step:
         self._said.append(said)
         if self._acting() is not None and len(self._said) >= self.horizon:
-            step.truncated = True
+            step = replace(step, truncated=True)
         self._trace = self._seen(step.caption, self._trace)
         return step
 

@@ -43,7 +43,13 @@ def told(seen: Any, part: str = "") -> str:
         raise TooLarge(
             f"{f'part {part!r}' if part else 'it'} has {array.size} numbers, and a text tells at most {MOST_NUMBERS}"
         )
-    return " ".join(f"{number:g}" for number in array.ravel())
+    return " ".join(map(_said, array.ravel().tolist()))
+
+
+def _said(number: float) -> str:
+    """Whole numbers have all their digits."""
+    whole = isinstance(number, int) or number.is_integer() and abs(number) < 2**53
+    return str(int(number)) if whole else f"{number:g}"
 
 
 def _parts(seen: Mapping, above: str) -> list[str]:
@@ -59,10 +65,12 @@ def _parts(seen: Mapping, above: str) -> list[str]:
 
 
 def _array(seen: Any) -> np.ndarray | None:
+    """Of numbers, as they are; of texts there is none, even if they could be read as numbers."""
     try:
-        return np.asarray(seen, dtype=float)
+        found = np.asarray(seen)
     except (TypeError, ValueError):
         return None
+    return found if found.dtype.kind in "biuf" else None
 
 
 def _view(image: np.ndarray) -> str:

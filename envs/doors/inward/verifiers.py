@@ -22,6 +22,7 @@ import json
 import os
 import random
 import select
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -35,8 +36,10 @@ from typing import Annotated, Any
 from envs.doors.inward.imported import ImportedGame, WorldError, paid_by, returns_of, settings_of, share_of
 from envs.game import Step
 from envs.options import Returns, whole_number, words
+from envs.processes.command import guarded
 
 HOST = Path(__file__).with_name("verifiers_host.py")
+LONGEST_END_SECONDS = 20.0
 LONGEST_START_SECONDS = 120.0  # of a process: it imports verifiers and loads the tasks
 HOW_TO_GET_IT = "python -m venv VENV && VENV/bin/pip install verifiers, and name it: python=VENV/bin/python"
 
@@ -137,21 +140,19 @@ class VerifiersGame(ImportedGame):
 
 
 class Host:
-    """A process with one environment in it. What it prints goes to a file, whose last line says why it ended."""
+    """A process with one environment in it, and a guard that ends whatever it starts. Where it fails, the last line
+    that it printed says why."""
 
     def __init__(self, python: str, asked: str):
         self.python, self.id = python, json.loads(asked)["id"]
+        if shutil.which(python) is None:
+            raise ValueError(f"game option python={python!r} cannot be run: no such program; {HOW_TO_GET_IT}")
         self.printed = tempfile.TemporaryFile()
-        try:
-            self.process = subprocess.Popen(
-                [python, "-P", str(HOST), asked],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.printed,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
-            )  # fmt: skip
-        except OSError as error:
-            raise ValueError(
-                f"game option python={python!r} cannot be run: {error.strerror}; {HOW_TO_GET_IT}"
-            ) from None
+        self.process = subprocess.Popen(
+            guarded([python, "-P", str(HOST), asked]),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.printed,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )  # fmt: skip
         self.buffer = b""
         self.end = weakref.finalize(self, _end, self.process, self.printed)
 
@@ -199,9 +200,9 @@ class Host:
         return json.loads(line)
 
     def _last_words(self) -> str:
-        self.printed.seek(max(0, self.printed.seek(0, os.SEEK_END) - 4000))
-        lines = self.printed.read().decode("utf-8", "replace").strip().splitlines()
-        return f": {' '.join(lines[-1].split())[:300]}" if lines else ""
+        self.printed.seek(0)
+        line = self.printed.read().decode("utf-8", "replace").strip()
+        return f": {line}" if line else ""
 
     def alive(self) -> bool:
         return self.end.alive and self.process.poll() is None
@@ -211,8 +212,12 @@ class Host:
 
 
 def _end(process: subprocess.Popen, printed: Any) -> None:
-    process.kill()
-    process.wait()
+    process.terminate()  # the guard: it kills all that belongs to it first
+    try:
+        process.wait(LONGEST_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
     for each in (process.stdin, process.stdout, printed):
         with suppress(OSError):  # a line that nobody took
             each.close()

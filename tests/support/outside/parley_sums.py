@@ -1,6 +1,7 @@
 """A taskset of verifiers, run by a Python that has the package: one question a task, and faults on request."""
 
 import os
+import subprocess
 import time
 
 import verifiers.v1 as vf
@@ -19,7 +20,9 @@ class Sum(vf.Task[Data, vf.State, vf.TaskConfig]):
             raise RuntimeError("it crashed")
         if said == "die":
             os._exit(7)
-        if said == "hang":
+        if said == "leave":
+            subprocess.Popen(["sleep", "617"], start_new_session=True)
+        if said in ("hang", "leave"):
             time.sleep(1000)
         if said == "nan":
             return float("nan")
