@@ -158,14 +158,15 @@ class RewardStream:
     def _work(self) -> None:
         while (taken := self._take()) is not None:
             try:
-                self._publish()
+                moved = self._publish()
                 shaped = self._shape(taken)
                 shares = [(requests, shares_of(requests, rewards)) for requests, rewards in shaped]
                 self._keep([requests for requests, _ in shaped])
                 for requests, values in shares:
                     self._answer(requests, values)
                 self._snapshot()
-                self._refit()
+                if taken or moved:  # else the same would be tried again, with nothing new to it
+                    self._refit()
             except Exception as error:
                 log.exception("the reward stream stops")
                 self._stop(f"the reward stream stopped: {type(error).__name__}: {error}", taken)
@@ -262,23 +263,26 @@ class RewardStream:
     def _fitted(self) -> bool:
         return self.job is not None and self.job.done()
 
-    def _publish(self) -> None:
-        """Take over a refit that is done, between two micro-batches. One that failed is counted,
-        and tried again when the next is due. One that the journal names is published, or nothing goes on."""
+    def _publish(self) -> bool:
+        """Take over a refit that is done, between two micro-batches; whether it made another version. One that failed
+        is counted, and tried again with the next micro-batch. One that the journal names is published, or nothing
+        goes on."""
         if not self._fitted():
-            return
+            return False
         job, self.job = self.job, None
         try:
             result, name = job.result()
         except Exception:
             log.exception("a refit failed")
             self.counts["failed_refits"] += 1
-            return
+            return False
         if self.journal is not None:
             self.journal.publish(name)
             self.published += 1
+        before = getattr(self.shaper, "version", 0)
         self.shaper.publish(result)
         self.counts["refits"] += 1
+        return getattr(self.shaper, "version", 0) > before
 
     # What outlives the process
 

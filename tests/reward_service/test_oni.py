@@ -237,6 +237,16 @@ def test_models_take_32_steps_after_each_annotation_batch_and_later_one_for_each
     assert figures(desk, "version", "labelled") == (4, 21), "each round made a new model"
 
 
+def test_a_round_that_takes_no_step_keeps_what_was_answered():
+    distil = {"until": 3, "steps_per_batch": 2, "steps_per_update": 0}
+    settings = {"model": "classification", "queue": {"batch": 2, "batches": 1}, "distil": distil}
+    desk = RewardDesk(shaper_with(Answering(), **settings), steady=True)
+    for number in range(4):
+        shaped(desk, number, [telling(number, f"caption {number}", f"another {number}")])
+        desk.state()  # waits for the round
+    assert figures(desk, "labelled") == (8,) and not desk.counts["failed_refits"]
+
+
 # Saved, restored, and the same twice
 
 

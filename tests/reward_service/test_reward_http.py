@@ -33,6 +33,7 @@ from reward_service.service.client import (
     Unavailable,
     UnknownGame,
 )
+from reward_service.service.http.gate import fits
 from reward_service.service.http.shard import NAMESPACE, able, shard_name, shard_of
 from reward_service.service.plain import PlainEpisode
 from reward_service.service.plain import episode_of as read
@@ -206,6 +207,7 @@ def test_nobody_comes_in_without_the_key(service):
     assert [status(path) for path in ("/health", "/docs", "/openapi.json")] == [200] * 3
     assert status("/metrics") == status("/metrics", Authorization="Bearer wrong") == 401
     assert status("/metrics", Authorization=f"Basic {KEY}") == status("/metrics", Authorization="Basic wrong") == 401
+    assert not fits("Basic \u00e9", KEY), "and nothing is raised"
     assert status("/metrics", Authorization=f"Bearer {KEY}") == 200
     password = service.address.replace("http://", f"http://anybody:{KEY}@") + "/metrics"
     assert httpx.get(password, timeout=SECONDS).status_code == 200

@@ -259,6 +259,11 @@ def test_a_label_of_verl_may_say_that_it_is_of_an_evaluation():
         request = verl.VerlRequest(data_source="parrot", solution_str="x", ground_truth=label)
         sample = verl.sample_of(request, DialogueSettings(), "", LONGEST)
         assert (sample.outcome, sample.counts) == (0.5, counts)
+        request.extra_info = {"outcome": 1.0}  # judged by the caller
+        sample = verl.sample_of(request, DialogueSettings(), "", LONGEST)
+        assert (sample.outcome, sample.counts) == (1.0, counts)
+    request.ground_truth = {"a label of": "the caller's own"}
+    assert verl.sample_of(request, DialogueSettings(), "", LONGEST).counts
 
 
 def test_samples_have_numbers_of_their_own_and_the_same_again_for_the_same_request():

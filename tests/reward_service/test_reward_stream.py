@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import threading
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -212,6 +213,8 @@ def test_a_refit_goes_on_beside_the_traffic_and_is_published_between_two_answers
     shaper.refit = lambda: lambda: 1 / 0
     answer(stream, episode(50))
     assert waits(lambda: stream.counts["failed_refits"] >= 1)
+    time.sleep(0.3)
+    assert stream.counts["failed_refits"] == 1, "the same is not tried again while nothing comes"
     assert answer(stream, episode(51))[0].version == 1, "and it goes on"
     stream.close()
 

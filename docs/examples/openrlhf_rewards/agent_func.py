@@ -28,6 +28,8 @@ class Guessing:
     """One game. `label`: the number, or {"answer": the number, "split": "test"} in an evaluation."""
 
     def __init__(self, label: int | str | dict):
+        if isinstance(label, str) and label.lstrip().startswith("{"):
+            label = json.loads(label)
         marked = label if isinstance(label, dict) else {"answer": label}
         self.secret, self.evaluation = int(marked["answer"]), marked.get("split", "train") != "train"
         self.turns: list[dict[str, str]] = []

@@ -32,6 +32,8 @@ def outcome(answer: str, city: str) -> float:
 
 def judged(answer: str, label: str | dict) -> float | dict:
     """What the service is told of an answer: its outcome, and if it is of an evaluation, that."""
+    if isinstance(label, str) and label.lstrip().startswith("{"):
+        label = json.loads(label)
     if isinstance(label, str):
         return outcome(answer, label)
     return {"outcome": outcome(answer, label["answer"]), "split": label["split"]}

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import hmac
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -89,7 +88,7 @@ def fits(authorization: str, key: str) -> bool:
     if scheme.lower() == "basic":
         try:
             given = base64.b64decode(given, validate=True).decode("utf-8").partition(":")[2]
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:  # not of base 64, or not of ASCII, or not of UTF-8
             return False
     elif scheme.lower() != "bearer":
         return False

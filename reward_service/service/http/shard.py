@@ -98,11 +98,12 @@ class RewardShard:
         self.answered[kind] += 1
 
     async def metrics(self) -> dict[str, float]:
-        return {f"http/{kind}": float(count) for kind, count in sorted(self.answered.items())} | self.stream.metrics()
+        answered = {f"http/{kind}": float(count) for kind, count in sorted(self.answered.items())}
+        return answered | await asyncio.to_thread(self.stream.metrics)  # which waits while a micro-batch is shaped
 
     async def state(self) -> dict[str, Any]:
         """Of the shaper, as a checkpoint would hold it."""
-        return self.stream.shaper.state()
+        return await asyncio.to_thread(self.stream.shaper.state)
 
     async def close(self) -> None:
-        self.stream.close()
+        await asyncio.to_thread(self.stream.close)

@@ -13,11 +13,12 @@ way; `extra_info["split"]`, which its data sets have, tells that from training.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from reward_service.service.errors import bad_sample
+from reward_service.service.errors import CallerError, bad_sample
 from reward_service.service.http import dialogue
 from reward_service.service.http.chat_text import messages_of, role_lines, said
 from reward_service.service.http.dialogue import ASSISTANT, USER, Message, Sample
@@ -55,11 +56,14 @@ def sample_of(request: VerlRequest, settings: DialogueSettings, request_id: str,
     counts = dialogue.counts("extra_info.split", extra.get("split"))
     if "outcome" in extra:
         outcome = dialogue.outcome_of("extra_info.outcome", DialogueSettings(), extra["outcome"], "")
+        split = None
+        with suppress(CallerError):  # whoever judges has labels of any kind
+            split = dialogue.marked("ground_truth", request.ground_truth)[1]
     else:
         last = next(text for role, text in reversed(response) if role == ASSISTANT)
         label, split = dialogue.marked("ground_truth", request.ground_truth)
         outcome = dialogue.outcome_of("ground_truth", settings, label, last)
-        counts = counts and dialogue.counts("ground_truth.split", split)
+    counts = counts and dialogue.counts("ground_truth.split", split)
     number = dialogue.numbers(request_id, 1)[0]
     episode = dialogue.episode_of(request.data_source, RUN, number, messages, outcome, longest)
     turns = sum(role == ASSISTANT for role, _ in response)

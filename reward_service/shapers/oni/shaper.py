@@ -232,6 +232,8 @@ class OniShaper(Frame):
                 train(settings.distil.steps_per_batch)
         if steps := self._steps(labelled, updates):
             train(steps)
+        if self.distils and answers:
+            self._answers(known, rows)  # rows of what no step was made with: they are kept, too
         trained = scorer if scorer is not before else None
         return Round(number, answers, failures, rows, trained, losses[-1] if losses else self.loss, updates)
 
