@@ -112,7 +112,7 @@ def told(returned: Returned) -> Result:
 class RolloutWorker:
     def __init__(self, spec: WorkerSpec, index: int):
         self.spec, self.index = spec, index
-        self.commands: queue.Queue[tuple[Callable[[], Any], Future]] = queue.Queue()
+        self.commands: queue.Queue[tuple[Callable[[], Any], Future | None]] = queue.Queue()
         self.lock = threading.Lock()  # guards `failure` against the posting of commands
         self.news = threading.Condition()  # guards `results` and `snapshots`
         self.results: list[Returned] = []
@@ -196,33 +196,44 @@ class RolloutWorker:
             return
 
     @staticmethod
-    def _answer(command: Callable[[], Any], answer: Future) -> None:
-        """A command's error is its caller's; the engine thread goes on."""
-        if answer.set_running_or_notify_cancel():
+    def _answer(command: Callable[[], Any], answer: Future | None) -> None:
+        """A command's error is its caller's, and the engine thread goes on. It does not after what ends a thread, or
+        where nobody waits for the answer."""
+        if answer is None:
+            command()
+        elif answer.set_running_or_notify_cancel():
             try:
                 answer.set_result(command())
-            except Exception as error:
+            except BaseException as error:
                 answer.set_exception(error)
+                if not isinstance(error, Exception):
+                    raise
 
     def _stop(self, failure: WorkerFailed) -> None:
         with self.lock:
             self.failure = failure
             while not self.commands.empty():
-                self.commands.get_nowait()[1].set_exception(failure)
+                _, answer = self.commands.get_nowait()
+                if answer is not None and answer.set_running_or_notify_cancel():  # else nobody waits for it
+                    answer.set_exception(failure)
         self.up.set()
         with self.news:
             self.news.notify_all()
 
-    def _call(self, command: Callable[[], Any]) -> Any:
-        answer: Future = Future()
+    def _post(self, command: Callable[[], Any], answer: Future | None = None) -> None:
         with self.lock:
             if self.failure is not None:
                 raise self.failure
             self.commands.put((command, answer))
+
+    def _call(self, command: Callable[[], Any]) -> Any:
+        answer: Future = Future()
+        self._post(command, answer)
         try:
             return answer.result(timeout=COMMAND_SECONDS)
         except TimeoutError:
-            answer.cancel()
+            if not answer.cancel() and answer.done():  # it raised this itself, or was just in time
+                return answer.result()
             raise WorkerFailed(f"rollout worker {self.index}: no answer within {COMMAND_SECONDS:.0f} s") from None
 
     def ready(self) -> int:
@@ -245,9 +256,9 @@ class RolloutWorker:
             raise WorkerFailed(f"rollout worker {self.index}: {why}")
 
     def play(self, tickets: list[Ticket], temperature: float | None = None, snapshots: Sequence[Snapshot] = ()) -> None:
-        """Take on these tickets; each comes back once through `finished`. `snapshots`: of episodes that some of them
-        go on with."""
-        self._call(lambda: self.play_state.admit(tickets, temperature, snapshots))
+        """Take on these tickets, when the engine thread comes to it; each comes back once through `finished`.
+        `snapshots`: of episodes that some of them go on with."""
+        self._post(lambda: self.play_state.admit(tickets, temperature, snapshots))
 
     def finished(self, wait_seconds: float) -> Iterator[Report | Episode]:
         """A Report as soon as anything is finished (or after `wait_seconds`), then the episodes

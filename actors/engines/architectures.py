@@ -1,8 +1,13 @@
-"""What vLLM can play, told from its registry alone: no model is loaded."""
+"""What an engine can play, told from a model's configuration and vLLM's registry: no model is loaded."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from actors.engines.vllm_platform import prepare_environment
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
 
 # Whose output head is the embedding, whatever the configuration says
 ALWAYS_TIED = {"Gemma2ForCausalLM"}
@@ -29,3 +34,9 @@ def check_vllm_plays(architectures: list[str], backend_compatible: bool) -> None
             f"vLLM does not know {' or '.join(architectures) or 'a model that names no architecture'}; "
             "set rollout.engine.kind=transformers"
         )
+
+
+def sliding_window(config: PretrainedConfig) -> int | None:
+    """Of the layers that see so many tokens and no more; None where every layer sees all."""
+    kinds = getattr(config, "layer_types", None) or ("sliding_attention",)  # none named: every layer has the window
+    return (getattr(config, "sliding_window", None) or None) if "sliding_attention" in kinds else None

@@ -88,8 +88,8 @@ class Engine(Protocol):
 
     def score(self, sequences: list[list[int]]) -> list[np.ndarray]:
         """Log-prob (temperature 1) of each token after the first, computed afresh with
-        the current weights: what the parity probe compares. May be called between steps;
-        leaves requests in flight alone."""
+        the current weights: what the parity probe compares. May be called between steps.
+        Requests in flight stay; vLLM, which scores in steps of its own, goes on with them meanwhile."""
 
     def metrics(self) -> dict[str, float]:
         """Counters since the start, e.g. prefix cache hits."""

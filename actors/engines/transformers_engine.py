@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from actors.engines.architectures import sliding_window
 from actors.engines.branches import Feed, feed, passes
 from actors.engines.contract import Completion, Part, Request, Scored, counted
 from actors.engines.direct import direct
@@ -60,9 +61,8 @@ class TransformersEngine:
                 f"rollout.engine.kind=transformers runs on one device, not tensor_parallel={settings.tensor_parallel}"
             )
         config = AutoConfig.from_pretrained(model_path, trust_remote_code=trust_remote_code)
-        window = getattr(config, "sliding_window", None) or settings.max_context
-        kinds = getattr(config, "layer_types", None) or ("sliding_attention",)  # without: every layer has it
-        if "sliding_attention" in kinds and window < settings.max_context:
+        window = sliding_window(config)
+        if window is not None and window < settings.max_context:
             raise ValueError(
                 f"{model_path}: layers with a sliding window of {window} need rollout.engine.kind=vllm, "
                 f"or rollout.engine.max_context of at most {window}"
@@ -89,7 +89,7 @@ class TransformersEngine:
         self.receiver = BroadcastReceiver() if transport in BROADCASTS else SameMemoryReceiver(self.device)
         self.read = READERS.get(transport, self.receiver.read)
         self.adapter = AdapterReceiver(lora_rank, model_path, trust_remote_code) if lora_rank else None
-        self.base_weights: dict[str, torch.Tensor] = {}  # of modules that carry an adapter
+        self.base_weights: dict[str, torch.Tensor] = {}  # of modules that carry an adapter; in the machine's memory
         self.receipt = Receipt()
         self.updating, self.unusable = False, ""
         self.asleep: set[Part] = set()
@@ -384,9 +384,10 @@ class TransformersEngine:
             name = key.removeprefix("base_model.model.").removesuffix(".lora_A.weight") + ".weight"
             if name not in own:
                 raise BadBucket(f"the adapter changes {name!r}, which the model does not have")
-            base = self.base_weights.setdefault(name, own[name].clone())
+            if name not in self.base_weights:
+                self.base_weights[name] = own[name].to("cpu", copy=True)
             down, up = tensors[key].float(), tensors[key.replace("lora_A", "lora_B")].float()
-            merged = base.float() + scale * (up @ down).to(base.device)
+            merged = own[name].float() + scale * (up @ down).to(own[name].device)
             self.tally.expect(key, name, merged, tensors[key], own[name].dtype)
             own[name].copy_(merged)
             self.tally.find(key, name, own[name])

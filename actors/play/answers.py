@@ -20,7 +20,8 @@ from envs.episode import Turn
 def ask(live: Live, answers: dict[str, str], max_context: int) -> dict[str, Turn]:
     """About each turn of the seats whose tokens are kept for training, but those before which there was no room for the
     answer: request -> turn."""
-    asked = {}
+    asked: dict[str, Turn] = {}
+    wanted: list[tuple[PolicySeat, Request]] = []
     for name, answer in answers.items():
         seat = live.seats[name]
         if not isinstance(seat, PolicySeat) or not seat.policy.trained:
@@ -31,9 +32,11 @@ def ask(live: Live, answers: dict[str, str], max_context: int) -> dict[str, Turn
             prompt += turn.tokens.observation_ids.tolist()
             if len(prompt) + len(said) < max_context:
                 request = f"{live.serial}.{name}.answer{len(asked)}"
-                seat.policy.engine.submit(Request(request, tuple(prompt), 1, 1.0, 0, stops, (said,), order=live.serial))
+                wanted.append((seat, Request(request, tuple(prompt), 1, 1.0, 0, stops, (said,), order=live.serial)))
                 asked[request] = turn
             prompt += turn.tokens.utterance_ids.tolist()
+    for seat, request in wanted:  # a tokenizer may refuse an answer: then nothing has been asked
+        seat.policy.engine.submit(request)
     return asked
 
 

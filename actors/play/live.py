@@ -65,7 +65,7 @@ class FailingAs:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, Exception):
+        if isinstance(error, Exception | SystemExit):  # a game's exit is the game's end, not the worker's
             ticket = self.ticket
             log.exception("episode %d (%s, seed %d) failed", ticket.number, ticket.game, ticket.seed)
             raise EpisodeFailed(self.reason if self.bare else f"{self.reason}:{kind.__name__}", error) from error

@@ -9,27 +9,38 @@ from __future__ import annotations
 import copy
 from pathlib import Path
 
-from transformers import AutoTokenizer
+from transformers import AutoConfig, AutoTokenizer
 
+from actors.engines.architectures import sliding_window
 from actors.engines.contract import Request
 from actors.engines.transformers_engine import TransformersEngine
 from actors.play.players import Policy, PolicySeat, stable_seed
 from actors.settings import EngineSettings
 from envs.text.dialogue import Dialogue
 
+MAX_CONTEXT = 4096
+
 
 class LonePlayer:
     """`briefing` is what its seat is told of the rules before the first observation."""
 
     def __init__(
-        self, model: str | Path, max_context: int = 4096, max_utterance_tokens: int = 256, on_gpu: bool = False
+        self,
+        model: str | Path,
+        max_context: int = MAX_CONTEXT,
+        max_utterance_tokens: int = 256,
+        on_gpu: bool = False,
     ):
-        path = str(model)
-        dtype = "bfloat16" if on_gpu else "float32"
-        settings = EngineSettings(kind="transformers", dtype=dtype, max_context=max_context, max_sequences=1)
+        """`max_context`: at most; a model that reaches fewer positions has those."""
+        path, dtype = str(model), "bfloat16" if on_gpu else "float32"
+        config = AutoConfig.from_pretrained(path)
+        limits = getattr(config, "max_position_embeddings", None), sliding_window(config)
+        self.max_context = min([max_context, *(limit for limit in limits if limit is not None)])
+        self.max_utterance_tokens = max_utterance_tokens
+        settings = EngineSettings(kind="transformers", dtype=dtype, max_context=self.max_context, max_sequences=1)
         dialogue = Dialogue(AutoTokenizer.from_pretrained(path))
-        self.policy = Policy(TransformersEngine(settings, path, on_gpu=on_gpu), dialogue, trained=False)
-        self.max_context, self.max_utterance_tokens = max_context, max_utterance_tokens
+        engine = TransformersEngine(settings, path, on_gpu=on_gpu)
+        self.policy = Policy(engine, dialogue, trained=False)
         self.briefing = ""
 
     def __deepcopy__(self, memo: dict) -> LonePlayer:

@@ -5,10 +5,9 @@
                     request to an |  | completion, answer
                     engine/server v  |
 
-A live episode is always waiting for exactly one thing: an engine's completion, a server's
-answer, or a slow game's own work in a thread or as a coroutine. Scripted players answer on the spot.
-An episode begins when the policy's engine has room for it: before that its clock stands, and it holds no game.
-Every admitted ticket comes back from `step` exactly once:
+A live episode is always waiting for exactly one thing: an engine's completion, a server's answer, or a slow game's own
+work in a thread or as a coroutine. Scripted players answer on the spot. An episode begins when the policy's engine has
+room for it: before that its clock stands, and it holds no game. Every admitted ticket comes back from `step` once:
 
     admitted = queued + live + returned
 
@@ -43,7 +42,7 @@ from actors.play.live import (
     ending_of,
     experts_of,
 )
-from actors.play.outside_work import OutsideWork
+from actors.play.outside_work import OutsideWork, Queued
 from actors.play.players import Cast, EndpointSeat, PolicySeat, Said, stable_seed
 from actors.play.snapshots import Keeper, Snapshot, Standing, go_back, restored
 from actors.settings import RolloutSettings
@@ -113,6 +112,7 @@ class Play:
     def _next(self) -> tuple[Ticket, float, Snapshot | None] | None:
         """The first in the queue whose game has room: who has to wait for it waits there, where no clock runs."""
         playing = Counter(live.ticket.game for live in self.live.values())
+        playing += self.outside.still_played(self.settings.episode_seconds)
         for place, waiting in enumerate(self.queue):
             game = waiting[0].game
             most = self.at_once.get(game)
@@ -147,7 +147,7 @@ class Play:
         except EpisodeFailed as failure:
             self._fail(live, failure)
             return
-        if isinstance(work, Future):
+        if isinstance(work, Future | Queued):
             whole_turns = standing is not None  # which may take long to be played again
             self.outside.begin(live.serial, work, lambda found: self._open(live, standing, found), not whole_turns)
         else:
@@ -160,7 +160,7 @@ class Play:
         found = call(argument)
         return coroutines.submit(found) if isawaitable(found) else found
 
-    def _restore(self, game: Game, standing: Standing) -> bool | Future:
+    def _restore(self, game: Game, standing: Standing) -> bool | Queued:
         """A game may be played again for it."""
         if hook(game, "slow") or coroutines.has_coroutines(game):
             return self.outside.in_thread(restored, game, standing.game)
@@ -230,7 +230,7 @@ class Play:
         live.answered = live.seconds
         with FailingAs("game_error", live.ticket):
             seat, step = live.game.seat, self._work(live, live.game.step, said.text)
-        if isinstance(step, Future):
+        if isinstance(step, Future | Queued):
             self.outside.begin(live.serial, step, lambda step: self._stepped(live, seat, said, step))
             return False
         return self._record(live, seat, said, step)
@@ -360,7 +360,9 @@ class Play:
         with FailingAs("game_error", live.ticket):
             outcome = good_outcome(live.game)
             ids = closing_ids(live, ending.closing)
-        episode = Episode(
+            live.scored = ask(live, ending.answers, self.settings.engine.max_context)
+        self.waiting_for |= dict.fromkeys(live.scored, live)
+        live.episode = Episode(
             live.ticket,
             live.turns,
             outcome,
@@ -377,10 +379,8 @@ class Play:
         for seat, player in live.players.items():
             if player.startswith("scripted:"):
                 self.spare_players[live.ticket.game, player].append(live.seats[seat])
-        live.episode, live.scored = episode, ask(live, ending.answers, self.settings.engine.max_context)
-        self.waiting_for |= dict.fromkeys(live.scored, live)
         if not live.scored:
-            self._leave(live, episode)
+            self._leave(live, live.episode)
 
     def _fail(self, live: Live, failure: EpisodeFailed) -> None:
         """The game and its scripted players are not used again: nobody knows what state they are in."""
@@ -389,7 +389,7 @@ class Play:
             policy.engine.abort(asked)
         for request in asked:
             del self.waiting_for[request]
-        self.outside.give_up(live.serial)
+        self.outside.give_up(live.serial, live.ticket.game)
         self._leave(live, failure.result(live.tokens))
 
     def _leave(self, live: Live, result: Episode | Failure) -> None:

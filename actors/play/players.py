@@ -10,8 +10,8 @@ Each kind sees exactly what its seat sees: the briefing once, then each observat
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ import numpy as np
 
 from actors.engines.contract import Completion, Engine, Scored
 from actors.play import choice
+from actors.play.outside_work import Queued
 from envs import coroutines
 from envs.episode import TurnTokens
 from envs.settings import EndpointSettings
@@ -130,7 +131,7 @@ class EndpointSeat:
     name: str
     messages: list[dict[str, str]]
 
-    def ask(self, observation: str, seed: int) -> Future[str]:
+    def ask(self, observation: str, seed: int) -> Queued:
         self._shown(observation)
         return self.endpoint.ask(list(self.messages), seed)
 
@@ -152,8 +153,10 @@ class Endpoint:
     def __init__(self, name: str, settings: EndpointSettings):
         self.client = ChatClient(f"rollout.endpoints.{name}", settings)
 
-    def ask(self, messages: list[dict[str, str]], seed: int) -> Future[str]:
-        return coroutines.submit(self.client.ask(messages, seed))
+    def ask(self, messages: list[dict[str, str]], seed: int) -> Queued:
+        """It waits for one of the connections first."""
+        begun = threading.Event()
+        return Queued(coroutines.submit(self.client.ask(messages, seed, begun=begun.set)), begun.is_set)
 
     def close(self) -> None:
         self.client.close()

@@ -42,7 +42,7 @@ class Snapshot:
         """None if it cannot be read: a game may save what it likes."""
         try:
             return pickle.loads(self.data)
-        except Exception:
+        except (Exception, SystemExit):
             log.exception("the snapshot of episode %d (%s) cannot be read", self.ticket.number, self.ticket.game)
             return None
 
@@ -85,7 +85,7 @@ class Keeper:
             if due and live.ticket.game not in self.unkept:
                 try:
                     found[live.ticket] = take(live, now)
-                except Exception:
+                except (Exception, SystemExit):
                     log.exception("%s cannot be saved: its episodes begin anew if a worker is lost", live.ticket.game)
                     self.unkept.add(live.ticket.game)
                 live.kept, live.kept_at = len(live.turns), now
@@ -113,7 +113,7 @@ def restored(game: Game, saved: dict[str, Any]) -> bool:
     try:
         game.restore(saved)
         return True
-    except Exception:
+    except (Exception, SystemExit):
         log.exception("%s cannot be restored", game.name)
         return False
 
@@ -131,7 +131,7 @@ def go_back(live: Live, standing: Standing, now: float) -> bool:
                 return False
         if (live.game.seat, live.game.observe(), tuple(live.game.actions())) != standing.shown:
             return False
-    except Exception:
+    except (Exception, SystemExit):
         log.exception("episode %d", live.ticket.number)
         return False
     for name, prompt in standing.prompts.items():

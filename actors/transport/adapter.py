@@ -57,6 +57,7 @@ class AdapterReceiver:
 
     def write(self) -> None:
         fresh = self.own.path / "fresh"
+        shutil.rmtree(fresh, ignore_errors=True)  # of an update that broke off
         fresh.mkdir()
         tensors = {name: tensor.contiguous() for name, tensor in self.tensors.items()}
         save_file(tensors, fresh / "adapter_model.safetensors")

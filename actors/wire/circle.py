@@ -146,7 +146,7 @@ class Circle:
                 if time.monotonic() > deadline:
                     raise CircleBroken(f"{self.library} {what} took longer than {self.seconds:g} s")
             if error := done.exception():
-                first = str(error).strip().splitlines()[0].partition(". ")[0]
+                first = (str(error).strip() or type(error).__name__).splitlines()[0].partition(". ")[0]
                 raise CircleBroken(f"{self.library} {what} failed: {first}") from error
         except BaseException:
             self.leave()

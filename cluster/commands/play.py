@@ -114,7 +114,10 @@ def opponent(game: str, player: str, options: dict) -> Player:
         from actors.play.lone_player import LonePlayer
         from cluster.plan.machine import here
 
-        return LonePlayer(folder, on_gpu=here().has_cuda)
+        try:
+            return LonePlayer(folder, on_gpu=here().has_cuda)
+        except (OSError, ValueError, ImportError) as error:
+            raise ConfigError(f"{player} cannot be loaded: {told(error)}") from error
     try:
         return make_player(game, player.removeprefix("scripted:"), options)
     except ValueError as error:

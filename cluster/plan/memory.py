@@ -188,13 +188,15 @@ def engine(config: RunConfig, shape: ModelShape, frozen: float = 0.0) -> Need:
     settings = config.rollout.engine
     size, parallel = BYTES[settings.dtype], settings.tensor_parallel
     on_gpu, rank = bool(config.rollout.gpus_per_worker), config.learner.lora.rank
+    plain = settings.kind == "transformers"
     weights = size * shape.parameters / parallel
     if rank:
         slot = next((slot for slot in LORA_SLOT_RANKS if slot >= rank), rank)
         weights += size * shape.adapter_parameters(slot, config.learner.lora.targets)
+        if plain and not on_gpu:  # the weights without the adapter, which a card's worker keeps beside the card
+            weights += size * (shape.parameters - shape.vocabulary * shape.hidden)
     step = max(settings.max_batched_tokens, settings.max_sequences if on_gpu else settings.max_context)
     widest = max(2 * shape.inner_width if shape.gated else shape.inner_width, shape.query_width + 2 * shape.key_width)
-    plain = settings.kind == "transformers"
     graphs = CUDA_GRAPHS if on_gpu and not plain and not settings.enforce_eager else 0.0
     return Need(
         weights=weights + frozen,

@@ -137,9 +137,10 @@ def _check_kind(loaded: PretrainedConfig, config: RunConfig, trained: bool) -> N
 
 
 def _check_window(text: PretrainedConfig, max_context: int) -> None:
-    window = getattr(text, "sliding_window", None)
-    kinds = getattr(text, "layer_types", None) or ["sliding_attention"]  # none named: every layer has the window
-    if window is not None and window < max_context and "sliding_attention" in kinds:
+    from actors.engines.architectures import sliding_window
+
+    window = sliding_window(text)
+    if window is not None and window < max_context:
         raise ValueError(
             f"choices among listed actions do not fit a sliding window of {window} tokens: set rollout.choose_listed="
             f"false, or rollout.engine.max_context to at most {window}"
@@ -147,4 +148,4 @@ def _check_window(text: PretrainedConfig, max_context: int) -> None:
 
 
 def first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -75,9 +75,9 @@ class WeightSync:
         self.gap = 0.0
 
     def publish(self, version: int) -> SyncReport:
-        """Give every engine the trainer's weights as `version`. Between the pause and the
-        resume no token is made. Workers that are still starting are not waited for: they get
-        the weights when they join."""
+        """Give every engine the trainer's weights as `version`. Between the pause and the resume no token is made, but
+        by vLLM during the probe, with the new weights. Workers that are still starting are not waited for: they get the
+        weights when they join."""
         started = time.monotonic()
         due = self.probe_is_due(version)
         tries = 0

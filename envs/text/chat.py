@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -57,9 +58,16 @@ class ChatClient:
         """The answer's text, for a thread that waits for it."""
         return finish(self.ask(messages, seed, **extra), f"a request to endpoint {self.name!r}")
 
-    async def ask(self, messages: list[dict[str, str]], seed: int = 0, **extra: Any) -> str:
-        """The answer's text. `extra` goes into the request's body as it is, for what a
-        server offers beyond the common ground."""
+    async def ask(
+        self,
+        messages: list[dict[str, str]],
+        seed: int = 0,
+        *,
+        begun: Callable[[], Any] = lambda: None,
+        **extra: Any,
+    ) -> str:
+        """The answer's text. `begun` is called once a connection is there for it. `extra` goes into the request's
+        body as it is, for what a server offers beyond the common ground."""
         settings = self.settings
         body = {
             "model": settings.model,
@@ -75,7 +83,7 @@ class ChatClient:
                 self._count(retries=1)
                 await asyncio.sleep(RETRY_SECONDS * 2 ** (attempt - 1))
             try:
-                response = await self._post(body)
+                response = await self._post(body, begun)
                 response.raise_for_status()
                 return self._read(response.json())
             except httpx.HTTPStatusError as error:
@@ -90,10 +98,11 @@ class ChatClient:
         self._count(failures=1)
         raise EndpointError(f"endpoint {self.name!r} at {settings.url}: {failure}")
 
-    async def _post(self, body: dict[str, Any]) -> httpx.Response:
+    async def _post(self, body: dict[str, Any], begun: Callable[[], Any]) -> httpx.Response:
         """All of the answer has to come in time; waiting for a connection is no request yet."""
         seconds = self.settings.timeout_seconds
         async with self.places:
+            begun()
             try:
                 async with asyncio.timeout(seconds):
                     return await self.client.post(f"{self.settings.url.rstrip('/')}/chat/completions", json=body)

@@ -107,3 +107,34 @@ def test_a_coroutine_that_is_given_up_ends_and_leaves_no_thread_behind():
     for key in range(10):
         outside.give_up(key)
     assert ended.wait(10) and outside.hung == 0 and outside.finished(0.1) == []
+
+
+def test_work_that_waits_for_a_thread_is_not_overdue():
+    outside, release = OutsideWork(2), threading.Event()
+    for key in range(4):
+        outside.begin(key, outside.in_thread(release.wait, 60.0), nothing)
+    time.sleep(0.3)
+    assert outside.overdue(10.0) == []  # looks who has begun
+    time.sleep(0.1)
+    assert outside.overdue(0.05) == [0, 1]
+    release.set()
+    deadline = time.monotonic() + 20
+    while outside.waiting and time.monotonic() < deadline:
+        outside.finished(0.5)
+    outside.close()
+
+
+def test_a_thread_whose_work_was_given_up_hangs_until_that_ends():
+    outside = OutsideWork(8)
+    for key in range(6):
+        release = threading.Event()
+        outside.begin(key, outside.in_thread(release.wait, 60.0), nothing)
+        time.sleep(0.05)
+        outside.give_up(key, "game")
+        assert outside.hung == 1 and outside.still_played(60.0) == {"game": 1} and not outside.still_played(0.0)
+        release.set()
+        deadline = time.monotonic() + 20
+        while outside.hung and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert outside.hung == 0 and not outside.still_played(60.0)
+    outside.close()

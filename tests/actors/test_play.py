@@ -102,6 +102,7 @@ def test_a_game_that_raises_costs_its_own_episodes_only(tiny_model, caplog):
         ("over at once", "ValueError", "OverAtOnce.seat is None, the game is over before anybody has spoken"),
         ("lists numbers", "TypeError", "ListsNumbers.actions has to list texts, not 2"),
         ("half an emoji", "TypeError", "TextEncodeInput"),
+        ("quits", "SystemExit", "the server of the game is down"),
     ],
 )
 def test_a_game_that_answers_wrongly_costs_its_own_episodes_only(game, kind, says, tiny_model):

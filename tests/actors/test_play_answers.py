@@ -49,6 +49,15 @@ def test_nobody_is_asked_about_games_that_are_held_out(tiny_model):
         assert not any(live.scored for live in play.live.values())
 
 
+def test_an_answer_that_no_tokenizer_takes_costs_its_own_games_only(tiny_model):
+    play = new_play(tiny_model, max_utterance_tokens=4, score_answers=True)
+    others = [replace(ticket, number=10 + ticket.number) for ticket in tickets(2, "twenty_questions")]
+    results = play_out(play, [*tickets(2, "half an answer"), *others])
+    assert {results[number].reason for number in (0, 1)} == {"game_error:TypeError"}
+    assert all(results[ticket.number].terminated for ticket in others)
+    assert play.waiting_for == {} and not play.cast.policies["policy"].engine.busy()
+
+
 def test_a_game_that_fails_while_it_is_asked_about_leaves_nothing_behind(tiny_model):
     play = new_play(tiny_model, max_utterance_tokens=4, score_answers=True)
     play.admit(tickets(1, "twenty_questions"))

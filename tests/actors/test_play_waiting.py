@@ -17,6 +17,7 @@ from actors.play.players import Endpoint
 from envs.episode import Episode
 from envs.settings import EndpointSettings
 from tests.support.play import (
+    Alone,
     FewAtOnce,
     Gathering,
     HangsInAThread,
@@ -169,6 +170,27 @@ def test_games_of_which_few_are_played_at_once_wait_for_each_other_and_stop_nobo
         alongside = max(alongside, playing["chat"])
     assert FewAtOnce.most == 2 and alongside == 6, "those behind them in the queue have begun"
     assert len(finished) == 18 and all(isinstance(each.result, Episode) for each in finished)
+
+
+def test_a_game_that_was_given_up_counts_as_played_until_it_ends(tiny_model):
+    play = new_play(tiny_model, turn_seconds=0.3, game_threads=8)
+    results = play_out(play, tickets(4, game="alone", left="scripted:x", right="scripted:x"))
+    assert set(results.values()) == {Failure("turn_timeout")} and Alone.most == 1
+
+
+def test_waiting_for_a_connection_is_no_part_of_a_turn(tiny_model):
+    """24 ask at once for a tenth of a second each: the last one waits for longer than a turn may take."""
+
+    def answer(body, call):
+        time.sleep(0.1)
+        return 200, "yes"
+
+    with server(answer) as (url, calls):
+        endpoint = Endpoint("rival", EndpointSettings(url=url, model="m", timeout_seconds=60, connections=1))
+        play = new_play(tiny_model, endpoints={"endpoint:rival": endpoint}, turn_seconds=1.5)
+        results = play_out(play, tickets(24, left="endpoint:rival", right="endpoint:rival"))
+        endpoint.close()
+    assert all(isinstance(each, Episode) for each in results.values())
 
 
 def test_a_game_of_which_none_may_be_played_fails_with_a_name(tiny_model):

@@ -137,6 +137,9 @@ def test_the_time_at_rest_counts_for_no_episode(rest, tiny_model):
     worker = RolloutWorker(WorkerSpec("asleep", str(tiny_model), games, settings), 0)
     worker.ready()
     worker.play(tickets(range(4)))
+    deadline = time.monotonic() + WAIT
+    while not worker.status()["live"]:
+        assert time.monotonic() < deadline, "the worker does not begin"
     getattr(worker, rest)()
     live = list(worker.play_state.live.values())
     assert live, "all games were over before the worker rested"

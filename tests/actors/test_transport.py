@@ -236,3 +236,19 @@ def test_an_engine_of_one_process_meets_itself_in_a_file_that_goes_with_it(tiny_
     while hasattr(store, "underlying_store"):
         store = store.underlying_store
     assert Path(store.path).resolve().name == "memfd:vllm_dist (deleted)"
+
+
+def test_an_adapter_that_could_not_be_written_is_written_by_the_next_update(tiny_model, monkeypatch):
+    def full(*arguments) -> None:
+        raise OSError(28, "No space left on device")
+
+    received = adapter.AdapterReceiver(4, str(tiny_model))
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="No space"):
+        patched.setattr(adapter, "save_file", full)
+        received.finish()
+    received.finish()
+    assert sorted(each.name for each in received.folder.iterdir()) == [
+        "adapter_config.json",
+        "adapter_model.safetensors",
+    ]
+    received.close()

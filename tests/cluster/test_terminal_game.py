@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import io
+import json
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -244,6 +246,22 @@ def test_a_trained_policy_goes_back_with_the_game(tiny_model):
     first = player.reply("yes", ())
     assert twin.seat.prompt != player.seat.prompt and twin.reply("yes", ()) == first
     player.close()
+
+
+def test_a_model_of_few_positions_plays_within_them_and_a_broken_one_is_told(tiny_model, tmp_path, capsys):
+    short = tmp_path / "short"
+    shutil.copytree(tiny_model, short)
+    config = json.loads((short / "config.json").read_text())
+    (short / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 48}))
+    player = opponent("twenty_questions", f"policy:{short}", {})
+    player.reset(5)
+    said = [player.reply("yes " * 8, ()) for _ in range(6)]
+    assert player.max_context == 48 and said[0] and not said[-1], "it says nothing once its context is full"
+    player.close()
+    for file in short.glob("*.safetensors"):
+        file.unlink()
+    assert main(["play", "twenty_questions", "--watch", f"policy:{short}"]) == 2
+    assert re.search(f"parley: policy:{short} cannot be loaded: .*safetensors.*", capsys.readouterr().err)
 
 
 def test_something_is_said_while_a_model_loads(tiny_model, capsys, monkeypatch):

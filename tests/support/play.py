@@ -92,6 +92,16 @@ class HalfAnEmoji(Chat):
         return "look: \ud83d"
 
 
+class HalfAnAnswer(Chat):
+    def answers(self) -> dict[str, str]:
+        return {"left": "look: \ud83d"}
+
+
+class Quits(Chat):
+    def step(self, utterance: str) -> Step:
+        raise SystemExit("the server of the game is down")
+
+
 class Endless(Chat):
     def step(self, utterance: str) -> Step:
         self.heard, self.seat = "again", "left" if self.seat == "right" else "right"
@@ -214,6 +224,24 @@ class FewAtOnce(Chat):
         return super().outcome()
 
 
+class Alone(Slow):
+    """One is played at a time, and none gives its thread back within a second; counts how many are at work."""
+
+    at_once = 1
+    at_work = most = 0
+
+    def reset(self, seed: int) -> None:
+        super().reset(seed)
+        self.left = 1
+
+    def step(self, utterance: str) -> Step:
+        Alone.at_work += 1
+        Alone.most = max(Alone.most, Alone.at_work)
+        time.sleep(1.0)
+        Alone.at_work -= 1
+        return Chat.step(self, utterance)
+
+
 class NoneAtOnce(Chat):
     at_once = 0
 
@@ -241,6 +269,8 @@ GAMES = {
     "over at once": OverAtOnce,
     "lists numbers": ListsNumbers,
     "half an emoji": HalfAnEmoji,
+    "half an answer": HalfAnAnswer,
+    "quits": Quits,
     "endless": Endless,
     "slow": Slow,
     "slow and broken": SlowAndBroken,
@@ -250,6 +280,7 @@ GAMES = {
     "sometimes hangs": SometimesHangs,
     "hangs in a thread": HangsInAThread,
     "few at once": FewAtOnce,
+    "alone": Alone,
     "none at once": NoneAtOnce,
     "leaves": Leaves,
 }
