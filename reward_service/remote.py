@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import ray
@@ -78,6 +79,20 @@ class RewardActor:
 
 class Silent(Exception):
     """The actor is there, and does not answer."""
+
+
+LOST = RayActorError, OutOfMemoryError, Silent  # another actor may do it
+
+
+@contextmanager
+def told(what: str) -> Iterator[None]:
+    """What no other actor could do better is a RewardError."""
+    try:
+        yield
+    except RayTaskError as error:
+        raise RewardError(f"the reward service failed at {what}: {error.cause or error}") from error
+    except GetTimeoutError:
+        raise RewardError(f"the reward service did not answer in time for {what}") from None
 
 
 class Asked(NamedTuple):
@@ -158,13 +173,10 @@ class RewardService:
         """The answer, by this actor or by one that replaces it."""
         while True:
             try:
-                return ask(self.actor)
-            except (RayActorError, OutOfMemoryError, Silent) as error:
+                with told(what):
+                    return ask(self.actor)
+            except LOST as error:
                 self._replace(error)
-            except RayTaskError as error:
-                raise RewardError(f"the reward service failed at {what}: {error.cause or error}") from error
-            except GetTimeoutError:
-                raise RewardError(f"the reward service did not answer in time for {what}") from None
 
     def _replace(self, error: Exception) -> None:
         """Start another, which catches up. One that dies while it does counts as lost too."""
@@ -178,12 +190,13 @@ class RewardService:
             ray.kill(self.actor)
             self.actor = self._start()
             try:
-                if self.saved is not None:
-                    self._call(self.actor, "restore", self.saved)
-                for asked in self.since:
-                    self._shape(self.actor, asked)
+                with told("what came before it was replaced"):
+                    if self.saved is not None:
+                        self._call(self.actor, "restore", self.saved)
+                    for asked in self.since:
+                        self._shape(self.actor, asked)
                 return
-            except (RayActorError, OutOfMemoryError, Silent) as again:
+            except LOST as again:
                 error = again
 
     def close(self) -> None:

@@ -89,6 +89,9 @@ class Corpus:
             return list(self.utterances.items())
         return list(takewhile(lambda item: item[0] >= code, reversed(self.utterances.items())))[::-1]
 
+    def embedding(self, gist: Gist) -> np.ndarray:
+        return self.utterances[self.codes[gist]].embedding
+
     def embeddings(self, codes: Sequence[int]) -> np.ndarray:
         return stacked([self.utterances[code].embedding for code in codes]).astype(np.float32)
 
@@ -104,8 +107,8 @@ def stacked(embeddings: Sequence[np.ndarray]) -> np.ndarray:
 # As plain values
 
 
-def plain_gists(utterances: Iterable[Utterance]) -> list[list[Any]]:
-    return [[each.gist.text, [list(amount) for amount in each.gist.amounts]] for each in utterances]
+def plain_gists(gists: Iterable[Gist]) -> list[list[Any]]:
+    return [[gist.text, [list(amount) for amount in gist.amounts]] for gist in gists]
 
 
 def gists_of(plain: Iterable[Sequence[Any]]) -> list[Gist]:

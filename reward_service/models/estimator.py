@@ -1,5 +1,6 @@
 """The memory and the published model of a learned shaper, and when the next model is due.
 
+    new = embedded(batch) -> values(batch, new) -> take(batch, new), once nothing can fail any more
     due -> trained(snapshot), in any thread -> publish
 
 `first` batches pass before the first model is trained, `every` from one training to the next,
@@ -62,14 +63,18 @@ class Estimator:
             self.checked = True
         return self.memory.embedded(readings)
 
-    def take(self, readings: Sequence[EpisodeReading], new: NewGists) -> dict[Place, np.ndarray] | None:
-        """A batch into the memory: float64 [turns], what the model says of each game. None: there is no model."""
-        texts = self.memory.add(readings, new)
-        self.batches += 1
+    def values(self, readings: Sequence[EpisodeReading], new: NewGists) -> dict[Place, np.ndarray] | None:
+        """float64 [turns]: what the model says of each game of a batch. None: there is no model. Changes nothing."""
         if self.model is None:
             return None
+        texts = self.memory.texts(readings, new)
         values = texts.by_game(self.model.values(texts)) if texts.games else []
         return {game.place: found for game, found in zip(texts.games, values, strict=True)}
+
+    def take(self, readings: Sequence[EpisodeReading], new: NewGists) -> None:
+        """A batch into the memory."""
+        self.memory.add(readings, new)
+        self.batches += 1
 
     def training(self, examples_of: Callable[[Texts], Examples]) -> Callable[[], RewardModel]:
         """The next model. The snapshot is of now, whenever the work is done; it changes nothing."""

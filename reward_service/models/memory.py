@@ -1,7 +1,8 @@
 """The latest episodes as texts, with an embedding of each distinct text.
 
     new = embedded(readings)        changes nothing
-    texts = add(readings, new)      they are the latest now; the oldest beyond the window are forgotten,
+    texts(readings, new)            changes nothing
+    add(readings, new)              they are the latest now; the oldest beyond the window are forgotten,
                                     with what only they said
 
 Embeddings are held as 16-bit floats from the start, in memory and in checkpoints alike, so that a
@@ -53,27 +54,25 @@ class Memory:
         texts = [gist for each in readings for game in each.seats for gist in game.texts]
         return self.corpus.embedded(texts, self.embed)
 
-    def add(self, readings: Sequence[EpisodeReading], new: NewGists) -> Texts:
+    def add(self, readings: Sequence[EpisodeReading], new: NewGists) -> None:
         self.corpus.learn(*new)
         for each in readings:
             self.episodes.append(each)
             self.corpus.count(self._codes(each))
-        texts = self.texts(readings)
         while len(self.episodes) > self.window:
             self.corpus.forget(self._codes(self.episodes.popleft()))
-        return texts
 
     def _codes(self, episode: EpisodeReading) -> list[int]:
         return [self.corpus.codes[gist] for game in episode.seats for gist in game.texts]
 
-    def texts(self, readings: Iterable[EpisodeReading] | None = None) -> Texts:
-        """Of these episodes, or of all. Nothing in it changes any more."""
+    def texts(self, readings: Iterable[EpisodeReading] | None = None, new: NewGists | None = None) -> Texts:
+        """Of these episodes, in which there is something new, or of all. Nothing in it changes any more."""
         chosen = self.episodes if readings is None else readings
+        unknown = dict(zip(*new, strict=True)) if new else {}
         games = sorted((game for each in chosen for game in each.seats), key=lambda game: game.place)
         gists = sorted({gist for game in games for gist in game.texts})
-        codes = [self.corpus.codes[gist] for gist in gists]
-        embeddings = self.corpus.embeddings(codes) if codes else np.empty((0, 0), np.float32)
-        return Texts(games, {gist: number for number, gist in enumerate(gists)}, embeddings)
+        rows = [unknown[gist] if gist in unknown else self.corpus.embedding(gist) for gist in gists]
+        return Texts(games, {gist: number for number, gist in enumerate(gists)}, stacked(rows).astype(np.float32))
 
     # What is saved
 
@@ -84,7 +83,7 @@ class Memory:
         def made() -> dict[str, Any]:
             row = {each.gist: number for number, each in enumerate(utterances)}
             return {
-                "gists": plain_gists(utterances),
+                "gists": plain_gists(each.gist for each in utterances),
                 "embeddings": stacked([each.embedding for each in utterances]) if utterances else None,
                 "episodes": [[list(each.identity), [_plain(game, row) for game in each.seats]] for each in episodes],
             }

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from reward_service.models.language_model import Tokens, load_model, made_head
 from reward_service.models.memory import Texts
@@ -89,8 +90,18 @@ class TransformerReader:
             yield slice(first, len(examples))
 
     def values(self, read: Passages, turns: np.ndarray) -> torch.Tensor:
-        numbers, row = np.unique(read.of_turn[turns], return_inverse=True)
-        chosen = [read.passages[number] for number in numbers]
+        """Where one game needs more than `tokens_at_once`, pass after pass, each computed again for its gradients."""
+        chosen = [read.passages[number] for number in np.unique(read.of_turn[turns])]
+        cuts = list(_cuts([len(passage.ids) for passage in chosen], self.settings.tokens_at_once))
+        if len(cuts) == 1:
+            found = self._values(chosen)
+        else:
+            found = torch.cat([checkpoint(self._values, chosen[cut], use_reentrant=False) for cut in cuts])
+        place = {turn: number for number, turn in enumerate(turn for passage in chosen for turn in passage.turns)}
+        return found[torch.tensor([place[turn] for turn in turns.tolist()])]
+
+    def _values(self, chosen: Sequence[Passage]) -> torch.Tensor:
+        """Of each turn that is read off these passages, in their order."""
         length = max(len(passage.ids) for passage in chosen)
         ids = torch.full((len(chosen), length), self.tokens.filler)
         mask = torch.zeros((len(chosen), length), dtype=torch.long)
@@ -98,12 +109,10 @@ class TransformerReader:
             ids[number, : len(passage.ids)] = torch.tensor(passage.ids)
             mask[number, : len(passage.ids)] = 1
         if not self.whole_games:
-            logits = self.model(input_ids=ids, attention_mask=mask).logits.squeeze(-1)
-            return logits[torch.from_numpy(row)]
+            return self.model(input_ids=ids, attention_mask=mask).logits.squeeze(-1)
         hidden = self.model(input_ids=ids, attention_mask=mask).last_hidden_state
-        at = {turn: place for passage in chosen for turn, place in zip(passage.turns, passage.places, strict=True)}
-        places = torch.tensor([at[turn] for turn in turns.tolist()])
-        return self.head(hidden[torch.from_numpy(row), places]).squeeze(-1)
+        row = [number for number, passage in enumerate(chosen) for _ in passage.turns]
+        return self.head(hidden[row, [place for passage in chosen for place in passage.places]]).squeeze(-1)
 
     def _modules(self) -> dict[str, nn.Module]:
         return {"model": self.model} | ({"head": self.head} if self.head else {})
@@ -123,6 +132,17 @@ class TransformerReader:
         for name, module in made._modules().items():
             module.load_state_dict({key: torch.from_numpy(weight.copy()) for key, weight in state[name].items()})
         return made
+
+
+def _cuts(lengths: Sequence[int], most: int) -> Iterator[slice]:
+    """Passages that, padded, are at most so many tokens together; one at least."""
+    first, widest = 0, 0
+    for number, length in enumerate(lengths):
+        if number > first and max(widest, length) * (number - first + 1) > most:
+            yield slice(first, number)
+            first, widest = number, 0
+        widest = max(widest, length)
+    yield slice(first, len(lengths))
 
 
 def one_by_one(turns: Sequence[Sequence[int]], room: int) -> list[tuple[list[int], list[tuple[int, int]]]]:

@@ -263,7 +263,7 @@ class AriaShaper(ReadingShaper):
             row = {code: number for number, (code, _) in enumerate(utterances)}
             return {
                 "space": space.state() if space else None,
-                "gists": plain_gists(each for _, each in utterances),
+                "gists": plain_gists(each.gist for _, each in utterances),
                 "embeddings": packed(stacked([each.embedding for _, each in utterances])),
                 "window": [[list(each.identity), [game.plain(row) for game in each.trajectories]] for each in episodes],
                 **intake(),

@@ -91,8 +91,10 @@ class AriaRmShaper(ReadingShaper):
 
     def answer(self, readings: Sequence[EpisodeReading]) -> list[ShapedRewards]:
         new = self.estimator.embedded(readings)
+        scores = self.estimator.values(readings, new)  # it may fail, and then nothing has counted
         answers = self.aria.answer(readings)
-        scores, games = self.estimator.take(readings, new), [game for each in readings for game in each.seats]
+        self.estimator.take(readings, new)
+        games = [game for each in readings for game in each.seats]
         if scores is None:
             return [replace(answer, version=self.version) for answer in answers]
         return [

@@ -71,7 +71,9 @@ class SpaShaper(ReadingShaper):
         self.estimator.memory.embed_ahead(seats)
 
     def answer(self, readings: Sequence[EpisodeReading]) -> list[ShapedRewards]:
-        progress = self.estimator.take(readings, self.estimator.embedded(readings))
+        new = self.estimator.embedded(readings)
+        progress = self.estimator.values(readings, new)  # it may fail, and then nothing has counted
+        self.estimator.take(readings, new)
         self.intake.remember(readings)
         return [
             self._shaped(game, last_turn(game) if progress is None else progress[game.place])

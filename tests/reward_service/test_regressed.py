@@ -15,7 +15,7 @@ from reward_service.service.storage import read_state, write_state
 from reward_service.shapers.regressed import Regressed
 from reward_service.shapers.regressed.features import Axes, features
 from reward_service.shapers.regressed.ridge import PastRidge
-from reward_service.shapers.regressed.shaper import RegressedShaper, by_turn
+from reward_service.shapers.regressed.shaper import FIRST_GAMES, RegressedShaper, by_turn
 
 KINDS, DIMENSION = 6, 32
 DIRECTIONS = np.linalg.qr(np.random.default_rng(0).normal(size=(DIMENSION, DIMENSION)))[0]
@@ -34,6 +34,11 @@ def embed(texts):
 def reading(said: list[str], heard: list | None = None, outcome: float = 1.0, amounts=()) -> Reading:
     gists = [Gist(text, amounts) for text in said]
     return Reading(("game", "seat"), gists, heard if heard is not None else [-1] * len(said), outcome)
+
+
+def axes_of(games: list[Reading], components: int) -> Axes:
+    gists = [gist for game in games for gist in game.clustered]
+    return Axes.found(gists, {game.player for game in games}, components, embed)
 
 
 def linear(chance, turns: int = 60, width: int = 5) -> tuple[np.ndarray, np.ndarray]:
@@ -90,7 +95,7 @@ said = st.lists(st.tuples(st.integers(0, KINDS - 1), st.integers(0, 5)), min_siz
 @given(said, st.integers(0, KINDS - 1), st.sampled_from([YES, NO, -1]))
 def test_features_know_no_future_and_a_situation_not_its_own_utterance(spoken, kind, answer):
     texts = [f"{kind} {variant}" for kind, variant in spoken]
-    axes = Axes.found([reading([f"{kind} 0" for kind in range(KINDS)])], 4, embed)
+    axes = axes_of([reading([f"{kind} 0" for kind in range(KINDS)])], 4)
     last = len(texts) - 1
     changed = [*texts[:last], f"{kind} 9"]
     heard = [-1, *[answer] * last]
@@ -100,7 +105,7 @@ def test_features_know_no_future_and_a_situation_not_its_own_utterance(spoken, k
 
 
 def test_turns_do_not_depend_on_who_else_is_in_the_batch():
-    axes = Axes.found([reading([f"{kind} 0" for kind in range(KINDS)])], 4, embed)
+    axes = axes_of([reading([f"{kind} 0" for kind in range(KINDS)])], 4)
     games = [reading(["1 0", "2 0", "1 0"], [-1, YES, NO]), reading(["3 1", "3 1"], [-1, NO])]
     together = features(games, axes, embed)
     for number, part in enumerate(together):
@@ -110,7 +115,7 @@ def test_turns_do_not_depend_on_who_else_is_in_the_batch():
 
 def test_amounts_and_repetitions_are_told_apart():
     amounts = [(("share", 0.25),), (("share", 0.75),)]
-    axes = Axes.found([reading(["1 0"], amounts=each) for each in amounts], 2, embed)
+    axes = axes_of([reading(["1 0"], amounts=each) for each in amounts], 2)
     assert axes.amounts == ("share",)
     low, high = (features([reading(["1 0", "1 0"], amounts=each)], axes, embed)[1] for each in amounts)
     assert not np.allclose(low[0], high[0])
@@ -190,6 +195,23 @@ def test_restored_is_as_never_stopped(tmp_path):
             np.testing.assert_array_equal(one.rewards, two.rewards)
             assert one.version == two.version
     assert shaper.metrics() == other.metrics()
+
+
+def test_single_games_give_axes_together_and_a_restart_keeps_them(tmp_path):
+    """A trainer may send one sample after another: the first one's two texts describe nothing."""
+    alone, whole = (RegressedShaper(Regressed(components=8), embed) for _ in range(2))
+    episodes, _ = batch(0, FIRST_GAMES + 2)
+    whole.shape(episodes[:FIRST_GAMES])
+    for number, episode in enumerate(episodes[:FIRST_GAMES]):
+        assert alone.axes is None
+        (shaped,) = alone.shape([episode])
+        assert shaped.version == 0 and np.abs(shaped.rewards).max() < 1e-12, "it is its own mean"
+        if number == 5:
+            write_state(tmp_path, alone.state())
+            alone = RegressedShaper(Regressed(components=8), embed)
+            alone.restore(read_state(tmp_path))
+    np.testing.assert_allclose(alone.axes.directions, whole.axes.directions)
+    assert alone.axes.directions.shape[1] == 8 and alone.version == whole.version == 1
 
 
 def test_a_refused_episode_changes_nothing_and_is_counted():

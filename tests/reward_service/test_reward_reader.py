@@ -39,7 +39,7 @@ def questions(number: int, turns: int = 4) -> Episode:
 def texts_of(episodes) -> Texts:
     memory = Memory(1000, None)
     readings = Intake().read(episodes)
-    return memory.add(readings, memory.embedded(readings))
+    return memory.texts(readings, memory.embedded(readings))
 
 
 def options(path, **more) -> Transformer:
@@ -157,6 +157,27 @@ def test_how_much_is_read_at_once_changes_nothing(tiny_model, reads):
     assert gradients[0] == pytest.approx(gradients[2], abs=1e-5) and gradients[1] == pytest.approx(
         gradients[2], abs=1e-5
     )
+    assert np.linalg.norm(gradients[0]) > 0.1
+
+
+def test_a_game_that_is_longer_than_what_is_read_at_once_is_read_in_parts(tiny_model):
+    texts = texts_of([questions(7, turns=60)])
+    gradients, values, largest = [], [], []
+    for tokens in (240, 10**6):
+        course = options(tiny_model, max_tokens=80, tokens_at_once=tokens, batch=1, steps=1)
+        reader = TransformerReader(course, "game", seed=3)
+        torch.nn.init.ones_(reader.head[2].weight)
+        read, sizes = reader.read(texts), []
+        reader.model.register_forward_pre_hook(
+            lambda module, given, named, sizes=sizes: sizes.append(named["input_ids"].numel()), with_kwargs=True
+        )
+        values.append(values_of(reader, read, texts, 0.0))
+        train(reader, read, by_game(texts), course, 0, TimeLimit(60))
+        gradients.append(torch.cat([weight.grad.reshape(-1) for weight in reader.parameters()]).numpy())
+        largest.append(max(sizes))
+    assert largest[0] <= 240 < largest[1]
+    np.testing.assert_allclose(*values, atol=1e-5)
+    np.testing.assert_allclose(*gradients, atol=1e-5)
     assert np.linalg.norm(gradients[0]) > 0.1
 
 

@@ -11,12 +11,12 @@ no label history would ever put into one group are near each other here. Product
 because what an utterance is worth depends on what was said before: the same demand after a
 soft answer, the same question asked twice.
 
-The axes are found once, from the first utterances, and stay; so do the names of the amounts.
+The axes are found once, from the utterances of the first games, and stay; so do the names of the amounts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,8 +38,8 @@ class Axes:
     players: tuple[tuple[str, str], ...]
 
     @classmethod
-    def found(cls, readings: Sequence[Reading], components: int, embed: Embed) -> Axes:
-        gists = sorted({gist for reading in readings for gist in reading.clustered})
+    def found(cls, gists: Iterable[Gist], players: Iterable[tuple[str, str]], components: int, embed: Embed) -> Axes:
+        gists = sorted(set(gists))
         rows = embed([gist.text for gist in gists])
         mean = rows.mean(axis=0)
         _, spread, directions = np.linalg.svd(rows - mean, full_matrices=False)
@@ -48,7 +48,7 @@ class Axes:
             mean,
             (directions[:components].T / unit).astype(np.float32),
             tuple(sorted({name for gist in gists for name, _ in gist.amounts})),
-            tuple(sorted({reading.player for reading in readings})),
+            tuple(sorted(set(players))),
         )
 
     @property

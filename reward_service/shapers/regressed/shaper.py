@@ -10,7 +10,8 @@ policy's hidden states, and what goes on top is (1 - own) / own * F: the same mi
 
 No turn is valued by a fit that has seen its batch (`ridge`). F shrinks to a constant where it
 predicts nothing: what is left is `own` * A, and the optimiser does not mind the scale. Until
-there is a past, V is the mean at the same turn and F is 0.
+there is a past, V is the mean at the same turn and F is 0. Nothing is learned from answers before
+16 games have been read: their utterances say along which axes all later ones are described.
 
 Nothing is refitted beside the traffic: a batch costs two small eigenvalue problems.
 """
@@ -24,13 +25,41 @@ import numpy as np
 
 from envs.text.embedding import embed
 from reward_service.frame import Intake, ReadingShaper, locked
-from reward_service.intentions.corpus import Embed
+from reward_service.intentions.corpus import Embed, gists_of, plain_gists
+from reward_service.intentions.gist import Gist
 from reward_service.intentions.reading import EpisodeReading, Reading
 from reward_service.intentions.trajectory import turn_returns
 from reward_service.shaper import ShapedRewards
 from reward_service.shapers.regressed import Regressed
 from reward_service.shapers.regressed.features import Axes, features
 from reward_service.shapers.regressed.ridge import PastRidge
+
+FIRST_GAMES = 16  # readings of seats, whose utterances give the axes
+
+
+class Early:
+    """What was read while there were no axes."""
+
+    def __init__(self) -> None:
+        self.games = 0
+        self.gists: set[Gist] = set()
+        self.players: set[tuple[str, str]] = set()
+
+    def take(self, games: Sequence[Reading]) -> None:
+        self.games += len(games)
+        self.gists.update(gist for game in games for gist in game.clustered)
+        self.players.update(game.player for game in games)
+
+    def state(self) -> dict[str, Any]:
+        players = [list(player) for player in sorted(self.players)]
+        return {"games": self.games, "gists": plain_gists(sorted(self.gists)), "players": players}
+
+    @classmethod
+    def of(cls, state: dict[str, Any]) -> Early:
+        made = cls()
+        made.games, made.gists = state["games"], set(gists_of(state["gists"]))
+        made.players = {(game, seat) for game, seat in state["players"]}
+        return made
 
 
 class RegressedShaper(ReadingShaper):
@@ -40,6 +69,7 @@ class RegressedShaper(ReadingShaper):
         self.settings = settings or Regressed()
         super().__init__(Intake(self.settings.observations))
         self.embed = embed or self._model
+        self.early = Early()
         self.axes: Axes | None = None
         self.values = PastRidge(self.settings.batches)
         self.gains = PastRidge(self.settings.batches)
@@ -55,25 +85,41 @@ class RegressedShaper(ReadingShaper):
         games = [game for each in readings for game in each.seats]
         if not games:
             return []
-        if self.axes is None:
-            self.axes = Axes.found(games, self.settings.components, self.embed)
+        returns = [turn_returns(each.outcome, each.turns, self.settings.gamma) for each in games]
+        if not self._has_axes(games):
+            own = self._advantages(games, by_turn(returns))
+            return self._all_shaped(games, own, None, self.version)
         situation, meaning = features(games, self.axes, self.embed)
         both = np.hstack([situation, meaning])
-        returns = [turn_returns(each.outcome, each.turns, self.settings.gamma) for each in games]
         values, found = self.values.predict(situation), self.gains.predict(both)
         own = self._advantages(games, by_turn(returns) if values is None else values)
         self.values.learn(situation, np.concatenate(returns))
         self.gains.learn(both, own)
         self.version += 1
+        return self._all_shaped(games, own, found, self.version - 1)
+
+    def _has_axes(self, games: Sequence[Reading]) -> bool:
+        if self.axes is None:
+            early = self.early
+            early.take(games)
+            if early.games < FIRST_GAMES:
+                return False
+            self.axes = Axes.found(early.gists, early.players, self.settings.components, self.embed)
+            self.early = Early()
+        return True
+
+    def _all_shaped(
+        self, games: Sequence[Reading], own: np.ndarray, found: np.ndarray | None, version: int
+    ) -> list[ShapedRewards]:
         cuts = np.cumsum([each.turns for each in games])[:-1]
         expected = np.zeros(len(own)) if found is None else found
         parts = zip(games, np.split(own, cuts), np.split(expected, cuts), strict=True)
-        return [self._shaped(*part, found is not None) for part in parts]
+        return [self._shaped(*part, found is not None, version) for part in parts]
 
-    def _shaped(self, game: Reading, own: np.ndarray, expected: np.ndarray, past: bool) -> ShapedRewards:
+    def _shaped(self, game: Reading, own: np.ndarray, expected: np.ndarray, past: bool, version: int) -> ShapedRewards:
         """`past`: whether anything could be expected at all."""
         number, seat = game.identity[1], game.player[1]
-        share, version = self.settings.own if past else 1.0, self.version - 1
+        share = self.settings.own if past else 1.0
         if self.settings.gives == "outcome":
             paid = np.append(np.zeros(len(own) - 1, np.float32), np.float32(game.outcome))
             extra = ((1 - share) / share * expected).astype(np.float32)
@@ -115,6 +161,7 @@ class RegressedShaper(ReadingShaper):
             }
         state = {
             "version": self.version,
+            "early": self.early.state(),
             "axes": axes,
             "values": self.values.state(),
             "gains": self.gains.state(),
@@ -125,6 +172,7 @@ class RegressedShaper(ReadingShaper):
     @locked
     def restore(self, state: dict[str, Any]) -> None:
         saved = state["axes"]
+        self.early = Early.of(state["early"]) if "early" in state else Early()  # earlier versions have none
         self.axes = None
         if saved is not None:
             players = tuple((game, seat) for game, seat in saved["players"])
