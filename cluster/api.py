@@ -9,6 +9,7 @@ The commands print and parse; what they start is here. torch, vllm and ray are i
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -212,7 +213,7 @@ def evaluated(target: str, overrides: Sequence[str], recipe: str | None, checkpo
         return _evaluated_run(Path(target).expanduser(), overrides, recipe, checkpoint)
     if checkpoint != "latest":
         raise ConfigError(f"--checkpoint chooses among a run's checkpoints, but {target!r} is no run folder")
-    config = load_recipe(recipe, ["name=evaluate", *overrides, f"model.path={json.dumps(target)}"])
+    config = load_recipe(recipe, ["name=evaluate", *overrides, *words_of({"model.path": target})])
     return config, config.model.path
 
 
@@ -221,7 +222,8 @@ def _evaluated_run(run: Path, overrides: Sequence[str], recipe: str | None, chec
     the run's unless it is asked elsewhere, so it can look at a run that is still training."""
     if recipe:
         raise ConfigError("--recipe is for evaluating a model; a run is evaluated with its own config.yaml")
-    beside = {"name": f"{existing(run).resolve().name}-evaluation", "output": str(run.resolve().parent)}
+    fitting = re.sub(r"^[^A-Za-z0-9]+|[^A-Za-z0-9._-]", "-", existing(run).resolve().name).lstrip("-") or "run"
+    beside = {"name": f"{fitting}-evaluation", "output": str(run.resolve().parent)}
     config = read_config(run, [*words_of(beside), *overrides])
     folder, update_of = run / "checkpoints", checkpoints.CheckpointStore.update_of
     every = checkpoints.all_checkpoints(folder)
@@ -265,7 +267,7 @@ def measure(config: RunConfig, model: str, pattern: str | None = None, episodes:
 def words_of(overrides: Mapping[str, Any]) -> list[str]:
     """Settings as the command line takes them: a JSON value is a YAML value."""
     try:
-        return [f"{key}={json.dumps(value, default=str)}" for key, value in overrides.items()]
+        return [f"{key}={json.dumps(value, default=str, ensure_ascii=False)}" for key, value in overrides.items()]
     except (TypeError, ValueError) as error:
         raise ConfigError(f"an override is no plain value: {error}") from error
 

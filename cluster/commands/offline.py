@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
+from cluster.api import words_of
 from cluster.commands.command import Command, says_how_much
 from cluster.errors import ConfigError, RunFolderError
 from cluster.recipe.config import RunConfig
@@ -123,7 +124,7 @@ def config_of(path: Path, overrides: Sequence[str], file: str | None = None) -> 
 
 
 def _input(file: str | None) -> list[str]:
-    return [] if file is None else [f"offline.input={to_json(file, indent=None).strip()}"]
+    return [] if file is None else words_of({"offline.input": file})
 
 
 def _open(config: RunConfig, path: Path | None) -> RunFolder:

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from cluster.api import words_of
 from cluster.commands.command import KEY_VARIABLE, LOCAL, Command, takes_overrides
 from cluster.errors import CheckpointError, ConfigError, RunError
 from cluster.recipe.config import RunConfig
@@ -119,7 +120,7 @@ def _resolved(asked: argparse.Namespace) -> tuple[RunConfig, str, str]:
         if newest is None:
             raise CheckpointError(f"{target} holds no complete checkpoint to serve")
         return config, str((newest / "policy").resolve()), target.resolve().name
-    config = load_recipe(None, [*asked.overrides, f"model.path={json.dumps(asked.model)}"])
+    config = load_recipe(None, [*asked.overrides, *words_of({"model.path": asked.model})])
     name = target.resolve().name if target.is_dir() else asked.model
     return config, config.model.path, name
 

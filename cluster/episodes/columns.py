@@ -139,7 +139,7 @@ def whole(table: pa.Table, columns: Sequence[str] = tuple(SCHEMA.names)) -> pa.T
     missing = [name for name in columns if name in SCHEMA.names and name not in table.column_names]
     for name in missing:
         table = table.append_column(SCHEMA.field(name), pa.nulls(len(table), SCHEMA.field(name).type))
-    return table.select(list(columns)) if missing else table
+    return table.select(list(dict.fromkeys(name.partition(".")[0] for name in columns))) if missing else table
 
 
 def _row(game: Kept) -> dict[str, Any]:

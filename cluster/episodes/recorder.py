@@ -98,7 +98,7 @@ class Recorder:
     def unused(self, result: Finished, held_out: bool) -> None:
         """A game that failed, or was not learned from: `result.reason` says why."""
         most = self.settings.episodes
-        if most == "all" or self.no_use < most:
+        if self.active and (most == "all" or self.no_use < most):
             self.no_use += 1
             self._hand_over(lambda: [self._unused(result, held_out)])
 

@@ -60,7 +60,10 @@ class Where:
 
     def holds(self, games: pa.Table) -> np.ndarray:
         """bool [games]"""
-        found = _value(self.node, games)
+        try:
+            found = _value(self.node, games)
+        except (pa.ArrowException, UnicodeEncodeError) as error:  # a number or a text that no column can hold
+            raise _wrong(self.node, f"cannot be looked for: {error}") from error
         if isinstance(found, pa.Scalar):
             return np.full(len(games), bool(found.as_py()))
         return found.to_numpy(zero_copy_only=False)

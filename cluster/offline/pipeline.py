@@ -17,7 +17,7 @@ from rich.markup import escape
 from cluster.errors import ConfigError, RunError
 from cluster.offline.manifest import NOT_YET
 from cluster.offline.resources import Resources
-from cluster.offline.stages import NAMES, do, stages_of, why_again
+from cluster.offline.stages import NAMES, Stage, do, stages_of, why_again
 from cluster.offline.terminal import Terminal, results_table
 from cluster.offline.work import LookedAt, Work
 from cluster.recipe.config import RunConfig
@@ -37,6 +37,8 @@ def run(config: RunConfig, folder: RunFolder, until: str = "", terminal: Termina
         if "working_dir_files" in str(folder.path):  # Ray's copy of a submitted job's working directory
             terminal.line(f"warning: {folder.path} goes when the job's node does; give output=/a/shared/folder")
         works = [Work(config, folder, number, resources, terminal) for number in range(config.offline.iterations + 1)]
+        if until:
+            _named(works[1], until)
         for work in works[bool(until) :]:
             for stage in stages_of(work):
                 message.say(f"iteration {work.number} of {config.offline.iterations}: {stage.name}")
@@ -64,12 +66,7 @@ def run_stage(config: RunConfig, folder: RunFolder, name: str, number: int | Non
         if number is not None and number not in range(len(works)):
             raise ConfigError(f"--iteration {number}: this run has iterations 1 to {config.offline.iterations}")
         work = works[number] if number is not None else _current(works, name)
-        stages = {stage.name: stage for stage in stages_of(work)}
-        if name not in stages:
-            raise ConfigError(
-                f"iteration {work.number} has no {name}: "
-                + ("offline.evaluate is false" if name == "evaluate" else f"it starts from {config.offline.input}")
-            )
+        stages = _named(work, name)
         for earlier in list(stages.values())[: list(stages).index(name)]:
             if (reason := why_again(work, earlier)) is not None:
                 raise RunError(
@@ -81,6 +78,17 @@ def run_stage(config: RunConfig, folder: RunFolder, name: str, number: int | Non
             terminal.line(f"iteration {work.number}  {name} is done, and nothing it depends on has changed")
         else:
             do(work, stages[name], why)
+
+
+def _named(work: Work, name: str) -> dict[str, Stage]:
+    """Its stages, of which `name` has to be one."""
+    stages = {stage.name: stage for stage in stages_of(work)}
+    if name not in stages:
+        why = f"it starts from {work.config.offline.input}" if work.number else "it only measures the first policy"
+        if name == "evaluate":
+            why = "offline.evaluate is false"
+        raise ConfigError(f"iteration {work.number} has no {name}: {why}")
+    return stages
 
 
 def _current(works: list[Work], name: str) -> Work:

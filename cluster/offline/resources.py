@@ -62,6 +62,8 @@ class Resources:
         """The policy that everything starts from, as a whole model that engines and learners load."""
         if self._beginning is None:
             config = self.config.model_copy(deep=True)
+            if config.model.path != "embedded" and not Path(config.model.path).is_dir():
+                self._cluster()  # every node fetches it
             with named_failures():
                 self._beginning = str(model_to_measure(config, config.model.path, self.folder, self.terminal))
         return self._beginning

@@ -6,9 +6,11 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata, util
+from pathlib import Path
 from typing import Literal
 
 from cluster.errors import ConfigError, LostError, RunError
@@ -16,6 +18,8 @@ from cluster.errors import ConfigError, LostError, RunError
 GIB = 2**30
 HEALTH_SECONDS = 30.0
 LOOK_SECONDS = 60.0  # for all nodes of a cluster to say what they have
+# what a container may use: of Linux's two kinds of control groups
+CGROUP_LIMITS = "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"
 DESCRIBED = re.compile(r"(?:(\d+)x)?(\d+)x(\d+(?:\.\d+)?)")
 
 
@@ -181,8 +185,16 @@ def has_flash_attention() -> bool:
 
 
 def this_node() -> Node:
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIB
-    return Node(tuple(_cards()), float(len(os.sched_getaffinity(0))), memory)
+    return Node(tuple(_cards()), float(len(os.sched_getaffinity(0))), memory_bytes() / GIB)
+
+
+def memory_bytes(limits: Sequence[str] = CGROUP_LIMITS) -> int:
+    """The machine's, or what a container may use of it."""
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for path in map(Path, limits):
+        with suppress(OSError, ValueError):  # "max": there is none
+            found.append(int(path.read_text()))
+    return min(found)
 
 
 def _cards() -> Iterable[Card]:
@@ -194,7 +206,9 @@ def _cards() -> Iterable[Card]:
         return
     shown = os.environ.get("CUDA_VISIBLE_DEVICES")
     allowed = None if shown is None else [word.strip() for word in shown.split(",") if word.strip()]
+    yield from (Card() for word in allowed or () if word.startswith("MIG-"))  # a part of a card, of unknown size
     for line in said.splitlines():
         index, uuid, mib, name = (word.strip() for word in line.split(",", 3))
         if allowed is None or index in allowed or any(uuid.startswith(word) for word in allowed if word[:3] == "GPU"):
-            yield Card(float(mib) / 1024, name)
+            gib = float(mib) / 1024 if mib.isdecimal() else 0.0  # a card that shares the machine's memory has none
+            yield Card(gib, name)

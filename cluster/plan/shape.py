@@ -195,4 +195,7 @@ def _from_hub(name: str, revision: str | None) -> dict[str, Any]:
         raise ShapeUnknown(f"the hub, asked for {name}, is out of reach ({type(error).__name__})") from error
     if answer.status_code != 200:
         raise ShapeUnknown(f"the hub, asked for {name}, says {answer.status_code}")
-    return answer.json()
+    try:
+        return answer.json()
+    except ValueError:  # of a proxy, perhaps
+        raise ShapeUnknown(f"the hub, asked for {name}, answers something else than a configuration") from None

@@ -40,9 +40,11 @@ from envs.worlds.package import MissingPackage
 COMMAND_LINE = "command line"
 
 
-def load_recipe(path: str | Path | None, overrides: Sequence[str] = (), written: bool = False) -> RunConfig:
+def load_recipe(
+    path: str | Path | None, overrides: Sequence[str] = (), written: bool = False, to_read: bool = False
+) -> RunConfig:
     """The config of a recipe (of the defaults alone if `path` is None) under `overrides`. `written`: it is one that
-    a run wrote into its folder, perhaps by an earlier version."""
+    a run wrote into its folder, perhaps by an earlier version. `to_read`: nothing will be started by it."""
     file = None if path is None else recipe_file(path)
     tree = {} if file is None else read_recipe(file)
     if file is not None and "game" not in tree and (instead := instead_of(file, WHOLE_ONCE)):
@@ -56,12 +58,14 @@ def load_recipe(path: str | Path | None, overrides: Sequence[str] = (), written:
         keys = leaves(over) if layer else [override.partition("=")[0]]
         sources |= dict.fromkeys(keys, override if layer else COMMAND_LINE)
         tree = merge(tree, over)
-    return check(tree, "" if path is None else str(path), sources)
+    return check(tree, "" if path is None else str(path), sources, to_read)
 
 
-def check(tree: dict, source: str, sources: Mapping[str, str] = types.MappingProxyType({})) -> RunConfig:
+def check(
+    tree: dict, source: str, sources: Mapping[str, str] = types.MappingProxyType({}), to_read: bool = False
+) -> RunConfig:
     """Everything that can be known of a config before anything starts. `sources`: dotted key ->
-    who overrode it."""
+    who overrode it. `to_read`: nothing will be started, so its game and its models need not be there."""
     problems = list(_no_numbers(tree, RunConfig))
     if not problems:
         try:
@@ -74,6 +78,8 @@ def check(tree: dict, source: str, sources: Mapping[str, str] = types.MappingPro
         where = next((name for other, name in reversed(sources.items()) if _related(key, other)), source)
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise ConfigError(f"{where + ': ' if where else ''}{key + ': ' if key else ''}{message}{more}")
+    if to_read:
+        return config
     _check_game(config)
     config.model.path = _model_folder("model.path", config.model.path)
     config.rollout.frozen = {

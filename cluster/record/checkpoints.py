@@ -40,7 +40,7 @@ class CheckpointStore:
     one with the best evaluation (`win_rate` in the metrics given to `save`)."""
 
     def __init__(self, folder: Path, keep: int):
-        self.folder, self.keep = Path(folder), keep
+        self.folder, self.keep, self.newest = Path(folder), keep, 0  # the newest that was saved here
         self.folder.mkdir(parents=True, exist_ok=True)
         self.tidy()
 
@@ -68,7 +68,8 @@ class CheckpointStore:
                 self._drop(target)
             os.rename(saving, target)
             _fsync(self.folder)
-            self._prune()
+            self.newest = update
+            self._prune(update)
         except Exception as error:
             if reason := _no_room(error, self.folder):
                 raise CheckpointError(
@@ -90,14 +91,16 @@ class CheckpointStore:
         if manifest is not None:
             manifest["metrics"]["win_rate"] = win_rate
             write_whole(checkpoint / MANIFEST, json.dumps(manifest, indent=1))
-            self._prune()
+            self._prune(self.newest)
 
     def latest(self) -> Path | None:
         return latest(self.folder)
 
-    def _prune(self) -> None:
-        """Only whole checkpoints count as kept, so a damaged one never costs a good one its place."""
+    def _prune(self, newest: int) -> None:
+        """Only whole checkpoints count as kept, so a damaged one never costs a good one its place. Those beyond the
+        `newest` are of an earlier try, which could not be gone on with: they stay until this one has come as far."""
         whole = [path for path in all_checkpoints(self.folder) if _manifest(path) is not None]
+        whole = [path for path in whole if self.update_of(path) <= newest]
         kept = {*whole[-self.keep :], best(self.folder)}
         for path in whole:
             if path not in kept:

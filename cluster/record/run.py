@@ -80,8 +80,8 @@ class Run:
     def score(self) -> float | None:
         """The mean outcome on held-out games, from 0 to 1, at the last evaluation; None where there was none, or
         where an evaluation has a score for each trial (`summary["trials"]`)."""
-        for source in (self.summary, *reversed(self.metrics)):
-            for key in ("outcome_after", "outcome", "evaluation/outcome"):
+        for source in (*reversed(self.metrics), self.summary):  # a resumed run's summary is of the try before
+            for key in ("evaluation/outcome", "outcome_after", "outcome"):
                 if key in source:
                     return float(source[key])
         return None

@@ -212,8 +212,10 @@ class RunFolder:
             shutil.rmtree(self.path)
 
     def _has_results(self) -> bool:
-        return any(path.is_file() for path in (self.metrics, self.episodes, self.path / "summary.json")) or any(
-            any(folder.iterdir()) for folder in (self.checkpoints, self.transcripts)
+        """Of an offline run, too: the stages of its iterations."""
+        files = self.metrics, self.episodes, self.path / "summary.json", *self.path.glob("iteration-*/manifest.json")
+        return any(path.is_file() for path in files) or any(
+            folder.is_dir() and any(folder.iterdir()) for folder in (self.checkpoints, self.transcripts)
         )
 
 
@@ -244,12 +246,12 @@ def _similar(path: Path) -> str:
     return f"; did you mean {path.parent / close[0]}?" if close else ""
 
 
-def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """The config a run was started with, under overrides; a run of an earlier version, too."""
+def read_config(path: str | Path, overrides: Sequence[str] = (), to_read: bool = False) -> RunConfig:
+    """The config a run was started with, also one of an earlier version. `to_read`: its model and game may be gone."""
     config = existing(path) / "config.yaml"
     if _is_signed(config.parent):
         _check_whole(config)
-    return load_recipe(config, overrides, written=True)
+    return load_recipe(config, overrides, written=True, to_read=to_read)
 
 
 def digest_of(text: str) -> str:

@@ -17,8 +17,9 @@ def held_out(folder: Path) -> list[dict[str, Any]]:
     if not folder.is_dir():
         return []
     kept = Episodes(folder, "held_out == True and failure == None")
-    found = [*kept.first(HELD_OUT, by="update"), *kept.first(HELD_OUT, by="-update")]
-    once = {(each["update"], each["number"]): each for each in found}
+    # by the weights that played: two evaluations may end within one update
+    found = [*kept.first(HELD_OUT, by="newest"), *kept.first(HELD_OUT, by="-newest")]
+    once = {(each["update"], each["newest"], each["number"]): each for each in found}
     return [_of_store(once[key]) for key in sorted(once)]
 
 

@@ -47,7 +47,7 @@ class Run:
 def read_run(folder: str | Path, spaces: bool = True) -> Run:
     """`spaces`: with the newest checkpoint's, which is verified whole before it is read."""
     path = existing(folder).resolve()
-    config = read_config(path)
+    config = read_config(path, to_read=True)
     rows = lines_of(path / "metrics.jsonl", "update", _recorded)
     if not rows:
         raise RunFolderError(f"{path} has nothing to report yet: its metrics.jsonl holds no line")

@@ -18,6 +18,7 @@ from cluster.errors import RunFolderError
 from cluster.record.checkpoints import all_checkpoints
 
 ALIKE = 1e-4  # of the largest: advantages of an utterance that differ by less are one
+AT_ONCE = 64  # games in one question to the store, whose expressions have a limit
 Words = list[tuple[str, float]]
 
 
@@ -58,7 +59,9 @@ def words_of(run: Path, games: Iterable[tuple[int, int]]) -> dict[tuple[int, int
     for update, number in games:
         numbers.setdefault(update, []).append(number)
     for update, wanted in numbers.items():
-        chosen = f"update == {update} and failure == None and not held_out and number in {wanted}"
-        for game in Episodes(run / "episodes", chosen):
-            found[update, game["number"]] = [words(turn, tokenizer) for turn in game["dialogue"]]
+        for start in range(0, len(wanted), AT_ONCE):
+            some = wanted[start : start + AT_ONCE]
+            chosen = f"update == {update} and failure == None and not held_out and number in {some}"
+            for game in Episodes(run / "episodes", chosen):
+                found[update, game["number"]] = [words(turn, tokenizer) for turn in game["dialogue"]]
     return found

@@ -122,7 +122,8 @@ class TrainingLoop:
         with self.stage("sync"):
             self.sync.publish(self.update)
         newest = self.held_out.newest
-        if newest is None or (newest.version < self.update and self.due(self.config.evaluation.every)):
+        last = self.update == self.config.updates
+        if newest is None or (newest.version < self.update and (last or self.due(self.config.evaluation.every))):
             self.evaluate()  # the one of a restart was being played when the run stopped
         if self.update == 0:
             self.recorder.end(0)
@@ -160,6 +161,9 @@ class TrainingLoop:
             if last or self.due(self.config.checkpoint.every):
                 with self.stage("checkpoint"):
                     self.save()
+        if self.held_out.begun is not None:  # it goes on from its last update
+            self.end_evaluation()
+            self.recorder.end(self.update)
         self.clock.lap()
         self.spans.end()
         self.now.ended()

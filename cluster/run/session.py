@@ -10,6 +10,7 @@ cluster that was already there is used and left running; only one started here i
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sys
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from cluster.errors import CheckpointError, ParleyError, RunError
+from cluster.errors import CheckpointError, RunError
 from cluster.plan.lines import summary as plan_summary
 from cluster.plan.machine import Machine, check_reachable, of_ray
 from cluster.plan.of_run import plan_run
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from cluster.run.playing import Playing
     from learners.group import LearnerGroup
 
+log = logging.getLogger("parley")
 OF_RAY = {  # its settings, unless they are set
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_task_events_max_num_task_in_gcs": "2000",  # the GCS remembers 100,000 calls else
@@ -173,7 +175,8 @@ def _report(folder: RunFolder, loggers: Loggers, show: Show) -> None:
     show.stage(f"making the report for {' and '.join(loggers.readers)}")
     try:
         page = write_report([folder.path], say=show.now)
-    except (ParleyError, ValueError) as error:
+    except Exception as error:
+        log.exception("the report could not be made")
         show.warning(f"the report could not be made: {error}; later: parley report {folder.path}")
         return
     loggers.report(page)

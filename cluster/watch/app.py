@@ -8,7 +8,7 @@
     GET /runs/N/intentions                   what was meant in them
     GET /runs/N/games?where=&by=&skip=&count=
     GET /runs/N/games.csv?where=             all of them, without their turns
-    GET /runs/N/game?update=&number=&attempt=&held_out=
+    GET /runs/N/game?update=&number=&attempt=&held_out=&newest=
     GET /events                              server-sent events: which of it has changed
 
 A token is asked for where more than this machine can reach the page: in the first address, then in a cookie.
@@ -84,7 +84,8 @@ def application(runs: Sequence[Followed], token: str | None, hosts: Sequence[str
 
     def game(request: Request) -> Response:
         asked = request.query_params
-        keys = " and ".join(f"{key} == {number(asked, key)}" for key in ("update", "number", "attempt"))
+        names = ["update", "number", "attempt", *(["newest"] if "newest" in asked else [])]
+        keys = " and ".join(f"{key} == {number(asked, key)}" for key in names)
         kept = stored(chosen(request), f"{keys} and held_out == {asked.get('held_out') == 'true'}")
         return JSONResponse(one(kept, tokenizer_of(chosen(request).folder)))
 

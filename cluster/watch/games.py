@@ -28,12 +28,12 @@ def table(games: Episodes, by: str, skip: int, count: int) -> dict[str, Any]:
     """So many rows after the first `skip`, in the order of a column ("-outcome": the highest first)."""
     if not 0 < count <= AT_ONCE or skip < 0:
         raise ConfigError(f"rows {skip} to {skip + count} cannot be sent; at most {AT_ONCE} at once")
-    total, rows = games.page(skip, count, by, SHOWN)
+    total, rows = games.page(skip, count, by, [*SHOWN, "newest"])
     return {
         "total": total,
         "skip": skip,
         "columns": SHOWN,
-        "rows": [[finite(row[name]) for name in SHOWN] for row in rows],
+        "rows": [[finite(row[name]) for name in (*SHOWN, "newest")] for row in rows],  # the last tells games apart
     }
 
 

@@ -32,11 +32,12 @@ STAGES, LEARNERS = 1, 2  # threads of the loop
 LEARNING = ("fetch", "prepare", "forward_backward", "step")  # learner/NAME_seconds, in the order of an update
 CURVES = ("rollout/outcome", "rollout/staleness", "rollout/tokens_per_second")
 LONGEST = 300  # characters of an utterance
-PLACED = ("update", "held_out", "number", "attempt", "worker", "ended", "seconds")
+KEY = ("update", "held_out", "number", "attempt", "newest")
+PLACED = (*KEY, "worker", "ended", "seconds")
 TOLD = ("failure", "seed", "outcome", "tokens", "turns", "dialogue")
 
 Event = dict[str, Any]
-Game = tuple[int, bool, int, int]  # update, held_out, number, attempt
+Game = tuple[int, bool, int, int, int | None]  # of KEY
 
 
 def write_timeline(folder: str | Path, to: Path | None, updates: int) -> tuple[Path, int]:
@@ -170,7 +171,7 @@ def _slots(table: pa.Table, begin: float) -> dict[Game, tuple[int, int, float, f
         if row["worker"] is not None:
             stop = row["ended"] - begin
             start = max(0.0, stop - (row["seconds"] or 0.0))
-            played.append((start, stop, row["worker"], tuple(row[name] for name in PLACED[:4])))
+            played.append((start, stop, row["worker"], tuple(row[name] for name in KEY)))
     found, free, busy = {}, {}, {}
     for start, stop, worker, game in sorted(played):
         if stop < 0:
@@ -192,7 +193,7 @@ def _drawn(table: pa.Table, slots: dict[Game, tuple[int, int, float, float]], be
     told = [turns.field(name).to_pylist() for name in names]
     sizes, offsets = turns.field("utterance_ids").value_lengths().to_pylist(), _starts(dialogue)
     for place, row in enumerate(table.drop_columns(["dialogue"]).to_pylist()):
-        where = slots.get(tuple(row[name] for name in PLACED[:4]))
+        where = slots.get(tuple(row[name] for name in KEY))
         if where is None:  # it came since
             continue
         worker, slot, start, stop = where

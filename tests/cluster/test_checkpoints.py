@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from cluster.errors import CheckpointError
-from cluster.record.checkpoints import CheckpointStore, best, damage_of, latest
+from cluster.record.checkpoints import CheckpointStore, all_checkpoints, best, damage_of, latest
 
 ROOT = Path(__file__).parents[2]
 
@@ -102,6 +102,21 @@ def test_a_damaged_checkpoint_takes_no_good_ones_place(store):
     (store.save(2, write) / "manifest.json").unlink()
     store.save(3, write)
     assert names(store) == ["update-000001", "update-000002", "update-000003"]
+
+
+@pytest.mark.parametrize("keep", [1, 2])
+def test_a_resumed_run_keeps_what_it_saves_before_it_comes_to_damaged_checkpoints_of_the_try_before(tmp_path, keep):
+    before = CheckpointStore(tmp_path, 9)
+    for update in (10, 50, 60)[: 1 + keep]:
+        before.save(update, write)
+    for damaged in all_checkpoints(tmp_path)[1:]:
+        (damaged / "state.json").write_text("")
+    again = CheckpointStore(tmp_path, keep)
+    for update in (20, 30, 40):
+        assert again.save(update, write) == latest(tmp_path)
+    for update in (70, 80):
+        again.save(update, write)
+    assert len(names(again)) == keep, "those of the try before go once it is beyond them"
 
 
 def fill(folder: Path) -> None:

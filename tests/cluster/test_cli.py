@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -336,6 +337,13 @@ def test_an_evaluation_is_named_and_put_where_it_is_asked_to_be(finished_run, tm
     assert (config.name, config.output) == tuple(word.format(**names) for word in found)
     config, _ = evaluated("embedded", [word.format(**names) for word in overrides], None, "latest")
     assert config.name == (found[0] if overrides else "evaluate")
+
+
+def test_a_run_in_a_folder_of_any_name_can_be_evaluated(finished_run, tmp_path):
+    odd = tmp_path / "🚀" / "my run"
+    shutil.copytree(finished_run, odd)
+    config, policy = evaluated(str(odd), [], None, "latest")
+    assert (config.name, config.output) == ("my-run-evaluation", str(odd.parent)) and policy.startswith(str(odd))
 
 
 @pytest.mark.parametrize("key", ["", "secret"])

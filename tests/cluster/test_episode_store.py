@@ -123,6 +123,7 @@ def test_games_of_an_older_version_lack_a_column(tmp_path, small_merges):
     for part in parts_of(tmp_path):
         pq.write_table(pq.read_table(part.path).drop_columns(["why"]), part.path)
     assert [row["why"] for row in Episodes(tmp_path, "failure == 'timeout' and why is None")] == [None] * 3
+    assert numbers(tmp_path, "text('x') or why is None") == [3, 3, 3] and numbers(tmp_path, "why == 'x'") == []
     stored(tmp_path, [Kept(ticket, 4, failure="timeout", why="new")])
     store = EpisodeStore(tmp_path, math.inf)
     assert store.merge() and len(store.parts) == 1

@@ -96,7 +96,9 @@ def test_a_stop_during_an_evaluation_costs_that_evaluation_only(ray_cluster, par
     state = json.loads((folder / "checkpoints" / "update-000002" / "state.json").read_text())
     assert [e["version"] for e in state["evaluations"]] == [0, 1] and state["waiting_line"]["update"] == 2
     assert read_run(folder).versions["engine"] == "transformers", "a run that has not ended says what plays"
-    again = go_on(folder, [])
+    ended = go_on(folder, ["updates=2"])  # the checkpoint is the end then, and is evaluated
+    assert [e["version"] for e in ended.summary["evaluations"]] == [0, 1, 2] and ended.summary["updates"] == 2
+    again = go_on(folder, ["updates=3"])
     assert [e["version"] for e in again.summary["evaluations"]] == [0, 1, 2, 3]
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert [line["update"] for line in lines] == [0, 1, 2, 3] and all("evaluation/win_rate" in line for line in lines)

@@ -143,6 +143,23 @@ def test_cards_are_those_that_may_be_used(visible, sizes, tmp_path, monkeypatch)
     assert [round(card.gib, 1) for card in machine.this_node().cards] == sizes
 
 
+def test_a_card_that_says_no_size_and_a_part_of_one_have_none_that_is_known(tmp_path, monkeypatch):
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\necho '0, GPU-aaaa, [N/A], NVIDIA GB10'\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    for visible, names in (("0", ("NVIDIA GB10",)), ("MIG-1234,MIG-5678", ("", ""))):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        assert machine.this_node().cards == tuple(machine.Card(0.0, name) for name in names)
+
+
+def test_a_container_has_the_memory_that_it_may_use(tmp_path):
+    whole, limit = machine.memory_bytes([]), tmp_path / "memory.max"
+    for said, expected in (("max\n", whole), ("1073741824\n", 2**30), ("9223372036854771712\n", whole)):
+        limit.write_text(said)
+        assert machine.memory_bytes([str(tmp_path / "nothing"), str(limit)]) == expected
+
+
 def test_ray_s_cluster_is_seen_as_it_is(ray_cluster):
     found = machine.of_ray()
     node = Node((), 4.0, machine.this_node().gib)

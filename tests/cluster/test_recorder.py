@@ -137,6 +137,7 @@ def test_so_many_games_of_each_update_are_kept_and_none_where_none_are_asked_for
     with recorder_in(tmp_path / "none", episodes="none") as recorder:
         assert not recorder.active and recorder.metrics() == {}
         learn(recorder, range(9))
+        recorder.unused(finished(20, "timeout"), held_out=False)
         recorder.end(1)
         recorder.settle()
     assert not (tmp_path / "none").exists()

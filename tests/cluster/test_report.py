@@ -12,10 +12,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.commands import cli
+from cluster.errors import ConfigError
 from cluster.record.run_folder import RunFolder, read_config
 from cluster.record.samples import Samples
 from cluster.record.statistics import mean_interval
@@ -325,6 +327,18 @@ def test_a_damaged_folder_is_one_clear_line(plain_runs, tmp_path, capsys, file, 
     error = capsys.readouterr().err
     assert error.startswith("parley: ") and error.count("\n") == 1 and said in error
     assert not (folder / "report.html").exists()
+
+
+def test_a_run_is_read_where_neither_its_model_nor_its_game_is(tmp_path, plain_runs):
+    folder = tmp_path / "moved"
+    shutil.copytree(plain_runs[0], folder)
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    config["model"]["path"], config["game"]["name"] = "/data/models/qwen", "my_games:Chess"
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    (folder / "versions.json").write_text("{}")  # else its digest would be asked for
+    assert read_run(folder).config.model.path == "/data/models/qwen"
+    with pytest.raises(ConfigError, match="game.name"):
+        read_config(folder)
 
 
 def test_a_line_that_is_still_being_written_is_left_for_the_next_report(plain_runs, tmp_path):

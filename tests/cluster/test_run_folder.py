@@ -71,9 +71,13 @@ def test_what_was_refused_leaves_no_folder(config, error, stays):
     assert folder.path.exists() is stays
 
 
-@pytest.mark.parametrize("result", ["metrics.jsonl", "episodes.jsonl", "transcripts/update-00000.txt"])
+RESULTS = ["metrics.jsonl", "episodes.jsonl", "transcripts/update-00000.txt", "iteration-1/manifest.json"]
+
+
+@pytest.mark.parametrize("result", RESULTS)
 def test_a_folder_with_something_in_it_stays_whatever_is_refused(config, result):
     with pytest.raises(ConfigError), RunFolder.create(config) as folder:
+        (folder.path / result).parent.mkdir(exist_ok=True)
         (folder.path / result).write_text("{}")
         raise ConfigError("no")
     with pytest.raises(ConfigError), RunFolder.open(folder.path):

@@ -163,12 +163,32 @@ def test_games_that_a_resumed_run_plays_again_are_counted_again(tmp_path):
         ("/runs/0/games?skip=-1", "skip='-1' must be a whole number"),
         ("/runs/0/game?update=1&number=99&attempt=0", "there is no such game"),
         ("/runs/0/game?update=x&number=1&attempt=0", "update='x' must be a whole number"),
+        ("/runs/0/games?where=outcome==4611686018427387905", "cannot be looked for: Integer value 4611686018427387905"),
+        ("/runs/0/games?where=text('%5Cud83d')", "cannot be looked for: 'utf-8' codec can't encode"),
         ("/runs/7", "there is no run 7; 1 are watched"),
     ],
 )
 def test_a_wrong_question_is_one_line(client, asked, said):
     answer = client.get(asked)
     assert said in answer.json()["error"] and "\n" not in answer.json()["error"]
+
+
+def test_two_evaluations_that_end_within_one_update_are_told_apart(tmp_path):
+    """Beside training that of the weights before ends within an update, and the last one too."""
+    folder, store = made_run(tmp_path), EpisodeStore(tmp_path / "games", 2**30)
+    learned(folder, 1)
+    store = EpisodeStore(folder / "episodes", 2**30)
+    found = [replace(game(version, number), held_out=True, update=3) for version in (2, 3) for number in range(2)]
+    for place, each in enumerate(found):
+        each.episode.outcome["guesser"] = float(place >= 2)
+    store.write(3, 3, table_of(found))
+    assert [each["outcome"]["guesser"] for each in held_out(folder / "episodes")] == [0.0, 0.0, 1.0, 1.0]
+    client = TestClient(application([Followed.of(folder)], None, NAMES))
+    rows = client.get("/runs/0/games", params={"where": "held_out == True", "by": "-outcome"}).json()
+    for row in rows["rows"]:
+        at = dict(zip([*rows["columns"], "newest"], row, strict=True))
+        key = {name: at[name] for name in ("update", "number", "attempt", "newest")} | {"held_out": "true"}
+        assert client.get("/runs/0/game", params=key).json()["outcome"] == at["outcome"] == at["newest"] - 1
 
 
 def test_a_run_before_its_first_update_and_one_without_a_store_say_so(tmp_path):

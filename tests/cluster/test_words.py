@@ -76,6 +76,11 @@ def test_a_report_has_the_advantage_of_each_token_where_they_differ(run):
     assert sum(len(text) for text, _ in long) <= LONGEST + 2 and long[-1] == (" …", 0.0)
 
 
+def test_a_report_has_room_for_the_words_of_many_games(run):
+    many = [(2, 10**6 + number) for number in range(300)]
+    assert set(words_of(run, [*many, (2, 9)])) == {(2, 9)}
+
+
 def test_a_game_is_sent_with_the_text_of_its_tokens(run):
     client = TestClient(application([Followed.of(run)], None, ("testserver",)))
     asked = {"update": 2, "attempt": 0, "held_out": "false"}

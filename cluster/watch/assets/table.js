@@ -47,6 +47,8 @@ function gameTable(run, open) {
   function rowOf(row, columns, shown) {
     const at = (name) => row[columns.indexOf(name)];
     const key = { update: at("update"), number: at("number"), attempt: at("attempt"), held_out: at("held_out") };
+    const newest = row[columns.length]; // the weights that played: two evaluations may end within one update
+    if (newest !== null) key.newest = newest;
     const name = JSON.stringify(key);
     const choose = (event) => { event.stopPropagation(); state.key = name; mark(); open(key); };
     const cells = shown.map((i, place) => element("td", { class: typeof row[i] === "number" ? "number" : "" },

@@ -1,0 +1,33 @@
+"""Offline runs that are refused once they have begun: one line, and nothing is left or lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from cluster.commands.cli import main
+from cluster.errors import ConfigError
+from cluster.offline import pipeline
+from tests.support.offline_games import QUESTIONS
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--input", "games.jsonl", "--until", "collect"], "iteration 1 has no collect: it starts from"),
+        (["--until", "evaluate", "offline.evaluate=false"], "iteration 1 has no evaluate: offline.evaluate is false"),
+        (["--until", "embed"], "the run needs 198 CPUs"),
+    ],
+)
+def test_what_is_refused_once_it_runs_is_one_line_and_leaves_nothing(tmp_path, capsys, monkeypatch, words, told):
+    def refused(work, stage, why) -> None:
+        raise ConfigError("the run needs 198 CPUs")
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "games.jsonl").write_text("{}\n")
+    monkeypatch.setattr(pipeline, "do", refused)
+    for where in ([], ["--folder", "work"]):
+        assert main(["offline", "run", *QUESTIONS, *words, "output=.", *where]) == 2
+        said = capsys.readouterr().err.splitlines()[-1]
+        assert said.startswith("parley: ") and told in said
+        left = {each.name for each in tmp_path.iterdir()}
+        assert left == {"games.jsonl", *where[1:]}, "a folder that somebody has named stays"
