@@ -175,7 +175,7 @@ def test_a_wrong_question_is_one_line(client, asked, said):
 
 def test_two_evaluations_that_end_within_one_update_are_told_apart(tmp_path):
     """Beside training that of the weights before ends within an update, and the last one too."""
-    folder, store = made_run(tmp_path), EpisodeStore(tmp_path / "games", 2**30)
+    folder = made_run(tmp_path)
     learned(folder, 1)
     store = EpisodeStore(folder / "episodes", 2**30)
     found = [replace(game(version, number), held_out=True, update=3) for version in (2, 3) for number in range(2)]
