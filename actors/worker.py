@@ -140,6 +140,7 @@ class RolloutWorker:
             self.engine = make_engine(self.spec, self.index)
             cast = make_cast(self.spec, self.engine)
             self.play_state = Play(cast, self.spec.rollout, self._new_game)
+            self.beat = time.monotonic()  # before: or it would seem to have been silent since its process began
             self.up.set()
             while not self.closing:
                 self._tick()

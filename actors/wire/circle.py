@@ -108,8 +108,9 @@ class Circle:
         def join() -> None:
             member = LIBRARIES[library](PrefixStore("circle", store), rank, size, seconds)
             with self.lock:
-                self.member = None if self.left else member
-            if self.left:
+                left = self.left
+                self.member = None if left else member
+            if left:  # else who leaves closes it
                 member.close()
 
         self._beside("joining", join)

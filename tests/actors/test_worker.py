@@ -42,6 +42,17 @@ def held(worker):
     release.set()
 
 
+def test_the_time_that_an_engine_takes_to_start_is_no_silence(tiny_model, monkeypatch):
+    monkeypatch.setattr(RolloutWorker, "_tick", lambda worker: time.sleep(0.01))  # no later sign of life
+    settings = RolloutSettings(engine=engine_settings("transformers"))
+    worker = RolloutWorker(WorkerSpec("late", str(tiny_model), {}, settings), 0)
+    time.sleep(2.0)  # nobody has asked for the engine yet
+    worker.ready()
+    (report,) = worker.finished(0.0)
+    assert report.silent_seconds < 1.0
+    worker.close()
+
+
 def raises(error: BaseException):
     def command():
         raise error
