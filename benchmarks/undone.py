@@ -1,4 +1,4 @@
-"""Runs of the word-credit contest that had won and came undone at learning rate .001, again by the learner of today.
+"""Runs of an older word-credit contest that had won and came undone at learning rate .001, by the learner of today.
 
     python -m benchmarks.undone              everything; goes on where it was stopped
     python -m benchmarks.undone --tables     only what has been recorded
@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.credit import RECORDS as THEN
 from benchmarks.lab.command import contest_parser
 from benchmarks.lab.pages import table
 from benchmarks.lab.store import Store
 from benchmarks.lab.trial import Game, Method, Record, Sizes, Trial
 from benchmarks.report import quiet
 
+THEN = Path(__file__).parent / "records" / "credit.jsonl"
 NOW = THEN.with_name("undone.jsonl")
 RATE, BATCHES, WON = 1e-3, 3, 0.3
 GUARD = "learner.loss.kl_guard=0.02"

@@ -1,7 +1,7 @@
 """Is credit to single words worth more than credit to turns? docs/results/word_plan.md says all before it is run.
 
     python -m benchmarks.words                   everything; goes on where it was stopped
-    python -m benchmarks.words --part locks      one part: locks, main, code, discount, length, choice, transfer
+    python -m benchmarks.words --part locks      one part: locks, main, code, discount, length, choice, transfer, bonus
     python -m benchmarks.words --tables          only what has been recorded
 
 locks     a family of games in which it is known what credit to words is worth (benchmarks/locks.py)
@@ -11,6 +11,7 @@ discount  NTPO with its discount between tokens from .8 to 1; .95, that of the g
 length    the same decisions in more words
 choice    TWOSOME with the published division by the number of words, and without
 transfer  food preparation alone trained, after its variants have been cloned with it; what becomes of them
+bonus     with the paper's entropy bonus, and without
 
 Records are kept in benchmarks/records/words.json.xz.
 """
@@ -22,21 +23,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.contest import RATES
-from benchmarks.credit import (
-    AS_SAID,
-    CASE,
-    CRITIC,
-    HOMES,
-    KITCHENS,
-    KNOWN,
-    LONG,
-    NTPO,
-    POAD,
-    TURNS,
-    TWOSOME,
-    discounted,
-    of,
-)
 from benchmarks.lab.command import contest_parser
 from benchmarks.lab.contest import Contest, second_half
 from benchmarks.lab.pages import costs, outcomes, speeds, step_sizes, table, transfers, undone
@@ -52,9 +38,80 @@ SEEDS = 16  # reported ones of each method; the locks were run with fewer
 LOCKS_SEEDS = 8
 DIALS = 16
 
+# What all methods have in common: the paper's clip and KL guard, but no entropy bonus (`bonus` says why).
+PPO = ("learner.loss.kind=ppo", "learner.epochs=2", "learner.minibatches=2", "learner.loss.kl_guard=0.02")
+CRITIC = ("learner.credit.critic.value_clip=0.2",)
+
+
+def of(method: str, *settings: str) -> tuple[str, ...]:
+    return (f"learner.credit.method={method}", *PPO, *settings)
+
+
+POAD = Method("poad", of("poad", *CRITIC))
+TURNS = Method("ppo, turn level", of("gae", *CRITIC))
+NTPO = Method("ntpo", of("ntpo", *CRITIC))
+TWOSOME = Method("twosome", of("twosome", *CRITIC, "rollout.choose_listed=true"))
+AS_SAID = Method("twosome, by what would be said", (*TWOSOME.settings, "rollout.choice_length=none"))
 POAD_95 = Method("poad, lambda_w .95", of("poad", *CRITIC, "learner.credit.lambda_w=0.95"))
 POAD_0 = Method("poad, lambda_w 0", of("poad", *CRITIC, "learner.credit.lambda_w=0"))
 TAUGHT = Method("ppo, turn level, critic of poad", of("benchmarks.lab.turn_advantages:TurnAdvantages", *CRITIC))
+
+
+def discounted(gamma: float) -> Method:
+    return Method(f"ntpo, gamma_w {gamma:g}", of("ntpo", *CRITIC, f"learner.credit.gamma_w={gamma:g}"))
+
+
+def rewarded(method: Method) -> Method:
+    return Method(f"{method.name}, entropy .01", (*method.settings, "learner.loss.entropy=0.01"))
+
+
+# Rewards as the games pay them, discounted as the paper does. Episodes are shorter than the games' own, and runs end
+# about when the fastest have won, so that one takes half a minute; longer cloning makes a policy that finishes some.
+SHORT = Sizes(updates=200, batch=16, held_out=200, steps=2000)
+KITCHEN = Sizes(updates=200, batch=8, held_out=48, cloning_steps=200)
+CHORE = Sizes(updates=200, batch=16, held_out=48, steps=1200, cloning_steps=200)
+LONG_CHORE = replace(CHORE, batch=8, steps=1000)
+CASE = Game("case study", "case_study", sizes=SHORT, discount=0.95)
+LONG = Game(
+    "case study, long words",
+    "case_study",
+    ("game.options.wording=long", "rollout.max_utterance_tokens=24"),
+    SHORT,
+    discount=0.95,
+)
+KITCHENS = tuple(
+    Game(
+        task.replace("_", " "),
+        "overcooked",
+        (f"game.options.task={task}", f"game.options.steps={steps}"),
+        replace(KITCHEN, steps=turns),
+        discount=0.99,
+    )
+    for task, steps, turns in (("tomato_salad", 100, 1500), ("tomato_lettuce_salad", 80, 1200))
+)
+OTHER_CHORES = ("cheese", "hamburger", "apple_pie", "pizza", "dishes", "laundry")
+HOMES = (
+    Game(
+        "food preparation",
+        "virtualhome",
+        ("game.options.turns=20",),
+        CHORE,
+        discount=0.95,
+    ),
+    Game(
+        "entertainment",
+        "virtualhome",
+        ("game.options.task=entertainment", "game.options.turns=30"),
+        LONG_CHORE,
+        discount=0.95,
+    ),
+)
+KNOWN = replace(
+    HOMES[0],
+    name="food preparation, all cloned",
+    transfer=tuple(f"game.options.task={task}" for task in OTHER_CHORES),
+    cloned=(f"game.options.task=[food_preparation, {', '.join(OTHER_CHORES)}]",),
+)
 
 
 def lock(dials: int, where: str) -> Game:
@@ -86,7 +143,7 @@ def contest(games: tuple[Game, ...], methods: tuple[Method, ...]) -> Contest:
         methods,
         begin=(RATES[2], RATES[3]),
         warm_starts=WARM_STARTS,
-        sizes=CASE.sizes,
+        sizes=SHORT,
         tuning_seeds=WARM_STARTS,
         worth=second_half,
         rates=RATES,
@@ -103,12 +160,15 @@ PARTS = {
     "length": contest((CASE, LONG), (NTPO, POAD, TURNS, AS_SAID)),
     "choice": contest((HOMES[0],), (TWOSOME, AS_SAID)),
     "transfer": contest((KNOWN,), (NTPO, POAD, AS_SAID)),
+    "bonus": contest((CASE,), tuple(made for each in (TURNS, NTPO, POAD) for made in (each, rewarded(each)))),
 }
 AGAINST = {  # for each verdict, the methods of which the best is what others are compared with
     "locks": [(TURNS,), (TAUGHT,)],
     "main": [(TURNS, TAUGHT, NTPO, AS_SAID)],
     "code": [(NTPO,), (TURNS,)],
-    "length": [(NTPO, AS_SAID)],
+    "discount": [(NTPO,)],
+    "length": [(NTPO, AS_SAID), (NTPO,), (TURNS,)],
+    "bonus": [(TURNS,), (NTPO,), (POAD,)],
 }
 
 

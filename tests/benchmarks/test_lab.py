@@ -13,9 +13,8 @@ import numpy as np
 import psutil
 import pytest
 
-from benchmarks import credit, intention_credit
+from benchmarks import contest, intention_credit, words
 from benchmarks.lab import store as store_module
-from benchmarks.lab.command import SEEDS
 from benchmarks.lab.contest import Contest, estimate, gain, second_half
 from benchmarks.lab.gradients import measured, told
 from benchmarks.lab.pages import (
@@ -179,9 +178,9 @@ def test_tables_show_every_method_with_its_seeds(tmp_path):
 
 
 def test_a_committed_picture_is_redrawn_byte_for_byte(tmp_path):
-    shown = [method.name for method in credit.METHODS]
-    write_curves(credit.PARTS["main"], Store(credit.RECORDS), SEEDS, shown, tmp_path / "drawn.webp")
-    assert (tmp_path / "drawn.webp").read_bytes() == credit.CURVES.read_bytes()
+    store = Store(contest.RECORDS)
+    write_curves(contest.drawn(store), store, contest.SEEDS, contest.SHOWN, tmp_path / "drawn.webp")
+    assert (tmp_path / "drawn.webp").read_bytes() == contest.CURVES.read_bytes()
 
 
 def test_a_method_that_cannot_play_a_game_is_left_out_of_it_alone(tmp_path):
@@ -222,18 +221,18 @@ def test_a_trial_stays_the_same_when_trials_learn_something_new(tmp_path):
     assert Store(store.path).get(made) is not None
 
 
-OFTEN = {"poad", "gigpo"}  # the others train as well, where there is time
+OFTEN = {"poad", "twosome, by what would be said"}  # the others train as well, where there is time
 
 
 @pytest.mark.parametrize(
     "method",
     [
         pytest.param(method, id=method.name, marks=() if method.name in OFTEN else pytest.mark.long)
-        for method in credit.METHODS
+        for method in words.PARTS["main"].methods
     ],
 )
-def test_every_method_of_the_credit_contest_trains(method):
-    found = run(credit.PARTS["main"].trial(replace(credit.CASE, sizes=replace(TINY, batch=16)), method, 1e-3, 0))
+def test_every_method_of_the_contest_of_word_credit_trains(method):
+    found = run(words.PARTS["main"].trial(replace(words.CASE, sizes=replace(TINY, batch=16)), method, 1e-3, 0))
     assert not found.failure and len(found.outcomes) == 2 and found.steps[0] >= 48
 
 

@@ -46,8 +46,8 @@ COMMANDS = sorted({(str(page.relative_to(ROOT)), each) for page in PAGES for eac
 
 def test_commands_are_found_wherever_they_stand():
     block = "```yaml\na: 1\n```\n```\nray job submit --x . -- \\\n    parley train a.yaml b=1   # c\n```\n"
-    page = f"see `make demo` and\n\n    python -m benchmarks.credit\n\n{block}"
-    assert shown(page) == {"make demo", "python -m benchmarks.credit", "parley train a.yaml b=1"}
+    page = f"see `make demo` and\n\n    python -m benchmarks.words\n\n{block}"
+    assert shown(page) == {"make demo", "python -m benchmarks.words", "parley train a.yaml b=1"}
     assert len(COMMANDS) > 100
 
 
