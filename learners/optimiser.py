@@ -85,6 +85,17 @@ def _all_finite(tensors: list[torch.Tensor]) -> bool:
     return bool(torch.isfinite(torch.stack(torch._foreach_norm(tensors, torch.inf))).all())
 
 
+def take_step(engine: Any) -> bool:
+    """Whether it was applied. ZeRO 1 and 2 drop the gradients of a step that they leave out, but not where the
+    optimiser is offloaded: there a number that is not finite would stay in the sum for ever."""
+    engine.step()
+    applied = engine.was_step_applied()
+    if not applied and engine.zero_optimization_stage() in (1, 2):
+        kept = engine.optimizer.averaged_gradients
+        kept.update(dict.fromkeys(kept))
+    return applied
+
+
 def make_optimiser(parameters: list[torch.nn.Parameter], settings: LearnerSettings) -> GuardedAdamW:
     return GuardedAdamW(
         parameters,

@@ -42,6 +42,8 @@ from reward_service.shaper import ShapedRewards
 if TYPE_CHECKING:
     from learners.transport.proved import Digest
 
+STEP_THREADS = 16  # of a rank on a card whose optimiser is offloaded: with more its steps wait for memory
+
 
 def add_in_one_order() -> None:
     """On CPUs: threads that add to one place, as the gradient of an index does, would do so in any order, and a run
@@ -74,10 +76,13 @@ class LearnerRank:
     def start(self, address: str, port: int) -> None:
         """Join the other ranks, load the model, build the ZeRO engine."""
         settings = self.settings
+        cores = len(os.sched_getaffinity(0))
         if settings.gpus_per_rank:
             torch.cuda.set_device(self.device)
+            if settings.offload_optimizer:  # its steps are on the CPUs, and Ray leaves one of these to each process
+                torch.set_num_threads(min(settings.threads or STEP_THREADS, max(1, cores // settings.ranks)))
         else:
-            torch.set_num_threads(min(settings.threads_on_cpu, len(os.sched_getaffinity(0))))
+            torch.set_num_threads(min(settings.threads_on_cpu, cores))
             add_in_one_order()
         os.environ |= {
             "MASTER_ADDR": address,

@@ -266,6 +266,7 @@ def _attention(config: RunConfig, machine: Machine, on_gpu: bool, dtype: str) ->
     if asked != "auto":
         return asked
     fast = on_gpu and machine.flash_attention and dtype == "bfloat16" and not config.rollout.choose_listed
+    fast = fast and not config.learner.share_openings  # which it cannot
     return "flash_attention_2" if fast else "sdpa"
 
 

@@ -16,7 +16,7 @@ from math import ceil, floor
 from typing import Any
 
 from cluster.plan import memory
-from cluster.plan.machine import GIB, Machine
+from cluster.plan.machine import GIB, Machine, Node
 from cluster.plan.memory import Need
 from cluster.plan.refusal import Refusal
 from cluster.plan.shape import ModelShape
@@ -84,9 +84,11 @@ def fit(
     beside_cards = None if on_cards[0] else rank, None if on_cards[1] else worker
     if on_cards[0] and (offloaded := memory.offloaded(config, shape)):
         beside_cards = Need(optimiser=offloaded), beside_cards[1]
+    if on_cards[1] and engine.kind == "vllm" and settings["rollout.engine.sleep"]:
+        beside_cards = beside_cards[0], Need(weights=worker.weights)  # while it sleeps
     _check_node(config, machine, *beside_cards)
     if not any(on_cards):
-        limit = memory.usable(min((node.gib or 0.0 for node in machine.nodes), default=0.0))
+        limit = memory.usable(_smallest(machine))
         peak = _of_node(config, machine, rank, worker)
     return Fit(rank, worker, beside, limit, peak, settings)
 
@@ -177,12 +179,22 @@ def _of_node(config: RunConfig, machine: Machine, rank: Need | None, worker: Nee
     ours = config.learner.ranks * rank.total if rank else 0.0
     theirs = config.rollout.least_workers * worker.total if worker else 0.0
     largest = max((each.total for each in (rank, worker) if each), default=0.0)  # one process is on one node
-    return max((ours + theirs) / len(machine.nodes), largest)
+    return max((ours + theirs) / len(_workers_of(machine)), largest)
+
+
+def _workers_of(machine: Machine) -> list[Node]:
+    """The nodes that take work: a cluster's head may have no CPUs to give."""
+    return [node for node in machine.nodes if node.cards or node.cpus != 0] or list(machine.nodes)
+
+
+def _smallest(machine: Machine) -> float:
+    """GiB of the node that has least; 0: not known."""
+    return min((node.gib or 0.0 for node in _workers_of(machine)), default=0.0)
 
 
 def _check_node(config: RunConfig, machine: Machine, rank: Need | None, worker: Need | None) -> None:
     """What runs on CPUs, and what cards have given up, against the memory of a node."""
-    has = min((node.gib or 0.0 for node in machine.nodes), default=0.0)
+    has = _smallest(machine)
     needs = _of_node(config, machine, rank, worker)
     if has and needs > memory.usable(has):
         who = [f"learner.ranks={config.learner.ranks}"] * (rank is not None)

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from math import ceil, log2
 
 from cluster.plan.machine import GIB
 from cluster.plan.shape import ModelShape
@@ -112,10 +113,20 @@ def offloaded(config: RunConfig, shape: ModelShape) -> float:
     adapter = shape.adapter_parameters(settings.lora.rank, settings.lora.targets) if settings.lora.rank else 0
     trained = adapter or shape.parameters
     if settings.offload_optimizer:
-        found += _training(trained, settings, size)[1] + 4 * trained / ranks
+        share, guard = trained / ranks, 4 if settings.loss.kl_guard is not None else 0
+        if settings.zero == 3:
+            found += (20 + guard) * share
+        else:  # moments; weights, gradients and what goes to the card and back are page-locked
+            found += (8 + guard) * share + 2 * locked(4 * share) + locked(size * share)
+            found += locked(size * shape.largest_tensor)
     if settings.offload_parameters and settings.zero == 3:
         found += size * (shape.parameters + adapter) / ranks
     return found
+
+
+def locked(size: float) -> float:
+    """Page-locked memory: torch takes a power of two."""
+    return 2.0 ** ceil(log2(size)) if size else 0.0
 
 
 def reads_base(settings: LearnerSettings) -> bool:

@@ -37,7 +37,7 @@ from learners.loss.ratios import kl_estimates
 from learners.model.load import pack_logprobs, pack_logprobs_and_entropies
 from learners.model.router_replay import RouterReplay, replaying
 from learners.model.routers import RouterLoad
-from learners.optimiser import GuardedAdamW
+from learners.optimiser import GuardedAdamW, take_step
 from learners.settings import LearnerSettings
 from learners.update.clock import device_time
 from learners.update.measures import Consistency, Progress, Sums, watch_gap
@@ -206,9 +206,7 @@ class PolicySteps:
             taken.progress.append(found)
             taken.micro_batches += found.pop("micro_batches")
             taken.tokens = [count + more for count, more in zip(taken.tokens, found.pop("tokens"), strict=True)]
-            if not still:
-                self.engine.step()
-            found["applied"] = not still and self.engine.was_step_applied()
+            found["applied"] = not still and take_step(self.engine)
             taken.seconds[0] += stepped - began
             taken.seconds[1] += device_time(self.device) - stepped
             if far:
@@ -302,9 +300,9 @@ class PolicySteps:
             nothing = 0.0 * pack_logprobs(self.engine, pack, self.temperature, self.device).sum()
             self.engine.backward(nothing)
         self.optimiser.shorten_to = part
-        self.engine.step()
+        applied = take_step(self.engine)
         self.optimiser.shorten_to = None
-        if not self.engine.was_step_applied():
+        if not applied:
             raise FloatingPointError(
                 "a step of the policy went so far that the model computes no numbers any more, and could not be taken "
                 "back: lower learner.learning_rate, and go on from the last checkpoint with parley resume"

@@ -19,11 +19,34 @@ def test_a_process_is_on_one_node():
         plan(config, Machine("cpu", (Node(cpus=16.0, gib=16.0),) * 8), shape)
 
 
+def test_a_head_that_takes_no_work_does_not_count():
+    config, shape = recipe("qwen3_lora")
+    whole = changed(config, {"learner.lora.rank": 0, "learner.offload_optimizer": True, "learner.zero": 2})
+    worker = Node((Card(80.0),), 16.0, 256.0)
+    alone = plan(whole, Machine("cuda", (worker,)), shape).config
+    assert plan(whole, Machine("cuda", (Node(cpus=0.0, gib=16.0), worker)), shape).config == alone
+
+
+def test_an_engine_that_sleeps_lies_in_the_memory_of_its_node():
+    config, shape = recipe("qwen3_lora")
+    small = Machine("cuda", (Node((Card(24.0),), 16.0, 3.0),))
+    awake = changed(config, {"rollout.engine.sleep": False})
+    with pytest.raises(PlanError, match=r"rollout.workers=1 need 3\.. GiB of memory, but a node has 3"):
+        plan(changed(config, {"rollout.engine.sleep": True}), small, shape)
+    assert plan(awake, Machine("cuda", (Node((Card(80.0),), 16.0, 3.0),)), shape)
+
+
 def test_what_cards_give_up_has_to_fit_into_the_memory_of_the_node():
     config, shape = recipe("qwen3_lora")
     whole = changed(config, {"learner.lora.rank": 0, "learner.offload_optimizer": True, "learner.zero": 2})
     large, small = (Machine("cuda", (Node((Card(80.0),), 16.0, gib),)) for gib in (256.0, 8.0))
-    assert memory.offloaded(plan(whole, large, shape).config, shape) == 16 * shape.parameters
+    weights, largest = shape.parameters, 2 * shape.largest_tensor
+    locked = {4 * weights: 2.0**33, 2 * weights: 2.0**32, largest: 2.0**30}  # the next powers of two
+    assert all(power / 2 < size <= power for size, power in locked.items())
+    expected = 8 * weights + 2 * 2.0**33 + 2.0**32 + 2.0**30
+    assert memory.offloaded(plan(whole, large, shape).config, shape) == expected
+    shards = changed(whole, {"learner.zero": 3})
+    assert memory.offloaded(plan(shards, large, shape).config, shape) == 20 * weights
     with pytest.raises(PlanError, match="learner.ranks=1.* GiB of memory, but a node has 8") as refused:
         plan(whole, small, shape)
     assert "offload_optimizer=true" not in str(refused.value)
