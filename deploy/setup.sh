@@ -122,5 +122,7 @@ wait "$byte_code" || true
 [[ -z $browser ]] || wait "$browser" ||
     echo "setup: Chromium could not be installed; the tests of the report's page will not run (all of it: .venv/chromium.log)"
 .venv/bin/python -c 'import vllm' >>"$log" 2>&1 || die "vllm does not import: $(tail -1 "$log") (all of it: $log)"
+[[ $device != cpu ]] || .venv/bin/python -c 'import ctypes; ctypes.CDLL("libnuma.so.1")' 2>>"$log" ||
+    die "vLLM's kernels need libnuma.so.1: apt-get install libnuma1, or dnf install numactl-libs"
 echo "$fingerprint" >"$ready"
 echo "setup: ready in $((SECONDS - started)) s"

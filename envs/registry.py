@@ -119,7 +119,7 @@ def _packages_of(name: str) -> Iterator[None]:
         extra = "doors" if name in DOORS else "worlds" if name in WORLDS else "cpu"
         raise ValueError(
             f"game {name!r} needs the package {missing.name!r}, which is not installed: "
-            f"pip install '.[{extra}]' in Parley's folder"
+            f"pip install -e '.[{extra}]' in Parley's folder"
         ) from missing
 
 

@@ -6,10 +6,9 @@ the cache. One step feeds each row what it has not computed yet and samples one 
 its end, so a fresh prompt, a growing one and plain decoding are one case. A weight update
 sets every row's computed count to zero: the next token is made wholly by the new weights.
 
-Finished rows stay warm: a prompt that continues one is computed from where it stopped.
-Each request's random numbers are drawn from its own seed when it is submitted, so what it
-samples does not depend on who else is in the batch. All work per token is vectorised;
-Python runs per request only. Memory: max_sequences rows of max_context positions.
+Finished rows stay warm: a prompt that continues one is computed from where it stopped. Each request's random numbers
+are drawn from its own seed when it is submitted, so what it samples does not depend on who else is in the batch. All
+work per token is vectorised; Python runs per request only. Memory: max_sequences rows of max_context positions.
 """
 
 from __future__ import annotations

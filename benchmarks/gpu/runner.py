@@ -64,7 +64,8 @@ def not_here(check: Check, device: str) -> str | None:
 def _run(check: Check, device: str, seconds: float, folder: Path) -> list[Line]:
     said, log, mark = folder / "lines", folder / LOG, uuid.uuid4().hex
     command = [sys.executable, "-m", "benchmarks.gpu.child", check.where, device, str(said)]
-    environment = os.environ | {
+    here = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}  # not a cluster's other cards
+    environment = here | {
         MARK: mark,
         "HF_HUB_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false",

@@ -7,6 +7,7 @@ line in the report and not the end of it.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import multiprocessing
 import os
 import shutil
@@ -173,6 +174,12 @@ def compiler() -> Iterator[Finding]:
         else:
             what = "not found; learner.compile and vLLM on a GPU compile with it"
             yield Finding(level, command, what, package)
+    if installed_build() == "cpu":
+        try:
+            ctypes.CDLL("libnuma.so.1")
+            yield Finding("ok", "libnuma", "found")
+        except OSError:
+            yield Finding("fail", "libnuma", "not found; vLLM's kernels need it", "apt-get install libnuma1")
 
 
 def shared_memory() -> Iterator[Finding]:

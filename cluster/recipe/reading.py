@@ -15,6 +15,7 @@ Nothing here imports torch, vllm or ray: a mistake costs milliseconds.
 from __future__ import annotations
 
 import difflib
+import os
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from inspect import signature
@@ -81,6 +82,7 @@ def check(
     if to_read:
         return config
     _check_game(config)
+    config.game.options = {name: _absolute(value) for name, value in config.game.options.items()}
     config.model.path = _model_folder("model.path", config.model.path)
     config.rollout.frozen = {
         name: _model_folder(f"rollout.frozen.{name}", folder) for name, folder in config.rollout.frozen.items()
@@ -324,6 +326,17 @@ def _model_folder(key: str, path: str) -> str:
     if not path.strip():
         raise ConfigError(f"{key}: is empty; give 'embedded', a Hugging Face name or a folder")
     return path
+
+
+def _absolute(value: Any) -> Any:
+    """A file or folder that an option of the game names, for processes that work elsewhere. Those of a submitted job
+    stay as they are: its working directory is another one each time."""
+    if isinstance(value, list):
+        return [_absolute(each) for each in value]
+    if not isinstance(value, str) or "/" not in value or not os.path.exists(os.path.expanduser(value)):
+        return value
+    path = str(Path(value).expanduser().resolve())
+    return value if "working_dir_files" in path else path
 
 
 def _similar_files(path: Path) -> str:

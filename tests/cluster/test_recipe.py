@@ -200,6 +200,20 @@ def test_a_folder_without_a_model_is_refused_and_one_with_is_made_absolute(tmp_p
     assert load_recipe(None, ["model.path=Qwen/Qwen3-0.6B"]).model.path == "Qwen/Qwen3-0.6B"
 
 
+def test_a_file_that_a_game_is_given_is_found_from_everywhere(tmp_path, monkeypatch):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "sums.jsonl").write_text('{"question": "1 + 1", "answer": "2"}\n' * 20)
+    monkeypatch.chdir(tmp_path)
+    asked = ["game.name=dataset", "game.options.tasks=data/sums.jsonl"]
+    config = load_recipe(None, asked)
+    assert config.game.options["tasks"] == str(tmp_path / "data" / "sums.jsonl")
+    job = tmp_path / "working_dir_files" / "_ray_pkg_1"
+    (job / "data").mkdir(parents=True)
+    (job / "data" / "sums.jsonl").write_text((tmp_path / "data" / "sums.jsonl").read_text())
+    monkeypatch.chdir(job)
+    assert load_recipe(None, asked).game.options["tasks"] == "data/sums.jsonl", "the next job has another folder"
+
+
 def test_the_resolved_config_reads_back_equal(tmp_path):
     config = load_recipe(None, ["learner.betas=[0.5, 0.75]", "game.options={turns: 3}", "name='7'"])
     path = tmp_path / "config.yaml"

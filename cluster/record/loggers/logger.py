@@ -98,7 +98,7 @@ def result_of(summary: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _missing(name: str, package: str | None) -> ConfigError:
-    return ConfigError(f"loggers.to={name} needs the package {package}: pip install '.[loggers]' in Parley's folder")
+    return ConfigError(f"loggers.to={name} needs the package {package}: pip install -e '.[loggers]' in Parley's folder")
 
 
 def _class(name: str) -> type[Logger]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cluster.recipe.telemetry import TelemetrySettings
     from envs.episode import Turn
 
-PACKAGES = "pip install '.[telemetry]' in Parley's folder"
+PACKAGES = "pip install -e '.[telemetry]' in Parley's folder"
 
 
 class Spans:

@@ -39,7 +39,7 @@ def library(module: str, game: str) -> ModuleType:
     except ModuleNotFoundError as missing:
         raise ValueError(
             f"game {game!r} needs the package {missing.name!r}, which is not installed: "
-            "pip install '.[doors]' in Parley's folder"
+            "pip install -e '.[doors]' in Parley's folder"
         ) from None
 
 

@@ -24,6 +24,9 @@ env:
   - {name: HF_HOME, value: /shared/runs/.cache/huggingface}
   # So long `ray job stop` waits for a run to close; by default it kills after 3 seconds.
   - {name: RAY_JOB_STOP_WAIT_TIME_S, value: "60"}
+  # Ray's workers run at nice 15 else, and its GCS remembers 100,000 calls.
+  - {name: RAY_worker_niceness, value: "0"}
+  - {name: RAY_task_events_max_num_task_in_gcs, value: "2000"}
   {{- with .Values.env }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
@@ -91,6 +94,7 @@ workerGroupSpecs:
         {{- end }}
         containers:
           - name: ray-worker
+            workingDir: /shared
             {{- include "parley.container" . | nindent 12 }}
             ports:
               - {containerPort: 8080, name: metrics}
