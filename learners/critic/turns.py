@@ -14,7 +14,7 @@ meets. With `max_staleness` above 0 some were sampled by weights that many updat
 the value of that mixture. Because V is of the present policy, so is Q, however old the transition.
 
 Every rank holds all critics, knows the features of the whole batch and draws with the same seed,
-so all ranks take the same steps and nothing has to be summed.
+so all ranks take the same steps and nothing has to be summed. After each update they hold the first one's.
 
     read    before credit: min(Q1, Q2) and min(V1, V2) of the batch's turns
     learn   after the policy's steps: into the replay, then `steps` critic steps
@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from learners.batch.trajectories import Trajectory
@@ -87,8 +88,16 @@ class TurnCritics:
             present = rng.integers(len(batch), size=draws)
             old = self.replay.draw(draws, rng)
             errors.append(self._step(old, batch.observed[present], batch.transitions.said[present]))
+        self._agree()
         q, v = np.mean(errors, axis=0).tolist()
         return figures | {"critic_loss_q": q, "critic_loss_v": v, "replay_turns": float(len(self.replay))}
+
+    @torch.no_grad()
+    def _agree(self) -> None:
+        """Cards may round otherwise: what the first rank has learned counts."""
+        if dist.is_initialized():
+            for parameter in (*self.nets.parameters(), *self.slow.parameters()):
+                dist.broadcast(parameter, 0)
 
     def _predicted(self, batch: UtteranceBatch) -> dict[str, float]:
         """How much of what came the critics had predicted. Targets are the critics' own estimates, so
