@@ -10,13 +10,11 @@ import pytest
 from envs.episode import Episode, Ticket, Turn
 from reward_service.desk import RewardDesk
 from reward_service.intentions.reading import EpisodeRefused
-from reward_service.models.model import RewardModel
 from reward_service.models.perceptron import KEPT, pooling
-from reward_service.models.training import TrainingFailed
 from reward_service.service.storage import read_state, write_state
 from reward_service.shaper import Shaper
 from reward_service.shapers.spa import Spa, SpaShaper
-from tests.support.valued_games import batch, embed, episode, learned, plain, same, shaped_by, worth_of
+from tests.support.valued_games import batch, counts_nowhere, embed, episode, learned, plain, same, shaped_by, worth_of
 
 GAMES = 512  # to learn from
 
@@ -53,15 +51,7 @@ def test_a_batch_whose_values_cannot_be_told_counts_nowhere(taught, monkeypatch)
     spa, untouched = shaper(window=GAMES), shaper(window=GAMES)
     for each in (spa, untouched):
         each.restore(taught.state())
-
-    def fails(model, texts):
-        raise TrainingFailed("its values are not finite numbers")
-
-    with monkeypatch.context() as broken, pytest.raises(TrainingFailed):
-        broken.setattr(RewardModel, "values", fails)
-        spa.shape(batch(9000, 5))
-    assert same(spa.state(), untouched.state())
-    assert plain(spa.shape(batch(9000, 5))) == plain(untouched.shape(batch(9000, 5)))
+    counts_nowhere(spa, untouched, batch(9000, 5), monkeypatch)
 
 
 # --- what the estimator finds -----------------------------------------------------------------------

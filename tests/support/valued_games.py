@@ -8,9 +8,12 @@ from functools import cache
 from hashlib import blake2b
 
 import numpy as np
+import pytest
 
 from envs.episode import Episode, Ticket, Turn
 from reward_service.desk import RewardDesk, name_of
+from reward_service.models.model import RewardModel
+from reward_service.models.training import TrainingFailed
 from reward_service.shaper import ShapedRewards, Shaper
 
 WORTH = {"ask price": 0.05, "ask size": 0.1, "make offer": 0.2, "refuse offer": 0.0, "small talk": 0.03, "wait": 0.12}
@@ -74,6 +77,19 @@ def shaped_by(desk: RewardDesk, number: int, episodes: Sequence[Episode]) -> lis
     for each in episodes:
         desk.receive(each)
     return desk.shape(number, [name_of(each) for each in episodes])
+
+
+def counts_nowhere(shaper: Shaper, untouched: Shaper, episodes: Sequence[Episode], monkeypatch) -> None:
+    """A batch whose values a model cannot tell leaves a shaper as one that never saw it."""
+
+    def fails(model, texts):
+        raise TrainingFailed("its values are not finite numbers")
+
+    with monkeypatch.context() as broken, pytest.raises(TrainingFailed):
+        broken.setattr(RewardModel, "values", fails)
+        shaper.shape(episodes)
+    assert same(shaper.state(), untouched.state())
+    assert plain(shaper.shape(episodes)) == plain(untouched.shape(episodes))
 
 
 def same(one, other) -> bool:
