@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata, util
@@ -18,8 +18,7 @@ from cluster.errors import ConfigError, LostError, RunError
 GIB = 2**30
 HEALTH_SECONDS = 30.0
 LOOK_SECONDS = 60.0  # for all nodes of a cluster to say what they have
-# what a container may use: of Linux's two kinds of control groups
-CGROUP_LIMITS = "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"
+CGROUPS = "/sys/fs/cgroup"
 DESCRIBED = re.compile(r"(?:(\d+)x)?(\d+)x(\d+(?:\.\d+)?)")
 
 
@@ -188,13 +187,27 @@ def this_node() -> Node:
     return Node(tuple(_cards()), float(len(os.sched_getaffinity(0))), memory_bytes() / GIB)
 
 
-def memory_bytes(limits: Sequence[str] = CGROUP_LIMITS) -> int:
-    """The machine's, or what a container may use of it."""
+def memory_bytes(process: str = "/proc/self/cgroup", groups: str = CGROUPS) -> int:
+    """The machine's, or what a container or a job may use of it: the least of all groups that this process is in."""
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for path in map(Path, limits):
+    for limit in _limits(process, Path(groups)):
         with suppress(OSError, ValueError):  # "max": there is none
-            found.append(int(path.read_text()))
+            found.append(int(limit.read_text()))
     return min(found)
+
+
+def _limits(process: str, groups: Path) -> Iterable[Path]:
+    """Files, of Linux's two kinds of control groups. In a container a group's path may not be seen, and its top is."""
+    try:
+        lines = Path(process).read_text().splitlines()
+    except OSError:
+        lines = []
+    for line in ("0::/", "1:memory:/", *lines):
+        _, kinds, path = line.split(":", 2)
+        if kinds == "" or "memory" in kinds.split(","):
+            top, name = (groups / "memory", "memory.limit_in_bytes") if kinds else (groups, "memory.max")
+            inside = top / path.strip("/")
+            yield from (each / name for each in (inside, *inside.parents) if each.is_relative_to(top))
 
 
 def _cards() -> Iterable[Card]:

@@ -153,11 +153,18 @@ def test_a_card_that_says_no_size_and_a_part_of_one_have_none_that_is_known(tmp_
         assert machine.this_node().cards == tuple(machine.Card(0.0, name) for name in names)
 
 
-def test_a_container_has_the_memory_that_it_may_use(tmp_path):
-    whole, limit = machine.memory_bytes([]), tmp_path / "memory.max"
-    for said, expected in (("max\n", whole), ("1073741824\n", 2**30), ("9223372036854771712\n", whole)):
-        limit.write_text(said)
-        assert machine.memory_bytes([str(tmp_path / "nothing"), str(limit)]) == expected
+def test_a_container_or_a_job_has_the_memory_that_it_may_use(tmp_path):
+    process, groups, whole = tmp_path / "process", tmp_path / "groups", 2**20
+    for kind, place in (("0::", "job/step"), ("4:cpu,memory:", "memory/job/step")):
+        process.write_text(f"{kind}/job/step\n9:pids:/elsewhere\n")
+        (groups / place).mkdir(parents=True)
+        limit = "memory.max" if kind == "0::" else "memory.limit_in_bytes"
+        for where in (groups / place, (groups / place).parent):
+            for said, expected in (("1048576\n", whole), ("max\n", None), ("9223372036854771712\n", None)):
+                (where / limit).write_text(said)
+                found = machine.memory_bytes(str(process), str(groups))
+                assert found == expected if expected else found > 2**30
+    assert machine.memory_bytes(str(tmp_path / "nothing"), str(tmp_path / "nothing")) > 2**30
 
 
 def test_ray_s_cluster_is_seen_as_it_is(ray_cluster):
