@@ -24,7 +24,7 @@ from pathlib import Path
 
 from benchmarks.contest import RATES
 from benchmarks.lab.command import contest_parser
-from benchmarks.lab.contest import Contest, second_half
+from benchmarks.lab.contest import Contest, Worth, second_half, whole_and_late
 from benchmarks.lab.pages import costs, outcomes, speeds, step_sizes, table, transfers, undone
 from benchmarks.lab.store import Store
 from benchmarks.lab.trial import Game, Method, Sizes
@@ -137,7 +137,9 @@ CODE = Game(
 )
 
 
-def contest(games: tuple[Game, ...], methods: tuple[Method, ...]) -> Contest:
+def contest(
+    games: tuple[Game, ...], methods: tuple[Method, ...], worth: Worth = second_half, first_seed: int = FIRST_SEED
+) -> Contest:
     return Contest(
         games,
         methods,
@@ -145,21 +147,22 @@ def contest(games: tuple[Game, ...], methods: tuple[Method, ...]) -> Contest:
         warm_starts=WARM_STARTS,
         sizes=SHORT,
         tuning_seeds=WARM_STARTS,
-        worth=second_half,
+        worth=worth,
         rates=RATES,
         tuned_on={KNOWN.name: HOMES[0]},
-        first_seed=FIRST_SEED,
+        first_seed=first_seed,
     )
 
 
+LATER = whole_and_late, FIRST_SEED + SEEDS  # another rule for step sizes, on seeds that nobody had seen
 PARTS = {
     "locks": contest(LOCKS, (TURNS, TAUGHT, POAD, POAD_95, POAD_0)),
-    "main": contest((CASE, *KITCHENS, *HOMES), (TURNS, TAUGHT, AS_SAID, NTPO, POAD, POAD_95)),
+    "main": contest((CASE, *KITCHENS, *HOMES), (TURNS, TAUGHT, AS_SAID, NTPO, POAD, POAD_95), *LATER),
     "code": contest((CODE,), (TURNS, NTPO, POAD, POAD_95)),
     "discount": contest((CASE,), (*map(discounted, (0.8, 0.9)), NTPO, *map(discounted, (0.99, 1.0)), POAD)),
     "length": contest((CASE, LONG), (NTPO, POAD, TURNS, AS_SAID)),
     "choice": contest((HOMES[0],), (TWOSOME, AS_SAID)),
-    "transfer": contest((KNOWN,), (NTPO, POAD, AS_SAID)),
+    "transfer": contest((KNOWN,), (NTPO, POAD, AS_SAID), *LATER),
     "bonus": contest((CASE,), tuple(made for each in (TURNS, NTPO, POAD) for made in (each, rewarded(each)))),
 }
 AGAINST = {  # for each verdict, the methods of which the best is what others are compared with

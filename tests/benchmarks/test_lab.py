@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks import contest, intention_credit, words
 from benchmarks.lab import store as store_module
-from benchmarks.lab.contest import Contest, estimate, gain, second_half
+from benchmarks.lab.contest import Contest, estimate, gain, second_half, whole_and_late
 from benchmarks.lab.gradients import measured, told
 from benchmarks.lab.pages import (
     costs,
@@ -356,3 +356,14 @@ def test_a_run_that_hangs_is_noticed_when_the_others_have_ended(monkeypatch):
     assert next(ended) is done
     with pytest.raises(TimeoutError, match="no run has ended for 0.2 s, though 1 are left"):
         next(ended)
+
+
+def test_a_step_size_is_worth_half_of_all_steps_and_half_of_the_late_ones():
+    """What is fast and keeps it is worth most; of two that end alike the faster one."""
+    made = trial()
+    fast, slow, forgets = (
+        Record(asdict(made), outcomes, [10] * 4) for outcomes in ([0.8] * 4, [0.0, 0.0, 0.8, 0.8], [0.8, 0.8, 0.0, 0.0])
+    )
+    worth = [whole_and_late([each]) for each in (fast, slow, forgets)]
+    assert worth == pytest.approx([0.8, 0.6, 0.2])
+    assert whole_and_late([replace(fast, failure="stopped")]) == -1.0
