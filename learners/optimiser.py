@@ -90,8 +90,7 @@ def take_step(engine: Any) -> bool:
     optimiser is offloaded: there a number that is not finite would stay in the sum for ever."""
     engine.step()
     applied = engine.was_step_applied()
-    if not applied and engine.zero_optimization_stage() in (1, 2):
-        kept = engine.optimizer.averaged_gradients
+    if not applied and (kept := getattr(engine.optimizer, "averaged_gradients", None)):
         kept.update(dict.fromkeys(kept))
     return applied
 

@@ -25,7 +25,7 @@ import torch
 import torch.nn.functional as F
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from learners.model.shared_attention import Part, SharedAttention, segments_seen
+from learners.model.shared_attention import Part, attend_shared, segments_seen
 
 NAME = "packed_sdpa"
 VARLEN = "packed_varlen"
@@ -152,7 +152,7 @@ def packed_attention(
     if packed.shared:
         if plain or softcap is not None or sliding_window is not None:
             raise ValueError("openings are shared by plain attention alone; set learner.share_openings to false")
-        return SharedAttention.apply(query, key, value, packed, scaling)[None], None
+        return attend_shared(query, key, value, packed, scaling)[None], None
     parts, queries = [], _in_rows(query, packed)
     if any(rows.mask is not None for rows in packed.rows):  # branches share what is before them
         keys, values = ([_taken(tokens, rows.keys) for rows in packed.rows] for tokens in (key, value))

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch.autograd.function import once_differentiable
 
 NOBODY = 1e9  # a log-sum-exp that leaves no key a share
@@ -28,11 +30,21 @@ def segments_seen(lengths: Sequence[int], until: Sequence[int]) -> list[Part]:
     return [(ends[n], ends[n + 1], ends[last]) for n, last in enumerate(until) if last > n + 1]
 
 
+def attend_shared(query, key, value, packed: Any, scale: float | None) -> torch.Tensor:
+    """The kernels take values of the width of queries and keys: zeros beside them change nothing."""
+    width, wide = query.shape[-1], value.shape[-1]
+    if width == wide:
+        return SharedAttention.apply(query, key, value, packed, scale)
+    query, key, value = (F.pad(each, (0, max(width, wide) - each.shape[-1])) for each in (query, key, value))
+    return SharedAttention.apply(query, key, value, packed, width**-0.5 if scale is None else scale)[..., :wide]
+
+
 class SharedAttention(torch.autograd.Function):
     """[tokens, heads, width] -> [tokens, heads, width]"""
 
     @staticmethod
     def forward(ctx, query, key, value, packed, scale):
+        query, key, value = map(_in_line, (query, key, value))
         rows = [each.queries for each in packed.rows]
         found = [
             _attend(*(_row_of(tensor, row) for tensor in (query, key, value)), True, scale) for row in rows
@@ -58,7 +70,7 @@ class SharedAttention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, gradient):
         query, key, value, out, lse = ctx.saved_tensors
-        packed, taken = ctx.packed, (query, key, value)
+        packed, taken, gradient = ctx.packed, (query, key, value), _in_line(gradient)
         found = []
         for row in packed.rows:
             gone = _row_of(gradient, row.queries).masked_fill(~row.own[:, None, :, None], 0)
@@ -77,6 +89,11 @@ class SharedAttention(torch.autograd.Function):
             for total, part, place in zip(back, parts, ((end, until), (begin, end), (begin, end)), strict=True):
                 total[slice(*place)] += part[0].transpose(0, 1)
         return *(each.to(of.dtype) for each, of in zip(back, taken, strict=True)), None, None
+
+
+def _in_line(tensor: torch.Tensor) -> torch.Tensor:
+    """The kernels take the numbers of a head to lie beside each other, and do not look."""
+    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
 
 def _row_of(tokens: torch.Tensor, index: torch.Tensor) -> torch.Tensor:

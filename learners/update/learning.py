@@ -92,7 +92,8 @@ class Learning:
             check_recorded(trajectories)
         check_sampler(trajectories, self.settings)
         settings, most = self.settings, self.reader.most
-        mine = plan(trajectories, settings.ranks, settings.tokens_per_micro_batch, most, self.shared)[self.rank]
+        shared = self.shared and not self.reader.wants_hindsight  # which reads every game whole
+        mine = plan(trajectories, settings.ranks, settings.tokens_per_micro_batch, most, shared)[self.rank]
         readings, states = self.reader.read(trajectories, mine)
         if self.settings.credit.by_labels:
             readings["anchor"] = label_anchors(trajectories)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from benchmarks.gpu.made_up import behind
@@ -15,7 +16,7 @@ from learners.batch.openings import BLOCK, common_blocks, segments
 from learners.batch.packing import pack_sequences, pack_to_read, pack_trajectories, plan
 from learners.batch.trajectories import Trajectory, collect
 from learners.model import attention
-from learners.model.attention import Layout, Rows, layout
+from learners.model.attention import Layout, Rows, layout, packed_attention
 from learners.model.load import load_model, pack_logprobs, shares_openings
 from learners.model.shared_attention import SharedAttention
 from learners.optimiser import make_optimiser
@@ -149,6 +150,32 @@ def test_an_update_is_the_same(tiny_model, more):
         assert figures[name] == pytest.approx(apart[name], rel=1e-4, abs=1e-6)
     start = torch.cat([p.detach().flatten() for p in load_model(str(tiny_model), LearnerSettings(), 0).parameters()])
     assert (weights - plain).norm() < 0.02 * (plain - start).norm()
+
+
+@pytest.mark.parametrize("widths", [(16, 16), (24, 16), (16, 24)])
+@pytest.mark.parametrize("strided", [False, True])
+def test_heads_may_lie_anyhow_and_values_may_have_another_width(widths, strided):
+    """A model's own code may cut queries, keys and values out of one tensor, or give values fewer numbers."""
+    torch.manual_seed(0)
+    lengths, until = np.array([16, 5, 7, 20]), np.array([3, 2, 3, 4])
+    ends, seen = np.cumsum([0, *lengths]), torch.zeros(48, 48, dtype=torch.bool)
+    for own in range(4):
+        for other in range(own + 1):
+            if other == own or until[other] > own:
+                seen[ends[own] : ends[own + 1], ends[other] : ends[other + 1]] = True
+    wide = torch.randn(1, 4, 48, max(widths), 3, dtype=torch.float64, requires_grad=True)
+    whole = wide if strided else wide.permute(4, 0, 1, 2, 3).contiguous().permute(1, 2, 3, 4, 0)
+    query, key, value = (part[..., :width] for part, width in zip(whole.unbind(-1), (widths[0], *widths), strict=True))
+    made = layout(lengths, torch.device("cpu"), gone_on=until)
+    out, _ = packed_attention(torch.nn.Module(), query, key, value, None, packed=made)
+    mask = seen & torch.ones(48, 48, dtype=torch.bool).tril()
+    expected = F.scaled_dot_product_attention(query, key, value, mask).transpose(1, 2)
+    weight = torch.randn_like(expected)
+    back, expected_back = (
+        torch.autograd.grad((each * weight).sum(), wide, retain_graph=True)[0] for each in (out, expected)
+    )
+    torch.testing.assert_close(out, expected, atol=1e-10, rtol=0)
+    torch.testing.assert_close(back, expected_back, atol=1e-10, rtol=0)
 
 
 def test_the_kernels_of_a_card_are_asked_as_they_are_declared():
