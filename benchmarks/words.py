@@ -18,19 +18,22 @@ Records are kept in benchmarks/records/words.json.xz.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from benchmarks.contest import RATES
 from benchmarks.lab.command import contest_parser
 from benchmarks.lab.contest import Contest, Worth, second_half, whole_and_late
-from benchmarks.lab.pages import costs, outcomes, speeds, step_sizes, table, transfers, undone
+from benchmarks.lab.pages import NONE, costs, outcomes, speeds, step_sizes, table, transfers, undone
 from benchmarks.lab.store import Store
-from benchmarks.lab.trial import Game, Method, Sizes
+from benchmarks.lab.trial import TUNING, Game, Method, Record, Sizes
 from benchmarks.lab.verdict import CRITERIA, verdict
 from benchmarks.locks import noise
 from benchmarks.report import quiet
+from benchmarks.undone import undone as come_undone
 
 RECORDS = Path(__file__).parent / "records" / "words.jsonl"
 FIRST_SEED, WARM_STARTS = 100, 4
@@ -169,7 +172,7 @@ AGAINST = {  # for each verdict, the methods of which the best is what others ar
     "locks": [(TURNS,), (TAUGHT,)],
     "main": [(TURNS, TAUGHT, NTPO, AS_SAID)],
     "code": [(NTPO,), (TURNS,)],
-    "discount": [(NTPO,)],
+    "discount": [(NTPO,), (POAD,), (discounted(0.99),)],
     "length": [(NTPO, AS_SAID), (NTPO,), (TURNS,)],
     "bonus": [(TURNS,), (NTPO,), (POAD,)],
 }
@@ -186,6 +189,34 @@ def predicted() -> str:
     )
 
 
+def tried(part: Contest, store: Store) -> Iterator[str]:
+    """What the tuning seeds score at every step size that was tried."""
+    seeds = TUNING[: part.tuning_seeds]
+    for game in (game for game in part.games if game.name not in part.tuned_on):
+        rows = []
+        for method in part.methods:
+            found = ([store.get(part.trial(game, method, rate, seed)) for seed in seeds] for rate in part.rates)
+            cells = [f"{100 * mean_over(each):.1f}" if all(each) else NONE for each in found]
+            rows.append([method.name, *cells])
+        head = ["method", *(f"{rate:.2g}" for rate in part.rates)]
+        yield f"**{game.name}: all batches played, by step size**, tuning seeds, percent\n\n" + table(head, rows)
+
+
+def mean_over(records: Sequence[Record]) -> float:
+    return float(np.mean([record.mean for record in records]))
+
+
+def fallen(part: Contest, store: Store, seeds: int) -> str:
+    """Runs that had won, and ended below half of that."""
+    rows = []
+    for method in part.methods:
+        found = (part.records(store, game, method, seeds) for game in part.games)
+        rows.append([method.name, *(f"{sum(map(come_undone, each))} of {len(each)}" for each in found)])
+    return "**Runs that won and ended below half of it**\n\n" + table(
+        ["method", *(game.name for game in part.games)], rows
+    )
+
+
 def tables(name: str, store: Store, seeds: int) -> Iterator[str]:
     part = PARTS[name]
     if name == "locks":
@@ -199,11 +230,13 @@ def tables(name: str, store: Store, seeds: int) -> Iterator[str]:
                     alone = replace(part, games=(game,))
                     yield f"{game.name}: {verdict(alone, store, seeds, baselines, criterion)}"
     yield undone(part, store, seeds)
+    yield fallen(part, store, seeds)
     yield speeds(part, store, seeds)
     if moved := transfers(part, store, seeds):
         yield moved
     yield costs(part, store, seeds)
     yield step_sizes(part, store)
+    yield from tried(part, store)
 
 
 def main() -> None:
