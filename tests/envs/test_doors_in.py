@@ -155,7 +155,7 @@ def test_a_missing_package_is_named_with_the_way_to_get_it(game, monkeypatch):
     for module in [name for name in sys.modules if name.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ValueError, match=rf"needs the package '{package}'.*pip install '\.\[doors\]' in"):
+    with pytest.raises(ValueError, match=rf"needs the package '{package}'.*pip install -e '\.\[doors\]' in"):
         game()
 
 

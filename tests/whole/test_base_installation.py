@@ -62,7 +62,7 @@ def test_a_game_that_needs_more_says_what_and_how_to_get_it(packages, game, pack
     done = parley(packages, "play", game)
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
     assert re.search(
-        rf"game '{game}' needs the package '{package}', .*pip install '\.\[{extra}\]' in Parley's", done.stderr
+        rf"game '{game}' needs the package '{package}', .*pip install -e '\.\[{extra}\]' in Parley's", done.stderr
     )
 
 
