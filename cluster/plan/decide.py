@@ -257,6 +257,13 @@ def _types(config: RunConfig, learner_on: bool, engine_on: bool) -> dict[str, st
 
 def _attention(config: RunConfig, machine: Machine, on_gpu: bool, dtype: str) -> str:
     asked = config.learner.attention
+    if config.learner.share_openings:
+        if asked not in ("auto", "sdpa"):
+            wrong = f"learner.attention={asked} computes every game by itself"
+            raise Refusal(f"learner.share_openings=true: {wrong}", {"learner.attention": "sdpa"})
+        if on_gpu and dtype != "bfloat16":
+            wrong = f"on GPUs its kernel computes in bfloat16, not in {dtype}"
+            raise Refusal(f"learner.share_openings=true: {wrong}", {"learner.share_openings": "false"})
     if asked == "varlen" and not (on_gpu and dtype == "bfloat16"):
         raise Refusal(
             f"learner.attention=varlen is a kernel for GPUs in bfloat16, not for {dtype} on "

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 BLOCK = 16  # tokens: fewer are not worth a call of a kernel
-WORTH = 0.1  # of a batch's tokens: if no more are in common, nothing is shared
+WORTH = 0.1  # of a batch's tokens: if fewer are in common, sequences stay in the order of their lengths
 
 
 @dataclass(slots=True)

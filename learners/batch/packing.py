@@ -40,7 +40,7 @@ def balance(lengths: Sequence[int], ranks: int) -> list[list[int]]:
 
 
 def fill(
-    lengths: Sequence[int], share: Sequence[int], budget: int, common: np.ndarray | None = None
+    lengths: Sequence[int], share: Sequence[int], budget: int, common: Sequence[int] | None = None
 ) -> list[list[int]]:
     """Micro-batches of one rank. `share` comes longest first, so neighbours have similar
     lengths: that keeps the attention over a micro-batch near its useful work. `common`: tokens
@@ -70,24 +70,35 @@ def plan(trajectories: Sequence[Trajectory], ranks: int, budget: int, most: int 
         )
     if shared and (in_order := by_opening(trajectories, lengths)) is not None:
         order, common = in_order
-        costs = np.asarray(lengths)[order] - common
-        rank_of = ((np.cumsum(costs) - costs / 2) * ranks / costs.sum()).astype(int)
-        packs = [
-            fill(lengths, order[rank_of == rank].tolist(), budget, common[rank_of == rank]) for rank in range(ranks)
-        ]
+        of_ranks = divide(lengths, order, ranks, common)
+        known = dict(zip(order, common, strict=True))
+        packs = [fill(lengths, share, budget, [known[index] for index in share]) for share in of_ranks]
     else:
         packs = [fill(lengths, share, budget) for share in balance(lengths, ranks)]
     most = max(len(rank) for rank in packs)
     return [rank + [[] for _ in range(most - len(rank))] for rank in packs]
 
 
-def by_opening(trajectories: Sequence[Trajectory], lengths: Sequence[int]) -> tuple[np.ndarray, np.ndarray] | None:
+def divide(lengths: Sequence[int], order: Sequence[int], ranks: int, common: Sequence[int]) -> list[list[int]]:
+    """Sequence indices per rank, in order, so that the rank with most tokens to compute has as few as can be."""
+    least, most = 0, sum(lengths)
+    while least < most:
+        limit = (least + most) // 2
+        if len(fill(lengths, order, limit, common)) > ranks:
+            least = limit + 1
+        else:
+            most = limit
+    shares = fill(lengths, order, most, common)
+    return shares + [[] for _ in range(ranks - len(shares))]
+
+
+def by_opening(trajectories: Sequence[Trajectory], lengths: Sequence[int]) -> tuple[list[int], list[int]] | None:
     """The order in which as much as possible is computed once, and how much that is of each; None if it is little."""
     if (openings := openings_of(trajectories)) is None:
         return None
     order = sorted(range(len(openings)), key=lambda index: (openings[index].astype(">i4").tobytes(), -lengths[index]))
     common = common_blocks([openings[index] for index in order])
-    return (np.array(order), common) if common.sum() >= WORTH * sum(lengths) else None
+    return (order, common.tolist()) if common.sum() >= WORTH * sum(lengths) else None
 
 
 def openings_of(trajectories: Sequence[Trajectory]) -> list[np.ndarray] | None:

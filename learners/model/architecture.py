@@ -11,7 +11,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
 from actors.wire.routers import check_replayable, router_modules
 from learners.model.checkpoint_form import checkpoint_forms
-from learners.model.load import adapter_layers, feed_forward
+from learners.model.load import adapter_layers, feed_forward, shares_openings
 from learners.settings import LearnerSettings
 
 # Each is tried through the whole loop: benchmarks/families.py
@@ -84,6 +84,7 @@ def check_structure(model: PreTrainedModel, settings: LearnerSettings) -> None:
         raise ValueError(f"learner.loss.router_aux={settings.loss.router_aux:g}, but {kind} has no experts to balance")
     if settings.router_replay:
         check_replayable(model)
+    shares_openings(model, settings)
 
 
 def class_of(config: PretrainedConfig) -> type[PreTrainedModel] | None:

@@ -37,10 +37,10 @@ def attention_kernel(settings: LearnerSettings) -> str:
     return ours.get(settings.attention, settings.attention)
 
 
-def shares_openings(model: torch.nn.Module, settings: LearnerSettings, device: torch.device) -> bool:
+def shares_openings(model: torch.nn.Module, settings: LearnerSettings) -> bool:
     """Whether what games of a micro-batch begin with alike is computed once."""
     config = causal_model(model).config.get_text_config()
-    on_card, why_not = device.type != "cpu", None
+    on_card, why_not = bool(settings.gpus_per_rank), None
     if attention_kernel(settings) != attention.NAME:
         why_not = f"learner.attention={settings.attention} computes every game by itself: set it to sdpa"
     elif on_card and not half_precision(settings):

@@ -78,7 +78,7 @@ class Learning:
         self.settings, self.seed, self.rank, self.critic, self.device = settings, seed, rank, critic, device
         self.replay = RouterReplay(engine.module, device) if settings.router_replay else None
         self.replayed = ReplayedBatches(settings.replay_batches)
-        self.shared = shares_openings(engine, settings, device)
+        self.shared = shares_openings(engine, settings)
         self.reader = BatchReader(engine, settings, temperature, device, critic, reference, self.replay, self.shared)
         self.steps = PolicySteps(engine, settings, temperature, device, optimiser, rank, self.replay, self.shared)
         self.updates = 0  # applied
@@ -92,9 +92,10 @@ class Learning:
             check_recorded(trajectories)
         check_sampler(trajectories, self.settings)
         settings, most = self.settings, self.reader.most
-        shared = self.shared and not self.reader.wants_hindsight  # which reads every game whole
-        mine = plan(trajectories, settings.ranks, settings.tokens_per_micro_batch, most, shared)[self.rank]
-        readings, states = self.reader.read(trajectories, mine)
+        sizes = settings.ranks, settings.tokens_per_micro_batch, most
+        mine = plan(trajectories, *sizes, self.shared)[self.rank]
+        apart = plan(trajectories, *sizes)[self.rank] if self.reader.wants_hindsight else []
+        readings, states = self.reader.read(trajectories, mine, apart)
         if self.settings.credit.by_labels:
             readings["anchor"] = label_anchors(trajectories)
         if "sampler_logprobs" in self.settings.credit.readings:

@@ -127,9 +127,10 @@ def watch_gap(figures: dict[str, float], settings: LearnerSettings) -> dict[str,
 
 class Progress:
     def __init__(self, device: torch.device):
-        self.sums = Sums(device, "loss", "tokens", "kl", "clipped", "entropy")
+        self.sums = Sums(device, "loss", "tokens", "kl", "clipped", "entropy", "in_games", "shared")
 
-    def add(self, outcome: PackLoss) -> None:
+    def add(self, outcome: PackLoss, in_games: int, shared: int) -> None:
+        """Of a pack: how many tokens its games have, and how many of them are computed with another game's."""
         logprobs = outcome.logprobs.double()
         nothing = torch.zeros((), device=logprobs.device)
         self.sums.add(
@@ -139,9 +140,11 @@ class Progress:
             kl_estimates(outcome.old_logprobs.double(), logprobs, "k3").sum(),
             outcome.clipped.sum(),
             nothing if outcome.entropy is None else outcome.entropy.sum(),
+            *torch.tensor([float(in_games), float(shared)], device=logprobs.device),
         )
 
     def over_ranks(self) -> dict[str, float]:
         sums = self.sums.over_ranks()
         tokens = max(sums["tokens"], 1.0)
-        return {name: sums[name] / (1.0 if name == "loss" else tokens) for name in ("loss", "kl", "clipped", "entropy")}
+        means = {name: sums[name] / tokens for name in ("kl", "clipped", "entropy")}
+        return means | {name: sums[name] for name in ("loss", "in_games", "shared")}

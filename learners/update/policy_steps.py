@@ -93,7 +93,6 @@ class StepResults:
     step_left: float = 1.0
     distances: list[float] = field(default_factory=list)  # from the update's start, each time it was measured
     micro_batches: int = 0
-    tokens: list[int] = field(default_factory=lambda: [0, 0])  # of this rank's games, and of what was computed of them
     read_seconds: float = 0.0
     seconds: list[float] = field(default_factory=lambda: [0.0, 0.0])  # forward and backward; step
     norms: list[float] = field(default_factory=list)  # of the gradients of steps that were applied
@@ -109,7 +108,7 @@ class StepResults:
             "steps": float(self.applied),
             "bad_steps": float(self.bad),
             "micro_batches": float(self.micro_batches),
-            "shared_tokens": 1 - self.tokens[1] / max(self.tokens[0], 1),
+            "shared_tokens": sum(each["shared"] for each in moved) / sum(each["in_games"] for each in moved),
             "forward_backward_seconds": self.seconds[0],
             "step_seconds": self.seconds[1],
         }
@@ -205,7 +204,6 @@ class PolicySteps:
                     batch.exchange(self.settings.ranks)
             taken.progress.append(found)
             taken.micro_batches += found.pop("micro_batches")
-            taken.tokens = [count + more for count, more in zip(taken.tokens, found.pop("tokens"), strict=True)]
             found["applied"] = not still and take_step(self.engine)
             taken.seconds[0] += stepped - began
             taken.seconds[1] += device_time(self.device) - stepped
@@ -230,11 +228,10 @@ class PolicySteps:
     ) -> tuple[dict[str, Any], bool]:
         """The gradient of one step, and whether the policy is too far for it to be taken.
         `consistency` is handed in where the weights are still those of the start."""
-        progress, far, tokens = Progress(self.device), False, [0, 0]
+        progress, far = Progress(self.device), False
         scale, micro_batches = self._scale(batch, share), self._mine(batch, share)
         for place, indices in enumerate(micro_batches, start=1):
             pack = batch.pack(indices or share[:1], self.shared)  # a rank without work runs one, for the lockstep
-            tokens = [tokens[0] + self._tokens(batch, indices), tokens[1] + len(pack.ids) * bool(indices)]
             with replaying(self.replay, pack):
                 with torch.set_grad_enabled(not still):
                     passed = self.engine, pack, self.settings, self.temperature, scale, self.device
@@ -243,7 +240,8 @@ class PolicySteps:
                     if self.routers is not None and not still:
                         loss = loss + self.routers.loss(self._tokens(batch, indices) / self._tokens(batch, share))
                 if indices:
-                    progress.add(outcome)
+                    in_games = self._tokens(batch, indices)
+                    progress.add(outcome, in_games, 0 if pack.until is None else in_games - len(pack.ids))
                     if consistency is not None:
                         consistency.add(outcome.old_logprobs, of_pack, self.settings)
                         batch.keep(indices, outcome.old_logprobs)
@@ -253,7 +251,7 @@ class PolicySteps:
                 if not still:  # DeepSpeed takes the mean over ranks; the loss is a sum over them
                     self.engine.backward(weight * loss * self.settings.ranks)
         load = {} if self.routers is None else {"router_load": self.routers.over_ranks()}
-        return progress.over_ranks() | {"micro_batches": len(micro_batches), "tokens": tokens} | load, far
+        return progress.over_ranks() | {"micro_batches": len(micro_batches)} | load, far
 
     def _make_room(self) -> None:
         """On a card gradients lie in one piece: no earlier pass may keep its room in pieces."""

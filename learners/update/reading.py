@@ -16,7 +16,6 @@ read the ends of utterances in the same pass, and all ranks get the states that 
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -70,11 +69,12 @@ class BatchReader:
         self.most = min(settings.tokens_per_micro_batch, places_of(engine))  # tokens of a sequence
 
     def read(
-        self, trajectories: list[Trajectory], mine: list[list[int]]
+        self, trajectories: list[Trajectory], mine: list[list[int]], apart: list[list[int]]
     ) -> tuple[dict[str, np.ndarray], list[States] | UtteranceBatch]:
         """Of the whole batch, by the names that credit knows them by; and what the critic learns
-        from: its states of this rank's share, or of the whole batch's turns."""
-        share: Share = {index: {} for indices in mine for index in indices}
+        from: its states of this rank's share, or of the whole batch's turns. `apart`: this rank's share of games in
+        hindsight, which begin with their ends."""
+        share: Share = {index: {} for indices in (*mine, *apart) for index in indices}
         states: list[States] = []
         self.engine.eval()
         with torch.no_grad():
@@ -82,7 +82,7 @@ class BatchReader:
                 asked = self.engine, self.replay, trajectories, mine, share
                 states = self._ask(*asked, self.of_policy, self.at_policy)
             if self.wants_hindsight:  # no engine played these sequences, so there are no experts to replay
-                self._ask(self.engine, None, trajectories, mine, share, ("hindsight",), ())
+                self._ask(self.engine, None, trajectories, apart, share, ("hindsight",), ())
             if self.wants_reference or self.at_base:
                 names = ("reference",) if self.wants_reference else ()
                 with self.reference.model() as model:
@@ -143,5 +143,8 @@ class BatchReader:
             return {}
         shares: list[Share] = [{}] * self.settings.ranks
         dist.all_gather_object(shares, share)
-        whole = [found for _, found in sorted((item for each in shares for item in each.items()), key=itemgetter(0))]
-        return {name: np.concatenate([found[name] for found in whole]) for name in whole[0]}
+        found: Share = {}
+        for number, read in (item for each in shares for item in each.items()):
+            found[number] = found.get(number, {}) | read
+        whole = [read for _, read in sorted(found.items())]
+        return {name: np.concatenate([read[name] for read in whole]) for name in whole[0]}

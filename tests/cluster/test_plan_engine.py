@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.plan.decide import plan
+from cluster.plan.decide import PlanError, plan
 from cluster.plan.machine import described
 from cluster.plan.of_run import plan_run
 from cluster.plan.shape import ModelShape
@@ -46,3 +46,14 @@ def test_a_hub_s_model_is_played_by_vllm_however_small():
     config = load_recipe(FOLDER / "demo.yaml", ["model.path=somebody/small"])
     for shape in (ModelShape(2, 64, 256, 4, 4, 32, 200), None):
         assert plan(config, described("cpu"), shape).config.rollout.engine.kind == "vllm"
+
+
+def test_openings_are_shared_by_one_kernel_alone_and_the_plan_says_so():
+    asked = "learner.share_openings=true"
+    with pytest.raises(PlanError) as no:
+        planned("demo", "cpu", asked, "learner.attention=eager")
+    assert str(no.value) == f"{asked}: learner.attention=eager computes every game by itself: learner.attention=sdpa"
+    with pytest.raises(PlanError, match="in bfloat16, not in float32: learner.share_openings=false$"):
+        planned("demo", "1x24", asked, "learner.dtype=float32")
+    for machine in ("cpu", "1x24"):
+        assert planned("demo", machine, asked).config.learner.attention == "sdpa"

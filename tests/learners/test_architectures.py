@@ -17,6 +17,7 @@ from transformers import (
     GPT2Config,
     GptOssConfig,
     MambaConfig,
+    MistralConfig,
     OPTConfig,
     Qwen3Config,
     T5Config,
@@ -78,7 +79,7 @@ def test_what_sequences_begin_with_alike_is_computed_once_where_a_family_can(fol
     path = str(folder_of(family, True))
     model = load_model(path, LearnerSettings(), seed=0).eval()
     windowed = family in ("mistral", "gemma2", "gemma3_text")
-    assert shares_openings(model, LearnerSettings(), CPU) is not windowed
+    assert shares_openings(model, LearnerSettings()) is not windowed
     if windowed:
         return
     plain = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").eval()
@@ -178,6 +179,7 @@ REFUSED = {
         {"loss": {"router_aux": 0.1}},
         "router_aux=0.1, but Qwen3ForCausalLM has no",
     ),
+    "openings": (MistralConfig(), {"share_openings": True}, "share_openings: mistral has a sliding window"),
     "quantised": (
         Qwen3Config(quantization_config={"quant_method": "gptq", "bits": 4}),
         {},

@@ -71,7 +71,7 @@ def read(tiny_model, trajectories: list[Trajectory], credit: dict) -> dict[str, 
     critic = make_critic(settings, model.get_output_embeddings().in_features, CPU, 0)
     (mine,) = plan(trajectories, 1, settings.tokens_per_micro_batch)
     assert len(mine) > 1
-    return BatchReader(Driver(model, None), settings, 0.7, CPU, critic, reference).read(trajectories, mine)[0]
+    return BatchReader(Driver(model, None), settings, 0.7, CPU, critic, reference).read(trajectories, mine, mine)[0]
 
 
 def test_the_learner_reads_what_the_policy_says_after_the_end_of_the_game(tiny_model):

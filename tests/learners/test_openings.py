@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from benchmarks.gpu.made_up import behind
 from benchmarks.lab.trainee import Driver, alone
 from learners.batch.openings import BLOCK, common_blocks, segments
-from learners.batch.packing import pack_sequences, pack_to_read, pack_trajectories, plan
+from learners.batch.packing import divide, pack_sequences, pack_to_read, pack_trajectories, plan
 from learners.batch.trajectories import Trajectory, collect
 from learners.model import attention
 from learners.model.attention import Layout, Rows, layout, packed_attention
@@ -67,10 +68,24 @@ def test_a_plan_that_shares_holds_each_game_once_within_the_budget(ranks, budget
     packs = [pack_of([trajectories[i] for i in each], shared=True) for rank in made for each in rank if each]
     assert max(len(pack.ids) for pack in packs) <= budget
     assert len(packs) < sum(len(each) > 0 for rank in apart for each in rank) or budget == 9999
-    work = [
-        sum(len(pack_of([trajectories[i] for i in each], shared=True).ids) for each in rank if each) for rank in made
-    ]
-    assert max(work) - min(work) <= 2 * max(map(len, trajectories)), "ranks have about as much to do"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_rank_with_most_to_do_has_as_little_as_can_be(seed):
+    rng = np.random.default_rng(seed)
+    games, ranks = int(rng.integers(1, 9)), int(rng.integers(1, 5))
+    lengths, common = rng.integers(20, 60, games).tolist(), [0] + [int(rng.integers(0, 20)) for _ in range(games - 1)]
+    order = rng.permutation(games).tolist()
+    lengths_in_order = [lengths[index] for index in order]
+
+    def most(cuts):
+        pieces = zip((0, *cuts), (*cuts, games), strict=True)
+        return max(sum(lengths_in_order[a:b]) - sum(common[a + 1 : b]) for a, b in pieces)
+
+    shares = divide(lengths, order, ranks, common)
+    assert len(shares) == ranks and sum(shares, []) == order
+    cuts = np.cumsum([len(each) for each in shares])[:-1].tolist()
+    assert most(cuts) == min(map(most, combinations_with_replacement(range(games + 1), ranks - 1)))
 
 
 def test_nothing_changes_where_little_is_in_common():
@@ -130,7 +145,9 @@ def test_what_is_read_behind_a_game_is_found_where_openings_are_shared(tiny_mode
     torch.testing.assert_close(found, plain, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("more", [{}, {"minibatches": 2, "epochs": 2}, {"credit": {"method": "poad"}}])
+@pytest.mark.parametrize(
+    "more", [{}, {"minibatches": 2, "epochs": 2}, {"credit": {"method": "poad"}}, {"credit": {"method": "hcapo"}}]
+)
 def test_an_update_is_the_same(tiny_model, more):
     alone()
     outcomes = []
@@ -192,19 +209,19 @@ def test_the_kernels_of_a_card_are_asked_as_they_are_declared():
 
 
 def test_where_openings_cannot_be_shared_it_is_said(tiny_model):
-    model, card = load_model(str(tiny_model), LearnerSettings(), 0), torch.device("cuda", 0)
-    assert shares_openings(model, LearnerSettings(), CPU)
-    assert not shares_openings(model, LearnerSettings(share_openings=False), CPU)
-    assert not shares_openings(model, LearnerSettings(attention="eager"), CPU)
-    assert not shares_openings(model, LearnerSettings(dtype="bfloat16"), card)
-    assert shares_openings(model, LearnerSettings(dtype="bfloat16", share_openings=True), card)
+    model, card = load_model(str(tiny_model), LearnerSettings(), 0), {"gpus_per_rank": 1}
+    assert shares_openings(model, LearnerSettings())
+    assert not shares_openings(model, LearnerSettings(share_openings=False))
+    assert not shares_openings(model, LearnerSettings(attention="eager"))
+    assert not shares_openings(model, LearnerSettings(dtype="bfloat16", **card))
+    assert shares_openings(model, LearnerSettings(dtype="bfloat16", share_openings=True, **card))
     with pytest.raises(ValueError, match=r"share_openings: learner.attention=eager .*: set it to sdpa"):
-        shares_openings(model, LearnerSettings(attention="eager", share_openings=True), CPU)
+        shares_openings(model, LearnerSettings(attention="eager", share_openings=True))
     with pytest.raises(ValueError, match="bfloat16 alone"):
-        shares_openings(model, LearnerSettings(dtype="float32", share_openings=True), card)
+        shares_openings(model, LearnerSettings(dtype="float32", share_openings=True, **card))
     model.config.sliding_window = 64
     with pytest.raises(ValueError, match="sliding window"):
-        shares_openings(model, LearnerSettings(share_openings=True), CPU)
+        shares_openings(model, LearnerSettings(share_openings=True))
 
 
 def test_sequences_without_openings_are_laid_end_to_end():

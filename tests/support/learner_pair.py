@@ -68,14 +68,14 @@ class Learners:
 
                 rank = self.rank
                 mine = plan(trajectories, rank.settings.ranks, rank.settings.tokens_per_micro_batch)[rank.rank]
-                return rank.learning.reader.read(trajectories, mine)[0]
+                return rank.learning.reader.read(trajectories, mine, mine)[0]
 
             def hidden(self, trajectories):
                 """The states that the critic reads of this rank's share."""
                 from learners.batch.packing import plan
 
                 mine = plan(trajectories, self.rank.settings.ranks, 4096)[self.rank.rank]
-                return [states.hidden for states in self.rank.learning.reader.read(trajectories, mine)[1]]
+                return [states.hidden for states in self.rank.learning.reader.read(trajectories, mine, mine)[1]]
 
             def turn_critics(self):
                 """All that the critics of turns hold: weights, slow copies and what is replayed."""

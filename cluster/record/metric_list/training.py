@@ -257,7 +257,7 @@ LEARNER = (
     Metric("learner/tokens", "tokens", "Tokens that the batch holds, observations included."),
     Metric("learner/trained_tokens", "tokens", "Tokens among them that have a gradient."),
     Metric("learner/micro_batches", "", "Micro-batches of the first rank."),
-    Metric("learner/shared_tokens", "", "Share of the first rank's tokens that were computed with another game's."),
+    Metric("learner/shared_tokens", "", "Share of the games' tokens that were computed with another game's."),
     Metric("learner/return_mean", "reward", "Mean return of a game from its first turn on.", HIGHER),
     Metric("learner/advantage_mean", "", "Mean advantage of a trained token."),
     Metric("learner/advantage_std", "", "Standard deviation of the advantages."),
