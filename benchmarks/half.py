@@ -23,7 +23,6 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import asdict, dataclass
-from math import sqrt
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +30,7 @@ import numpy as np
 from benchmarks.games import ONE_STEP
 from benchmarks.lab.pages import table
 from benchmarks.lab.store import Store
-from benchmarks.lab.strata import TWO_SIDED, stratified
+from benchmarks.lab.strata import half_width, stratified
 from benchmarks.lab.trial import Record
 from benchmarks.report import quiet
 from cluster.commands.command import positive
@@ -122,18 +121,14 @@ def page(store: Store) -> str:
                 ends = [100 * record.final for record in found]
                 gap = np.mean([record.figures["logprob_gap_mean"] for record in found])
                 start = 100 * np.mean([record.untrained["score"] for record in found])
-                spread = (
-                    f"{np.mean(ends):.1f} ± {TWO_SIDED * np.std(ends, ddof=1) / sqrt(len(ends)):.1f}"
-                    if len(ends) > 1
-                    else ""
-                )
+                spread = f"{np.mean(ends):.1f} ± {half_width([ends]):.1f}" if len(ends) > 1 else ""
                 rows.append([game, arm, len(found), f"{start:.1f}", spread, f"{gap:.2g}"])
     told_apart = []
     for arm, against in (("bfloat16, corrected", "bfloat16"), ("bfloat16", "float32")):
         differences = gained(store, arm, against)
         if all(len(each) > 1 for each in differences):
-            mean, error = stratified(differences)
-            told_apart.append(f"{arm} against {against}: {100 * mean:+.1f} ± {100 * TWO_SIDED * error:.1f} points")
+            mean, half = stratified(differences)[0], half_width(differences)
+            told_apart.append(f"{arm} against {against}: {100 * mean:+.1f} ± {100 * half:.1f} points")
     return "\n\n".join([table(["game", "", "runs", "start", "end", "mean gap"], rows), *told_apart])
 
 

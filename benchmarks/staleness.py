@@ -45,7 +45,7 @@ import numpy as np
 from benchmarks.games import ONE_STEP
 from benchmarks.lab.pages import table
 from benchmarks.lab.store import Store
-from benchmarks.lab.strata import TWO_SIDED, stratified
+from benchmarks.lab.strata import half_width, stratified
 from benchmarks.lab.trainee import Trainee
 from benchmarks.lab.trial import Record, warm_start
 from benchmarks.report import quiet
@@ -214,8 +214,8 @@ def interval(differences: list[list[float]]) -> tuple[str, float]:
     """In points, and its lower end."""
     if not all(len(each) > 1 for each in differences):
         return "", 0.0
-    mean, error = stratified(differences)
-    return f"{100 * mean:+.1f} ± {100 * TWO_SIDED * error:.1f}", mean - TWO_SIDED * error
+    mean, half = stratified(differences)[0], half_width(differences)
+    return f"{100 * mean:+.1f} ± {100 * half:.1f}", mean - half
 
 
 def main() -> None:

@@ -20,7 +20,6 @@ from math import sqrt
 import numpy as np
 from scipy.stats import t as student
 
-TWO_SIDED = 1.96  # standard errors of a 95 % interval
 LEAST = 1e-12  # error of a gain, for pairs that do not differ at all
 DRAWS = 20_000
 

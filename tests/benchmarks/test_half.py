@@ -42,5 +42,5 @@ def test_pairs_are_of_one_game_and_seed_and_games_are_strata(tmp_path):
     assert found == [pytest.approx([0.1, 0.3]), pytest.approx([-0.1, 0.1])]
     mean, error = stratified(found)
     assert mean == pytest.approx(0.1) and error == pytest.approx((0.01 + 0.01) ** 0.5 / 2)
-    assert "bfloat16, corrected against bfloat16: +10.0 ± 13.9 points" in page(store)
+    assert "bfloat16, corrected against bfloat16: +10.0 ± 30.4 points" in page(store)
     assert "against float32" not in page(store)

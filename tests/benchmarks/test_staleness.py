@@ -57,9 +57,9 @@ def test_what_is_lost_is_told_in_pairs(tmp_path):
             ):
                 store.put(trial, Record(asdict(trial), final=final, seconds={"play": base, "learn": number}))
     assert np.ravel(compared(store, "token mask", 8, synchronous)) == pytest.approx([-0.1, -0.12] * 2)
-    assert "| token mask | 8 | 39.0 | 29.0 | 2 | -11.0 ± 1.4 | **not borne** | +9.0 ± 1.4 |" in page(store)
+    assert "| token mask | 8 | 39.0 | 29.0 | 2 | -11.0 ± 3.0 | **not borne** | +9.0 ± 3.0 |" in page(store)
     assert "| truncated | 40.0 | 30.0 | 2 |  | +20.0 ± 0.0 | 1.00 and 0.90 |" in controls(store)
-    assert "| four steps | 51.0 | 41.0 | 2 | +11.0 ± 1.4 | +9.0 ± 1.4 | 1.00 and 0.90 |" in controls(store)
+    assert "| four steps | 51.0 | 41.0 | 2 | +11.0 ± 3.0 | +9.0 ± 3.0 | 1.00 and 0.90 |" in controls(store)
 
 
 def test_the_table_of_the_page_is_made_of_the_records():
