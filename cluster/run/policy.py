@@ -73,13 +73,18 @@ def merge_adapter(adapter: str | Path, merged: Path, trust_remote_code: bool = F
     base = json.loads((Path(adapter) / "adapter_config.json").read_text())["base_model_name_or_path"]
     trust = {"trust_remote_code": trust_remote_code}
     try:
-        AutoPeftModelForCausalLM.from_pretrained(adapter, **trust).merge_and_unload().save_pretrained(merged)
-        AutoTokenizer.from_pretrained(adapter, **trust).save_pretrained(merged)
-        make_readable(merged)
+        model = AutoPeftModelForCausalLM.from_pretrained(adapter, **trust).merge_and_unload()
+        tokenizer = AutoTokenizer.from_pretrained(adapter, **trust)
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"adapter {adapter} was made for {base!r}, which cannot be loaded: {first_line(error)}"
         ) from error
+    try:
+        model.save_pretrained(merged)
+        tokenizer.save_pretrained(merged)
+        make_readable(merged)
+    except OSError as error:
+        raise RunError(f"the policy, merged with its adapter, cannot be written to {merged}: {error}") from error
     return merged
 
 

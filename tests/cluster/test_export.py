@@ -13,9 +13,11 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from cluster.commands.cli import main
+from cluster.errors import RunError
 from cluster.recipe.reading import load_recipe
 from cluster.record.checkpoints import CheckpointStore
 from cluster.record.run_folder import RunFolder, read_config
+from cluster.run.policy import merge_adapter
 from tests.support.watched import learned, made_run
 
 BEFORE = {
@@ -71,6 +73,16 @@ def test_an_earlier_checkpoint_has_the_results_of_its_time(run, tmp_path):
     assert main(["export", str(run), "--to", str(tmp_path / "first"), "--checkpoint", "1"]) == 0
     text = (tmp_path / "first" / "README.md").read_text()
     assert "after update 1 of 9" in text and "80.0 %" not in text
+
+
+def test_where_a_merged_policy_cannot_be_written_it_is_the_place_that_is_named(tmp_path, tiny_model):
+    adapter, full = tmp_path / "adapter", tmp_path / "full"
+    settings = LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM")
+    get_peft_model(AutoModelForCausalLM.from_pretrained(tiny_model), settings).save_pretrained(adapter)
+    AutoTokenizer.from_pretrained(tiny_model).save_pretrained(adapter)
+    full.write_text("no folder")
+    with pytest.raises(RunError, match=f"cannot be written to {full}/merged: "):
+        merge_adapter(adapter, full / "merged")
 
 
 OWN_CODE = """
