@@ -218,7 +218,7 @@ class Aggregates:
         self.histories = [self.history[table] for table in tables if table[0] != GIST] if histories else []
         self.rows = known + by_turn
         self.groups = Groups(self.rows)
-        self.pairing = Pairing(known) if evidence else None
+        self.pairing = Pairing(self.rows) if evidence else None
         self.fading = fading
 
     def player(self, player: Player) -> int:
@@ -245,8 +245,7 @@ class Aggregates:
 
     def _pair(self, entry: Entry, game: np.ndarray, sign: int) -> None:
         if self.pairing is not None:
-            groups = entry.groups[: len(self.pairing.products)]
-            self.pairing.change(self.groups.count, groups, game, entry.returns, sign)
+            self.pairing.change(self.groups.count, entry.groups, game, entry.returns, sign)
 
     def _fill(
         self, found: np.ndarray, table: tuple[int, int | None], root: np.ndarray, index: np.ndarray, labels: TurnLabels

@@ -37,6 +37,9 @@ class Grouped(NamedTuple):
         return self.sums() / self.counts()
 
 
+LazyGrouped = Callable[[], Grouped]
+
+
 def pairs_of(group: np.ndarray, game: np.ndarray, values: np.ndarray) -> tuple[Pairs, np.ndarray]:
     """`group`, `game`: of each turn, from 0; also each turn's number among equal (group, game)."""
     both = np.unique(group.astype(np.int64) * (int(game.max(initial=0)) + 1) + game, return_inverse=True)[1]

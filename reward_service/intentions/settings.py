@@ -11,6 +11,8 @@ from envs.text.embedding import CACHED_TEXTS, EmbeddingEndpointSettings
 from reward_service.intentions.clustering.clustering import CLUSTERINGS, AnySpace
 from reward_service.intentions.pooling.pooling import POOLINGS, AnyPooling
 
+MOST_PERIODS = 1000  # 2**-1000 is still a number
+
 
 class AggregateSettings(Settings):
     """What a turn is worth, given the turns that share its (label history, label action)."""
@@ -38,6 +40,15 @@ class AggregateSettings(Settings):
         description="what is subtracted; none: nothing, as in the paper; turn: the mean at the same turn of the "
         "same seat; history: the mean over all actions at the same label history",
     )
+
+    @model_validator(mode="after")
+    def old_periods_count_something(self) -> AggregateSettings:
+        if self.half_life is not None and self.window > MOST_PERIODS * self.half_life:
+            raise ValueError(
+                f"window={self.window} with half_life={self.half_life}: what is {MOST_PERIODS} half-lives old counts "
+                f"nothing; give a window of at most {MOST_PERIODS * self.half_life}"
+            )
+        return self
 
 
 class EmbeddingSettings(Settings):

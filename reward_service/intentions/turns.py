@@ -131,9 +131,12 @@ class Turns:
         return self.grouped(self.histories(labels).action).means()
 
     def turn_means(self, values: np.ndarray | None = None) -> np.ndarray:
-        """Over all turns at the same place in a game of the same player."""
+        return self.grouped(self.at_turn(), values).means()
+
+    def at_turn(self) -> np.ndarray:
+        """int64 [turns]: equal at the same place in a game of the same player."""
         longest = int(self.lengths.max(initial=0)) + 1
-        return self.grouped(interned(self.player() * longest + self.depth()), values).means()
+        return interned(self.player() * longest + self.depth())
 
 
 def interned(keys: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from reward_service.intentions.aggregation import Aggregates, Entry
-from reward_service.intentions.means import Grouped, Lazy
+from reward_service.intentions.means import Grouped, LazyGrouped
 from reward_service.intentions.pooling.pooling import Table
 from reward_service.intentions.settings import AggregateSettings
 
@@ -20,18 +20,20 @@ def worth_of(
     returns: np.ndarray,
     actions: Sequence[Grouped],
     histories: Sequence[Grouped],
-    by_turn: Lazy,
+    at_turn: LazyGrouped,
     settings: AggregateSettings,
 ) -> np.ndarray:
     """float64 [turns]. `actions`, `histories`: turns by history and action, and by history, table by table, fine to
-    coarse; `by_turn`: means at the same turn of the same seat."""
+    coarse; `at_turn`: groups of the same turn of the same seat."""
     pooled = settings.pooling.pooled
-    found = pooled(actions, actions, by_turn) if actions else returns
+    found = pooled(actions, actions, at_turn) if actions else returns
     if settings.own:
         found = settings.own * returns + (1 - settings.own) * found
     if settings.baseline == "none":
         return found
-    return found - (pooled(histories, actions, by_turn) if settings.baseline == "history" and actions else by_turn())
+    if settings.baseline == "history" and actions:
+        return found - pooled(histories, actions, at_turn)
+    return found - at_turn().means()
 
 
 def aggregates_for(settings: AggregateSettings, tables: Sequence[Table]) -> Aggregates:
@@ -51,5 +53,5 @@ def values_of(entry: Entry, settings: AggregateSettings) -> np.ndarray:
     aggregates = entry.aggregates
     actions = [entry.grouped(row) for row in aggregates.actions]
     histories = [entry.grouped(row) for row in aggregates.histories]
-    found = worth_of(entry.returns, actions, histories, lambda: entry.grouped(aggregates.turn).means(), settings)
+    found = worth_of(entry.returns, actions, histories, lambda: entry.grouped(aggregates.turn), settings)
     return found + entry.centre if settings.baseline == "none" and settings.pooling.by_evidence else found

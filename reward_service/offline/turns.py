@@ -60,7 +60,7 @@ def worth(turns: CodedTurns, labels: dict[int, np.ndarray], k: int, settings: Ag
         returns,
         [turns.grouped(each, returns, evidence) for each in actions],
         [turns.grouped(each.history, returns, evidence) for each in found.values()],
-        lambda: turns.turn_means(returns),
+        lambda: turns.grouped(turns.at_turn(), returns, evidence),
         settings,
     )
     if evidence and settings.baseline == "none":

@@ -37,10 +37,11 @@ class Igpo(RewardFunction):
 
     def rewards(self, episode: Episode, seat: str) -> list[float]:
         scored = [turn.answer_logprob for turn in episode.turns_of(seat)]
-        if scored == [None] * len(scored) and episode.terminated:
+        if len(scored) > 1 and scored == [None] * len(scored) and episode.terminated:
             raise ValueError(
                 f"reward.shaper=igpo: episode {episode.ticket.number} of {episode.ticket.game} does not tell how "
-                "likely the right answer was; set rollout.score_answers=true, in a game that has answers"
+                "likely the right answer was; set rollout.score_answers=true, in a game that has answers, and "
+                "rollout.engine.max_context so that they fit"
             )
         before = np.array([np.nan if each is None else each for each in scored])
         rise = np.diff(np.exp(before) if self.difference == "probability" else before)

@@ -84,7 +84,8 @@ def by_definition(played, chosen: AggregateSettings, centre, steps: float | None
 
     def chain(**options):
         tables = [(2, 0), (3, 0), (3, 1), (3, 2), (3, None)]
-        groups, found, known = [same(*table, **options) for table in tables], at_turn @ x / at_turn.sum(axis=1), 0.0
+        groups, found = [same(*table, **options) for table in tables], at_turn @ x / at_turn.sum(axis=1)
+        known = max(common(at_turn)[0], 0.0)
         spreads = []
         for group in groups:
             spreads.append(spread(group, known))
@@ -178,6 +179,15 @@ def test_what_differs_is_told_apart_and_what_does_not_is_shared(differ):
         assert first.std() < 0.02 < values(filled(fixed, played))[::3].std(), "which share of noise is fixed beforehand"
 
 
+def test_a_mean_that_moved_since_the_refit_is_no_difference_between_groups():
+    """All win more often than before: that is the turn's, and noise is shared as if nothing had moved."""
+    played, _ = random_games("nothing", seed=1, count=60)
+    before = [each._replace(outcome=0.0) for each in played]
+    still, moved = (values(filled(asked(gists=()), played, centre_of(each, GAMMA))) for each in (played, before))
+    assert moved == pytest.approx(still, abs=1e-12)
+    assert still[::3] == pytest.approx(np.full(60, GAMMA**2 * np.mean([each.outcome for each in played])))
+
+
 def test_gists_are_told_apart_in_histories_that_there_are():
     with pytest.raises(ValidationError, match=r"gists=3 is not among the histories \[4, 2, 1, 0\]"):
         POOLINGS.make("evidence", gists=(3,))
@@ -192,6 +202,12 @@ def test_what_turns_before_the_version_brought_is_taken_off_by_turn():
     entry = window.episodes[0].entries[0]
     assert entry.centre.tolist() == pytest.approx([GAMMA * 2 / 3, 2 / 3, 2 / 3, 2 / 3]), "beyond it as at its end"
     assert entry.returns + entry.centre == pytest.approx([GAMMA**n for n in (3, 2, 1, 0)])
+
+
+def test_a_window_does_not_reach_back_to_what_counts_nothing():
+    assert AggregateSettings(half_life=1, window=1000).window == 1000
+    with pytest.raises(ValidationError, match="window=1024 with half_life=1: .* give a window of at most 1000"):
+        AggregateSettings(half_life=1)
 
 
 @settings(deadline=None, max_examples=40)

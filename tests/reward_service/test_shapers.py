@@ -56,3 +56,5 @@ def test_igpo_pays_for_the_rise_of_the_right_answer():
         paid()
     game.terminated = False
     assert paid() == [0, 0, 1], "a game that did not end reveals nothing"
+    game.terminated, game.turns[:] = True, turns[:1]
+    assert paid() == [1], "the last turn is worth the outcome, scored or not"

@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from reward_service.intentions.evidence import spreads_of
-from reward_service.intentions.means import Grouped, Lazy
+from reward_service.intentions.means import Grouped, LazyGrouped
 from reward_service.intentions.pooling.pooling import GIST, ShorterHistories, Table
 
 
@@ -51,9 +51,11 @@ class Evidence(ShorterHistories):
     def _told(self) -> list[int]:
         return sorted({*self.gists}, reverse=True)
 
-    def pooled(self, tables: Sequence[Grouped], actions: Sequence[Grouped], by_turn: Lazy) -> np.ndarray:
+    def pooled(self, tables: Sequence[Grouped], actions: Sequence[Grouped], at_turn: LazyGrouped) -> np.ndarray:
         chain = tables[: len(actions) - len(self._told)][::-1]
-        found = spreads_of([table.pairs() for table in chain]).shared(chain, by_turn())
+        turn = at_turn()
+        moved = max(turn.pairs().mean, 0.0)  # what all turns of a number have in common is no difference of groups
+        found = spreads_of([table.pairs() for table in chain], moved).shared(chain, turn.means())
         return found if tables is not actions else found + self._told_apart(actions, len(found))
 
     def _told_apart(self, actions: Sequence[Grouped], turns: int) -> np.ndarray:

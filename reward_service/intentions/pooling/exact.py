@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from reward_service.intentions.means import Grouped, Lazy
+from reward_service.intentions.means import Grouped, LazyGrouped
 from reward_service.intentions.pooling.pooling import Pooling
 
 
 class Exact(Pooling):
-    def pooled(self, tables: Sequence[Grouped], actions: Sequence[Grouped], by_turn: Lazy) -> np.ndarray:
+    def pooled(self, tables: Sequence[Grouped], actions: Sequence[Grouped], at_turn: LazyGrouped) -> np.ndarray:
         return tables[0].means()

@@ -11,7 +11,7 @@ from pydantic import Field, NonNegativeInt
 
 from envs.kinds import Kinds
 from envs.settings import Settings
-from reward_service.intentions.means import Grouped, Lazy
+from reward_service.intentions.means import Grouped, LazyGrouped
 
 Table = tuple[int, int | None]  # level, and how many of the latest turns a history remembers; None: all
 GIST = 0  # in place of a level: turns of one gist inside the finest level's groups of the same length
@@ -20,17 +20,17 @@ GIST = 0  # in place of a level: turns of one gist inside the finest level's gro
 class Pooling(Settings, ABC):
     """A pooling of your own derives from it, or from ShorterHistories, and defines `pooled`."""
 
-    leans_on_turn: ClassVar[bool] = False  # whether `pooled` asks for `by_turn`
-    by_evidence: ClassVar[bool] = False  # whether it asks for pairs; then returns are less their mean at the turn
+    leans_on_turn: ClassVar[bool] = False  # whether `pooled` asks for `at_turn`
+    by_evidence: ClassVar[bool] = False  # whether it asks for pairs; returns are less their turn's mean at the refit
 
     def tables(self, levels: Sequence[int], k: int) -> list[Table]:
         """Those that it reads, fine to coarse."""
         return [(k, None)]
 
     @abstractmethod
-    def pooled(self, tables: Sequence[Grouped], actions: Sequence[Grouped], by_turn: Lazy) -> np.ndarray:
+    def pooled(self, tables: Sequence[Grouped], actions: Sequence[Grouped], at_turn: LazyGrouped) -> np.ndarray:
         """float64 [turns]. `tables`: groups of equal history and action, or, for a baseline, of equal history;
-        `actions`: the former in either case; `by_turn`: means at the same turn of the same seat."""
+        `actions`: the former in either case; `at_turn`: groups of the same turn of the same seat."""
 
 
 class ShorterHistories(Pooling):

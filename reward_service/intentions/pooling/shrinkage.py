@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from reward_service.intentions.means import Grouped, Lazy
+from reward_service.intentions.means import Grouped, LazyGrouped
 from reward_service.intentions.pooling.pooling import ShorterHistories, Table
 
 
@@ -29,8 +29,8 @@ class Shrinkage(ShorterHistories):
         shortest = min(self.histories, default=None)
         return [*super().tables(levels, k), *((level, shortest) for level in coarser)]
 
-    def pooled(self, tables: Sequence[Grouped], actions: Sequence[Grouped], by_turn: Lazy) -> np.ndarray:
-        means = by_turn()
+    def pooled(self, tables: Sequence[Grouped], actions: Sequence[Grouped], at_turn: LazyGrouped) -> np.ndarray:
+        means = at_turn().means()
         for table in reversed(tables):
             means = (table.sums() + self.strength * means) / (table.counts() + self.strength)
         return means
