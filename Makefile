@@ -50,7 +50,7 @@ bench: $(READY) ## measure rollout, learner and weight sync against their bare l
 	@python -m benchmarks $(ARGS)
 
 # Sets nothing up: where .venv is not made, with PYTHON or python3 and what that has.
-gpu-check: ## prove the GPU path on a card, in under 24 minutes; the report goes to docs/results/
+gpu-check: ## prove the GPU path on a card, in at most 24 minutes; the report goes to docs/results/
 	@$(if $(wildcard $(READY)),python,$(or $(PYTHON),python3)) -m benchmarks.gpu $(ARGS)
 
 lock: $(READY) ## write requirements/cpu.lock from what .venv holds

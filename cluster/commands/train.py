@@ -18,7 +18,7 @@ examples:
   parley train demo
   parley train recipes/demo.yaml rollout.workers=2 rollout.cpus_per_worker=0.5
   parley train recipes/games/virtualhome.yaml recipes/credit/poad.yaml recipes/gpu/1x80.yaml
-  parley train recipes/demo.yaml model.path=Qwen/Qwen3-0.6B learner.lora.rank=8
+  parley train recipes/demo.yaml model.path=Qwen/Qwen3-0.6B learner.lora.rank=8 learner.learning_rate=1e-5
   parley train recipes/demo.yaml 'learner.betas=[0.9, 0.95]' --dry-run
   parley train recipes/games/negotiation.yaml recipes/gpu/8x80.yaml --dry-run --machine 8x80
 """
