@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,10 @@ from cluster.errors import CheckpointError, ConfigError, LostError, RunError, Ru
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import COMMAND_LINE, load_recipe
 from cluster.record import checkpoints
+from cluster.record.begin_again import begin_again, check_begins_again
 from cluster.record.manner import busy
 from cluster.record.run import Run
-from cluster.record.run_folder import RunFolder, existing, is_run, read_config
+from cluster.record.run_folder import RunFolder, existing, is_run, read_config, write_whole
 from cluster.run.keep_going import keep_going
 
 RESUMABLE = (  # a resumed run is the same run: only these may change
@@ -136,9 +137,12 @@ def go_on_and_keep_going(run: str | Path, overrides: Sequence[str]) -> int:
     """The same for a run after a stop."""
     config = _continued(run, overrides)
     with RunFolder.open(run) as folder:
-        _newest(folder, config)
-        folder.write_config(config)
-    return keep_going(folder.path)
+        _check(folder, config)
+    code = 0
+    with suppress(ConfigError), _asked(folder, config):
+        if (code := keep_going(folder.path)) == ConfigError.exit_code:
+            raise ConfigError("its process has said why")
+    return code
 
 
 def go_on(run: str | Path, overrides: Sequence[str]) -> Run:
@@ -146,33 +150,51 @@ def go_on(run: str | Path, overrides: Sequence[str]) -> Run:
     again."""
     config = _continued(run, overrides)
     with RunFolder.open(run) as folder, continuing(folder):
-        newest, update = _newest(folder, config)
-        folder.write_config(config)
+        newest, update = _check(folder, config)
         done = Run(folder.path)
         if newest is not None and config.updates == update == done.summary.get("updates"):
             print(f"{run} has ended: all {update} updates are done. Train on: parley resume {run} updates={2 * update}")
             return done
         from cluster.run import session
 
-        with folder.telling_its_end(_resume(folder)):
+        with _asked(folder, config), folder.telling_its_end(_resume(folder)):
             if newest is None:
                 print(f"{folder.path} has no checkpoint yet: it begins again", flush=True)
-                folder.begin_again()
+                begin_again(folder)
                 session.train(config, folder)
             else:
                 session.resume(config, folder)
     return Run(folder.path)
 
 
-def _newest(folder: RunFolder, config: RunConfig) -> tuple[Path | None, int]:
-    """The checkpoint to go on from, and its update, which is not beyond what is asked for."""
+def _check(folder: RunFolder, config: RunConfig) -> tuple[Path | None, int]:
+    """The checkpoint to go on from, and its update, which is not beyond what is asked for. Nothing is written yet."""
+    from cluster.run.asked import check_online
+
     newest = checkpoints.latest(folder.checkpoints)
     if newest is None and checkpoints.all_checkpoints(folder.checkpoints):
         raise CheckpointError(f"{folder.path} holds no complete checkpoint to resume from")
     update = 0 if newest is None else checkpoints.CheckpointStore.update_of(newest)
     if config.updates < update:
         raise ConfigError(f"updates={config.updates}, but {folder.path} is already at update {update}")
+    if newest is None:
+        check_begins_again(folder)
+    check_online(config)
     return newest, update
+
+
+@contextmanager
+def _asked(folder: RunFolder, config: RunConfig) -> Iterator[None]:
+    """config.yaml holds what is asked now. Where that is refused, it says again what was asked before."""
+    file, newest = folder.path / "config.yaml", checkpoints.latest(folder.checkpoints)
+    before = file.read_bytes()
+    folder.write_config(config)
+    try:
+        yield
+    except ConfigError:
+        if checkpoints.latest(folder.checkpoints) == newest:
+            write_whole(file, before)
+        raise
 
 
 def _resume(folder: RunFolder) -> str:

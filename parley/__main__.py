@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from io import TextIOWrapper
 
 from parley.names import put_first
 
@@ -16,6 +17,9 @@ def main() -> int:
     stops = [each for each in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) is not signal.SIG_IGN]
     for each in stops:
         signal.signal(each, _at_once)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a letter ends no run
     put_first()
     from cluster.commands.cli import main
 

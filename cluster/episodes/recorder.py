@@ -31,6 +31,7 @@ import numpy as np
 from cluster.episodes.columns import Kept, table_of
 from cluster.episodes.store import EpisodeStore
 from cluster.errors import ParleyError, RunError
+from cluster.record.evenly import evenly
 from envs.episode import Episode, Ticket
 from reward_service.shaper import ShapedRewards
 
@@ -172,7 +173,7 @@ class Recorder:
         """So many of them as are to be kept, evenly over the order of their tickets."""
         if not isinstance(self.settings.episodes, int):
             return games
-        return games[:: max(1, len(games) // self.settings.episodes)][: self.settings.episodes]
+        return evenly(games, self.settings.episodes)
 
     # What the thread does
 

@@ -152,7 +152,7 @@ def _decide(
     if shape is None:
         settings |= fitting.without_arithmetic(resolved)
     else:
-        fit = fitting.fit(resolved, machine, shape, learns, plays, frozen)
+        fit = fitting.fit(resolved, machine, shape, learns, plays, frozen, found.seats)
         settings |= fit.settings
     return Plan(changed(config, settings), machine, side, found.seats, fit)
 

@@ -10,15 +10,17 @@ meanwhile. Everything is compared with the smallest card, less what is held back
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, floor
+from math import ceil, floor, inf
 from typing import Any
 
 from cluster.plan import memory
 from cluster.plan.machine import GIB, Machine, Node
 from cluster.plan.memory import Need
 from cluster.plan.refusal import Refusal
+from cluster.plan.seating import RANK, Seat
 from cluster.plan.shape import ModelShape
 from cluster.recipe.config import RunConfig
 
@@ -52,6 +54,7 @@ def fit(
     learns: bool,
     plays: bool,
     frozen: Mapping[str, ModelShape],
+    seats: Sequence[Seat] = (),
 ) -> Fit:
     beside = sum(memory.frozen_player(config, each) for each in frozen.values())
     rank = memory.learner(config, shape) if learns else None
@@ -86,10 +89,10 @@ def fit(
         beside_cards = Need(optimiser=offloaded), beside_cards[1]
     if on_cards[1] and engine.kind == "vllm" and settings["rollout.engine.sleep"]:
         beside_cards = beside_cards[0], Need(weights=worker.weights)  # while it sleeps
-    _check_node(config, machine, *beside_cards)
+    _check_node(config, machine, *beside_cards, seats)
     if not any(on_cards):
         limit = memory.usable(_smallest(machine))
-        peak = _of_node(config, machine, rank, worker)
+        peak = _of_node(config, machine, rank, worker, seats)
     return Fit(rank, worker, beside, limit, peak, settings)
 
 
@@ -175,11 +178,21 @@ def _on_own_card(
     return replace(worker, cache=least if fixed else given - worker.total), share
 
 
-def _of_node(config: RunConfig, machine: Machine, rank: Need | None, worker: Need | None) -> float:
-    ours = config.learner.ranks * rank.total if rank else 0.0
-    theirs = config.rollout.least_workers * worker.total if worker else 0.0
-    largest = max((each.total for each in (rank, worker) if each), default=0.0)  # one process is on one node
-    return max((ours + theirs) / len(_workers_of(machine)), largest)
+def _of_node(
+    config: RunConfig, machine: Machine, rank: Need | None, worker: Need | None, seats: Sequence[Seat]
+) -> float:
+    """Of the node that has most to hold. Ranks are packed onto as few nodes as can be."""
+    ours, theirs = rank.total if rank else 0.0, worker.total if worker else 0.0
+    nodes, ranks = _workers_of(machine), config.learner.ranks
+    spread = (ours * ranks + theirs * config.rollout.least_workers) / len(nodes)
+    seated = Counter[int]()
+    for seat in seats:
+        seated[seat.node] += ours if seat.who.startswith(RANK) else theirs * len(seat.cards)
+    packed = 0.0
+    if not any(seat.who.startswith(RANK) for seat in seats):
+        each, cpus = config.learner.cpus_per_rank, max((node.cpus or inf for node in nodes), default=inf)
+        packed = ours * min(ranks, cpus // each if each else ranks)
+    return max(spread, packed, ours, theirs, *seated.values())
 
 
 def _workers_of(machine: Machine) -> list[Node]:
@@ -192,10 +205,12 @@ def _smallest(machine: Machine) -> float:
     return min((node.gib or 0.0 for node in _workers_of(machine)), default=0.0)
 
 
-def _check_node(config: RunConfig, machine: Machine, rank: Need | None, worker: Need | None) -> None:
+def _check_node(
+    config: RunConfig, machine: Machine, rank: Need | None, worker: Need | None, seats: Sequence[Seat]
+) -> None:
     """What runs on CPUs, and what cards have given up, against the memory of a node."""
     has = _smallest(machine)
-    needs = _of_node(config, machine, rank, worker)
+    needs = _of_node(config, machine, rank, worker, seats)
     if has and needs > memory.usable(has):
         who = [f"learner.ranks={config.learner.ranks}"] * (rank is not None)
         who += [f"{config.rollout.workers_key}={config.rollout.least_workers}"] * (worker is not None)

@@ -219,9 +219,10 @@ def engine(config: RunConfig, shape: ModelShape, frozen: float = 0.0) -> Need:
 
 
 def cache_of(config: RunConfig, shape: ModelShape, sequences: float) -> float:
-    """Bytes of the keys and values of so many sequences of full length, on one card."""
+    """Bytes of the keys and values of so many sequences of full length on one card, which has one key head at least."""
     settings = config.rollout.engine
-    return BYTES[settings.dtype] * shape.cached_width * settings.max_context * sequences / settings.tensor_parallel
+    parts = min(settings.tensor_parallel, shape.key_heads)
+    return BYTES[settings.dtype] * shape.cached_width * settings.max_context * sequences / parts
 
 
 def frozen_player(config: RunConfig, shape: ModelShape) -> float:

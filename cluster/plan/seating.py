@@ -16,6 +16,8 @@ from cluster.plan.machine import Machine
 from cluster.plan.refusal import Refusal
 from cluster.recipe.config import RunConfig
 
+RANK = "learner rank"
+
 
 @dataclass(frozen=True, slots=True)
 class Seat:
@@ -103,7 +105,7 @@ def _sharing(config: RunConfig, machine: Machine, ours, theirs, parts: list[floa
         raise _too_few(config, machine, ranks, workers, f"{max(ranks, workers)}")
     ours = ours or (1 - theirs if theirs else 0.5)
     places = [(node, card) for node, holds in enumerate(machine.nodes) for card in range(len(holds.cards))]
-    seats = [Seat(f"learner rank {i}", places[i][0], (places[i][1],)) for i in range(ranks)]
+    seats = [Seat(f"{RANK} {i}", places[i][0], (places[i][1],)) for i in range(ranks)]
     seats += [Seat(f"rollout worker {i}", places[i][0], (places[i][1],)) for i in range(workers)]
     return Seating(ours, theirs or 1 - ours, True, tuple(seats))
 
@@ -121,7 +123,7 @@ def _apart(machine: Machine, ranks: int, workers: int, parallel: int) -> tuple[S
     left = [(node, card) for node, cards in enumerate(free) for card in cards]
     if len(left) < ranks:
         return None
-    return (*(Seat(f"learner rank {i}", left[i][0], (left[i][1],)) for i in range(ranks)), *reversed(seats))
+    return (*(Seat(f"{RANK} {i}", left[i][0], (left[i][1],)) for i in range(ranks)), *reversed(seats))
 
 
 def _too_few(config: RunConfig, machine: Machine, ranks: int, workers: int, needed: str) -> Refusal:

@@ -36,7 +36,10 @@ class ModelSettings(Settings):
 class EvaluationSettings(Settings):
     episodes: int = Field(400, ge=1, description="held-out games before and after training")
     seed: int = Field(
-        1_000_000, ge=1_000_000, description="first seed of the held-out games; training stays below 1,000,000"
+        1_000_000,
+        ge=1_000_000,
+        lt=2**31,
+        description="first seed of the held-out games; training stays below 1,000,000",
     )
     temperature: float | None = Field(
         None, gt=0, description="sampling temperature of held-out games; default: the one trained with"

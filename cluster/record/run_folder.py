@@ -60,7 +60,7 @@ class RunFolder:
     def __init__(self, path: Path, new: bool = False):
         self.path, self.new = path.resolve(), new
         self._lock = _take(self.path)
-        self._log_handler = logging.FileHandler(self.path / "parley.log")
+        self._log_handler = logging.FileHandler(self.path / "parley.log", encoding="utf-8")
         self._log_handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         log.addHandler(self._log_handler)
         log.setLevel(logging.INFO)
@@ -189,15 +189,6 @@ class RunFolder:
         """Whether the last process that had it ended without closing it. Ask when none has it."""
         lock = path / "run.lock"
         return lock.is_file() and lock.stat().st_size > 0
-
-    def begin_again(self) -> None:
-        """Nothing of a run that made no checkpoint stays, except what it was asked and the policy it starts from."""
-        for file in (self.metrics, self.samples):
-            file.unlink(missing_ok=True)
-        shutil.rmtree(self.games, ignore_errors=True)
-        for folder in (self.transcripts, self.tensorboard):
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
 
     def __enter__(self) -> RunFolder:
         return self

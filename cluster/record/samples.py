@@ -20,6 +20,7 @@ import ray
 
 from cluster.errors import RunFolderError
 from cluster.recipe.config import RunConfig
+from cluster.record.evenly import evenly
 from cluster.record.metrics import truncate_after
 from cluster.record.run_folder import to_json
 from envs.episode import Episode, Turn
@@ -39,8 +40,7 @@ class Samples:
         """`references`: the episodes, in ticket order, of the batch that `update` learns from."""
         if update % self.every or not self.episodes:
             return
-        apart = max(1, len(references) // self.episodes)
-        chosen = list(references[::apart][: self.episodes])
+        chosen = list(evenly(references, self.episodes))
         shaped = {(each.number, each.seat): each for each in rewards}
         lines = [to_json(sample(update, each, shaped), indent=None) for each in ray.get(chosen, timeout=FETCH_SECONDS)]
         try:

@@ -9,7 +9,7 @@ from statistics import NormalDist, fmean, stdev
 CONFIDENCE = 0.95
 
 
-def wilson_interval(wins: int, games: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+def wilson_interval(wins: float, games: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Wilson score interval of a win rate. Unlike wins/games +- z*sd it stays inside
     [0, 1] and is not empty when all or none of the games were won."""
     if not 0 <= wins <= games:

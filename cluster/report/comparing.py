@@ -15,7 +15,7 @@ import numpy as np
 from cluster.recipe.fields import flat, parts_of_kinds
 from cluster.record.picture import WINDOW, running_mean
 from cluster.record.statistics import mean_interval
-from cluster.report.figures import TAKEN, along, column, short, thinned
+from cluster.report.figures import TAKEN, column, short, taken_by, thinned
 from cluster.report.reading import Run
 
 OWN = ("name", "output", "seed")  # settings in which runs of one group may differ
@@ -111,11 +111,11 @@ def _group(name: str, runs: Sequence[Run]) -> dict[str, Any]:
 
 def _along(runs: Sequence[Run]) -> dict[str, list[Any]]:
     """What the updates that all have come to had taken, on average."""
-    each = [along(run) for run in runs]
-    known = [dict(zip(one["updates"], zip(*(one[name] for name in TAKEN), strict=True), strict=True)) for one in each]
-    updates = _common(known)
-    means = [np.mean([one[update] for one in known], axis=0).tolist() for update in updates]
-    return {"updates": updates} | {name: [short(mean[at]) for mean in means] for at, name in enumerate(TAKEN)}
+    each = [taken_by(run) for run in runs]
+    updates = thinned(_common(each))
+    return {"updates": updates} | {
+        name: [short(float(np.mean([one[update][name] for one in each]))) for update in updates] for name in TAKEN
+    }
 
 
 def _common(each: Sequence[dict[int, Any]]) -> list[int]:

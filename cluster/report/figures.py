@@ -71,15 +71,20 @@ def curves(run: Run) -> dict[str, Any]:
 
 
 def along(run: Run) -> dict[str, list[Any]]:
-    """What the run had taken at the end of an update: seconds in updates, tokens and games that it learned from."""
+    """At the ends of some updates, evenly."""
+    ends = thinned(list(taken_by(run).items()))
+    return {"updates": [update for update, _ in ends]} | {
+        name: shorts([each[name] for _, each in ends]) for name in TAKEN
+    }
+
+
+def taken_by(run: Run) -> dict[int, dict[str, float]]:
+    """What the run had taken at the end of each update: seconds in updates, tokens and games that it learned from."""
     taken, found = dict.fromkeys(TAKEN, 0.0), {}
     for row in run.rows:
         taken = {name: value + (row.get(TAKEN[name]) or 0.0) for name, value in taken.items()}
         found[row["update"]] = taken
-    ends = thinned(list(found.items()))
-    return {"updates": [update for update, _ in ends]} | {
-        name: shorts([each[name] for _, each in ends]) for name in TAKEN
-    }
+    return found
 
 
 def _evaluation(row: dict[str, Any]) -> dict[str, Any]:

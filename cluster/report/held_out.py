@@ -20,7 +20,9 @@ def held_out(folder: Path) -> list[dict[str, Any]]:
     # by the weights that played: two evaluations may end within one update
     found = [*kept.first(HELD_OUT, by="newest"), *kept.first(HELD_OUT, by="-newest")]
     once = {(each["update"], each["newest"], each["number"]): each for each in found}
-    return [_of_store(once[key]) for key in sorted(once)]
+    # without a token of the policy there is no newest
+    in_order = sorted(once, key=lambda key: (key[0], -1 if key[1] is None else key[1], key[2]))
+    return [_of_store(once[key]) for key in in_order]
 
 
 def _of_store(kept: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from envs.episode import HELD_OUT_NUMBERS, Episode, Ticket
 
 @dataclass(slots=True)
 class Evaluation:
-    """`win_rate` is the share of policy seats whose outcome is 1; `outcome` is the mean;
+    """`win_rate` is the share of policy seats whose outcome is 1; `outcome` is the mean. Seats of one game are no
+    independent trials, so their intervals are those of so many games;
     `discounted_return` of a seat is the sum of gamma^t times the reward of its turn t."""
 
     version: int
@@ -41,8 +42,11 @@ def measure(episodes: Sequence[Episode], version: int, gamma: float) -> Evaluati
     seats = [(episode, seat) for episode in episodes for seat in episode.policy_seats()]
     outcomes = [episode.outcome[seat] for episode, seat in seats]
     wins = sum(outcome >= 1.0 for outcome in outcomes)
-    win_low, win_high = wilson_interval(wins, len(outcomes))
-    outcome_low, outcome_high = mean_interval(outcomes)
+    games = [episode for episode in episodes if episode.policy_seats()]
+    win_low, win_high = wilson_interval(wins * len(games) / len(outcomes), len(games))
+    outcome_low, outcome_high = mean_interval(
+        [fmean(episode.outcome[seat] for seat in episode.policy_seats()) for episode in games]
+    )
     earned = [episode.money.get(seat) for episode, seat in seats]
     return Evaluation(
         version=version,

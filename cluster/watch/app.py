@@ -21,6 +21,7 @@ import hmac
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -79,7 +80,7 @@ def application(runs: Sequence[Followed], token: str | None, hosts: Sequence[str
     def all_games(request: Request) -> Response:
         run = chosen(request)
         kept = stored(run, request.query_params.get("where") or None)
-        name = {"Content-Disposition": f'attachment; filename="{run.name}.csv"'}
+        name = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(run.name)}.csv"}
         return StreamingResponse(lines(kept), media_type="text/csv", headers=name)
 
     def game(request: Request) -> Response:
@@ -152,6 +153,11 @@ def refused(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error)})
 
 
+def _cookie(request: Request) -> str:
+    """A browser sends a host's cookies to all of its ports, where other runs may be watched."""
+    return f"{COOKIE}_{request.url.port}"
+
+
 class Token:
     """Nobody without the token sees anything."""
 
@@ -162,11 +168,11 @@ class Token:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         request = Request(scope)
-        if self._fits(request.cookies.get(COOKIE)):
+        if self._fits(request.cookies.get(_cookie(request))):
             return await self.app(scope, receive, send)
         if self._fits(request.query_params.get("token")):
             answer: Response = RedirectResponse(request.url.path, status_code=303)
-            answer.set_cookie(COOKIE, self.token, httponly=True, samesite="strict")
+            answer.set_cookie(_cookie(request), self.token, httponly=True, samesite="strict")
         else:
             answer = PlainTextResponse("This page needs the token that `parley watch` printed.\n", status_code=401)
         return await answer(scope, receive, send)

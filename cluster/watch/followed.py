@@ -83,8 +83,8 @@ class Followed:
 
     def end(self) -> dict[str, Any]:
         """How it ended; empty while it runs."""
-        summary = self._summary()
-        return summary.get("end") or ({"how": "finished"} if summary else {})
+        summary = self._summary()  # of an earlier version it does not say
+        return (summary["end"] or {}) if "end" in summary else {"how": "finished"} if summary else {}
 
     def _summary(self) -> dict[str, Any]:
         try:

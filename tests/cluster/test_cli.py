@@ -354,3 +354,13 @@ def test_what_serve_model_prints_is_a_recipe(tmp_path, key):
     served = config.rollout.endpoints["served"]
     assert (served.url, served.model) == ("http://127.0.0.1:8123/v1", "demo")
     assert config.game.players == {"guesser": "endpoint:served"} and bool(served.key_variable) == bool(key)
+
+
+def test_a_terminal_that_lacks_a_letter_ends_nothing():
+    code = "import sys; from parley.__main__ import main; sys.argv[1:] = ['--version']\n"
+    code += "try:\n    main()\nexcept SystemExit:\n    pass\nprint('\\u2581 fine')"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONIOENCODING": "latin-1"}, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0 and done.stdout.endswith("? fine\n"), done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from cluster.plan import memory
 from cluster.plan.shape import shape_of
 from cluster.recipe.reading import load_recipe
 from learners.model import attention
+from tests.cluster.test_plan import recipe
 
 MODELS = {"qwen3": (Qwen3Config, Qwen3ForCausalLM), "llama": (LlamaConfig, LlamaForCausalLM)}
 SHAPES = {  # hidden, layers, heads, key heads, inner width
@@ -126,3 +128,14 @@ def test_a_step_copies_gradients_when_activations_are_gone(dtype, zero):
     copies = 8 * shape.largest_tensor if copied is None else copied * shape.parameters
     assert many.gradients == summed * shape.parameters
     assert at_step == pytest.approx(summed * shape.parameters + copies)
+
+
+@pytest.mark.parametrize(("parallel", "parts"), [(1, 1), (2, 2), (4, 4), (8, 4)])
+def test_every_card_of_an_engine_holds_a_key_head(parallel, parts):
+    """Of four key heads eight cards hold one each."""
+    shape = replace(recipe("qwen3_lora")[1], key_heads=4)
+    config, alone = (
+        load_recipe(None, ["model.path=x", "rollout.engine.dtype=bfloat16", f"rollout.engine.tensor_parallel={each}"])
+        for each in (parallel, 1)
+    )
+    assert memory.cache_of(config, shape, 3) == memory.cache_of(alone, shape, 3) / parts

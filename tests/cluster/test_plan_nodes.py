@@ -50,3 +50,29 @@ def test_what_cards_give_up_has_to_fit_into_the_memory_of_the_node():
     with pytest.raises(PlanError, match="learner.ranks=1.* GiB of memory, but a node has 8") as refused:
         plan(whole, small, shape)
     assert "offload_optimizer=true" not in str(refused.value)
+
+
+def test_ranks_are_packed_so_their_node_holds_them_all():
+    """Two nodes, each large enough for one rank's optimiser and not for both: both ranks are on the first."""
+    config, shape = recipe("qwen3_lora")
+    asked = {"learner.offload_optimizer": True, "learner.zero": 2, "learner.ranks": 2, "rollout.workers": 2}
+    whole = changed(config, {"learner.lora.rank": 0} | asked)
+
+    def nodes(gib: float) -> Machine:
+        return Machine("cuda", (Node((Card(80.0),) * 2, 16.0, gib),) * 2)
+
+    found = plan(whole, nodes(512.0), shape)
+    assert [seat.node for seat in found.seats if seat.who.startswith("learner")] == [0, 0]
+    one = memory.offloaded(found.config, shape) / 2**30
+    with pytest.raises(PlanError, match=f"learner.ranks=2 need {2 * one:.1f} GiB of memory, but a node has"):
+        plan(whole, nodes(1.5 * one), shape)
+
+
+def test_ranks_on_cpus_are_packed_as_far_as_the_cpus_of_a_node_go():
+    shape = recipe("qwen3_lora")[1]
+    asked = ["model.path=x", "rollout.engine.kind=transformers", "learner.ranks=4", "learner.cpus_per_rank=4"]
+    config = load_recipe(None, asked)
+    rank = plan(config, Machine("cpu", (Node(cpus=17.0, gib=4096.0),)), shape).memory.learner.total / 2**30
+    for cpus, packed in ((17.0, 4), (9.0, 2)):
+        with pytest.raises(PlanError, match=f"need {packed * rank:.1f} GiB of memory"):
+            plan(config, Machine("cpu", (Node(cpus=cpus, gib=(packed - 0.5) * rank),) * 4), shape)

@@ -70,6 +70,7 @@ def refused(*overrides: str, path: Path | None = None) -> str:
             ["batch_episodes=1" + "0" * 24],
             "command line: batch_episodes: should be less than or equal to 1000000, not 1" + "0" * 24,
         ),
+        ([f"evaluation.seed={2**63}"], f"command line: evaluation.seed: should be less than 2147483648, not {2**63}"),
         ([f"seed={10**26}"], "command line: seed: should be less than 2147483648, not 1" + "0" * 26),
         (["learner.betas=[0.9, 1.5]"], "command line: learner.betas.1: should be less than 1, not 1.5"),
         (["evaluation.seed=5"], "command line: evaluation.seed: should be greater than or equal to 1000000, not 5"),

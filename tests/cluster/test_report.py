@@ -9,6 +9,7 @@ import re
 import shutil
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,13 +18,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.commands import cli
+from cluster.episodes.columns import table_of
+from cluster.episodes.store import EpisodeStore
 from cluster.errors import ConfigError
 from cluster.record.run_folder import RunFolder, read_config
 from cluster.record.samples import Samples
 from cluster.record.statistics import mean_interval
-from cluster.report.comparing import compared
-from cluster.report.figures import MOST_UPDATES, pooling, settings, thinned
+from cluster.report.comparing import _along, compared
+from cluster.report.figures import MOST_UPDATES, TAKEN, pooling, settings, thinned
 from cluster.report.games import games
+from cluster.report.held_out import held_out
 from cluster.report.intentions import Meanings, intention_map, layout, share_of_play, worth_of_turns
 from cluster.report.page import page, write_report
 from cluster.report.reading import read_run
@@ -32,6 +36,7 @@ from reward_service.intentions.gist import NOTHING
 from reward_service.intentions.trajectory import CodedGame
 from tests.support.report_runs import ARIA, BATCH, HOSTILE, batch, embed, made_run
 from tests.support.runs import config_for, metrics_of, run
+from tests.support.watched import game
 
 
 @pytest.fixture(scope="module")
@@ -362,3 +367,23 @@ def test_a_wrong_command_is_one_clear_line(plain_runs, capsys, words, said):
     assert cli.main(["report", *(word.format(run=plain_runs[0]) for word in words)]) in (1, 2)
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and said in error
+
+
+def test_held_out_games_in_which_the_policy_said_nothing_are_shown_too(tmp_path):
+    silent = [replace(game(1, number), held_out=True) for number in range(3)]
+    for each in silent:
+        for turn in each.episode.turns:
+            turn.tokens = None
+    EpisodeStore(tmp_path / "episodes", 2**30).write(1, 1, table_of(silent))
+    assert [each["number"] for each in held_out(tmp_path / "episodes")] == [0, 1, 2]
+
+
+def test_runs_of_unequal_length_are_compared_along_the_updates_that_both_have():
+    """Each alone would be thinned to updates of its own."""
+    lengths = 2 * MOST_UPDATES + 1, 2 * MOST_UPDATES + 3
+    runs = [
+        SimpleNamespace(rows=[{"update": at} | dict.fromkeys(TAKEN.values(), 2.0) for at in range(n)]) for n in lengths
+    ]
+    found = _along(runs)
+    assert len(found["updates"]) > MOST_UPDATES / 2 and found["updates"][-1] == lengths[0] - 1
+    assert found["games"] == [2 * (at + 1) for at in found["updates"]]

@@ -145,16 +145,6 @@ def test_a_config_that_was_cut_off_or_edited_is_refused(config, damage):
     assert read_config(folder.path) == config
 
 
-def test_a_run_that_begins_again_leaves_nothing_of_its_first_try(config):
-    with RunFolder.create(config) as folder:
-        (folder.path / "initial_policy").mkdir()
-        for file in (folder.metrics, folder.samples, folder.transcripts / "update-00000.txt"):
-            file.write_text("{}")
-        folder.begin_again()
-        assert not folder.metrics.exists() and not folder.samples.exists() and not any(folder.transcripts.iterdir())
-        assert (folder.path / "initial_policy").is_dir() and read_config(folder.path) == config
-
-
 def test_a_disk_that_cannot_be_written_is_named_once(tmp_path, monkeypatch):
     def refused(*_, **__):
         raise OSError(errno.EROFS, "Read-only file system")

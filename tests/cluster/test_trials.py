@@ -35,6 +35,17 @@ def test_figures_are_those_of_the_policys_seat():
     assert measure([episode(0, 1.0, [1.0]), played[0]], 0, 1.0).money is None, "a mean over some of them is none"
 
 
+def test_seats_of_one_game_are_no_trials_of_their_own():
+    """A policy that plays with itself for one outcome: intervals are those of the games."""
+    both = Ticket("run", "game", 0, 0, (("a", "policy"), ("b", "policy")))
+    shared = [Episode(both, [], {"a": won, "b": won}, True) for won in [1.0] * 3 + [0.0] * 7]
+    alone = [episode(number, won, []) for number, won in enumerate([1.0] * 3 + [0.0] * 7)]
+    together, apart = measure(shared, 0, 1.0), measure(alone, 0, 1.0)
+    assert (together.win_rate, together.outcome) == (0.3, 0.3)
+    for name in ("win_low", "win_high", "outcome_low", "outcome_high"):
+        assert getattr(together, name) == getattr(apart, name)
+
+
 def test_trials_are_chosen_by_name_and_keep_the_config_s_other_options():
     config = RunConfig(game={"name": "parrot", "options": {"rounds": 2}})
     trials = chosen_trials(config, "beside*", 5)

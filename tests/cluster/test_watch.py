@@ -7,6 +7,7 @@ import csv
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -99,6 +100,12 @@ def test_all_games_that_fit_a_condition_can_be_taken_away(client):
     answer = client.get("/runs/0/games.csv", params={"where": "outcome >= 1"})
     head, *rows = csv.reader(answer.text.splitlines())
     assert head == list(PLAIN) and len(rows) == 6 and {row[head.index("outcome")] for row in rows} == {"1"}
+
+
+def test_a_folder_may_be_named_in_any_language(run, tmp_path):
+    named = shutil.copytree(run, tmp_path / '実験 "1"')
+    answer = TestClient(application([Followed.of(named)], None, NAMES)).get("/runs/0/games.csv")
+    assert answer.headers["content-disposition"].endswith("UTF-8''%E5%AE%9F%E9%A8%93%20%221%22.csv")
 
 
 def test_runs_are_compared_by_recipe_while_they_go_on_and_those_before_their_first_line_are_left_out(tmp_path):
@@ -204,6 +211,8 @@ def test_nobody_without_the_token_sees_anything(run):
     entered = client.get("/?token=sesame")
     assert (entered.status_code, entered.headers["location"]) == (303, "/")
     assert "HttpOnly" in entered.headers["set-cookie"] and client.get("/runs").status_code == 200
+    other = TestClient(application([Followed.of(run)], "other", ["*"]), "http://testserver:99", follow_redirects=False)
+    assert not set(other.get("/?token=other").cookies) & set(entered.cookies), "two ports of a host share no cookie"
 
 
 def test_a_page_of_somebody_else_cannot_ask_under_a_name_of_its_own(client):
@@ -287,6 +296,10 @@ def test_a_run_is_running_from_its_start_until_it_has_said_how_it_ended(tmp_path
         assert run.state() == state
     Now(tmp_path / "now.json").ended()
     assert run.state() == "failed"
+    (tmp_path / "summary.json").write_text(json.dumps({"end": None}))
+    assert run.state() == "killed", "it went on, and nobody was left to say how it ended"
+    (tmp_path / "summary.json").write_text(json.dumps({"updates": 3}))
+    assert run.state() == "finished", "as earlier versions told it"
 
 
 @pytest.mark.parametrize(

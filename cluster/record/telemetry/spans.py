@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cluster.errors import ConfigError
+from cluster.record.evenly import evenly
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
@@ -78,7 +79,7 @@ class Spans:
         """Some of an update's, evenly."""
         some = self.settings.episodes
         if self.sending is not None and some:
-            for game in games if some == "all" else games[:: max(1, len(games) // some)][:some]:
+            for game in games if some == "all" else evenly(games, some):
                 self._game(game)
 
     def _begin(self, name: str, about: dict[str, Any] | None = None) -> bool:
