@@ -94,7 +94,7 @@ def run(trial: Trial) -> Record:
     record = Record(asdict(trial), final=found["outcome_after"], untrained={"score": found["outcome_before"]})
     record.outcomes = [line["rollout/outcome"] for line in learned]
     record.figures = {
-        name: float(np.mean([line[f"learner/{name}"] for line in learned]))
+        name: float(np.mean([line[f"learner/{name}"] for line in learned if f"learner/{name}" in line]))
         for name in ("logprob_gap_mean", "mismatch_kl")
     }
     return record

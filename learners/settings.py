@@ -20,7 +20,9 @@ class LoraSettings(Settings):
     rank: int = Field(0, ge=0, description="rank of the adapter; 0 trains all weights")
     alpha: float = Field(16.0, gt=0, description="scale of the adapter")
     targets: list[str] = Field(
-        default_factory=lambda: ["q_proj", "k_proj", "v_proj", "o_proj"], description="modules that get an adapter"
+        default_factory=lambda: ["q_proj", "k_proj", "v_proj", "o_proj"],
+        min_length=1,
+        description="modules that get an adapter",
     )
 
 
@@ -160,11 +162,8 @@ class LearnerSettings(Settings):
         end = self.schedule_updates
         if self.schedule == "constant" and end is not None:
             raise ValueError(f"schedule=constant does not read schedule_updates={end}")
-        critic = self.credit.critic_settings
-        waits = critic.warmup_updates if critic is not None else 0
-        if end is not None and end <= waits + self.warmup_updates:
-            after = f" and credit.critic.warmup_updates={waits}" if waits else ""
-            raise ValueError(f"schedule_updates={end} leaves nothing after warmup_updates={self.warmup_updates}{after}")
+        if end is not None and (why := self.no_step_within(end)):
+            raise ValueError(f"schedule_updates={end} {why}")
         low, high = self.logprob_gap_warn, self.logprob_gap_stop
         if low is not None and high is not None and low > high:
             raise ValueError(f"logprob_gap_warn={low} is above logprob_gap_stop={high}")
@@ -197,6 +196,18 @@ class LearnerSettings(Settings):
     def steps(self) -> int:
         """Optimiser steps of an update."""
         return self.epochs * self.minibatches
+
+    def no_step_within(self, updates: int) -> str | None:
+        """Why none of so many updates would move the policy; None if one does."""
+        critic = self.credit.critic_settings
+        waits = critic.warmup_updates if critic is not None else 0
+        first = f"warmup_updates={self.warmup_updates}" + (
+            f" and credit.critic.warmup_updates={waits}" if waits else ""
+        )
+        falls = self.schedule != "constant"
+        if updates > waits + self.warmup_updates * falls:
+            return None
+        return f"leaves nothing after {first}" + (f" for schedule={self.schedule}" if falls else "")
 
     def end_with(self, updates: int) -> None:
         """Schedules without an end of their own end with the run."""

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cluster.errors import ConfigError
 from cluster.offline.terminal import Terminal
 from cluster.plan.machine import Machine
 from cluster.plan.of_run import plan_run
@@ -92,6 +93,8 @@ class Resources:
 
         config = plan_run(self.config, self.machine, "learn", policy).config
         self.terminal.stage("starting learners")
+        if why := config.learner.no_step_within(updates):
+            raise ConfigError(f"learner: these games make {updates} updates, which {why}")
         config.learner.end_with(updates)
         group = LearnerGroup(
             config.learner,

@@ -14,6 +14,8 @@ from cluster.recipe.config import RunConfig
 def plan_run(config: RunConfig, machine: Machine, side: Side = "both", model: Path | str | None = None) -> Plan:
     """`model`: folder of the policy, where it is not the one that the config names."""
     notes: list[str] = []
+    if side != "play" and (why := config.learner.no_step_within(config.updates)):
+        notes.append(f"the policy stays as it is: updates={config.updates} {why}")
     frozen: dict[str, ModelShape] = {}
     shape = None
     try:

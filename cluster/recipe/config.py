@@ -251,13 +251,8 @@ class RunConfig(Settings):
                     f"{name}.schedule_updates={part.schedule_updates} is less than updates={self.updates}: the last "
                     "ones would change nothing"
                 )
-        if learner.warmup_updates and learner.schedule != "constant" and self.updates:
-            end = learner.schedule_updates or self.updates
-            if end <= learner.warmup_updates:
-                raise ValueError(
-                    f"learner.warmup_updates={learner.warmup_updates} leaves nothing of updates={self.updates} for "
-                    f"learner.schedule={learner.schedule}"
-                )
+        if learner.schedule != "constant" and (why := learner.no_step_within(self.updates)):
+            raise ValueError(f"updates={self.updates} {why}")
         if self.reward.shaper.gives_advantages and learner.credit.penalty:
             raise ValueError(
                 f"reward.shaper={SHAPERS.name_of(self.reward.shaper)} gives advantages, so learner.credit.kl_penalty="

@@ -43,6 +43,7 @@ class LastingLearners:
         self.folder: Path | None = None  # of the last checkpoint; None: the beginning
         self.since: list[Learned] = []
         self.lost: list[float] = []  # when ranks were lost
+        self.in_a_row = 0  # losses since an answer
 
     def update(
         self,
@@ -91,17 +92,24 @@ class LastingLearners:
         """The answer of these ranks, or of those that replace them."""
         while True:
             try:
-                return ask()
+                answer = ask()
             except LearnerLost as error:
                 self._replace(error)
+            else:
+                self.in_a_row = 0
+                return answer
 
     def _replace(self, error: LearnerLost) -> None:
         """Start all ranks anew, at the state that they had. Ranks that are lost meanwhile count too."""
         while True:
             now = time.monotonic()
             self.lost.append(now)
-            if sum(now - then < WINDOW_SECONDS for then in self.lost) > self.max_restarts:
-                raise LearnerLost(f"{error}; learner.max_restarts={self.max_restarts} within an hour") from error
+            self.in_a_row += 1
+            most = self.max_restarts
+            if sum(now - then < WINDOW_SECONDS for then in self.lost) > most:
+                raise LearnerLost(f"{error}; learner.max_restarts={most} within an hour") from error
+            if self.in_a_row > most:  # however long each of them took
+                raise LearnerLost(f"{error}; learner.max_restarts={most} without an answer between them") from error
             log.warning("the learners are lost and start anew: %s", error)
             try:
                 self.group.restart()

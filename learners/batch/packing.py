@@ -56,10 +56,18 @@ def fill(
     return packs
 
 
-def plan(trajectories: Sequence[Trajectory], ranks: int, budget: int, most: int = 0, shared: bool = False) -> Plan:
+def plan(
+    trajectories: Sequence[Trajectory],
+    ranks: int,
+    budget: int,
+    most: int = 0,
+    shared: bool = False,
+    hindsight: bool = False,
+) -> Plan:
     """`most`: what follows a cut-off game is to be read too, in sequences of so many tokens. `shared`: openings may
-    be computed once."""
-    lengths = [len(trajectory) + len(shown_after(trajectory, most)) for trajectory in trajectories]
+    be computed once. `hindsight`: in place of what follows it, its end is to be read before each game."""
+    more = told_before if hindsight else shown_after
+    lengths = [len(trajectory) + len(more(trajectory, most)) for trajectory in trajectories]
     own = [len(trajectory.sequence.ids) for trajectory in trajectories]
     longest = int(np.argmax(own))
     if own[longest] > budget:
@@ -247,17 +255,23 @@ def pack_to_read(trajectories: Sequence[Trajectory], most: int, said: bool = Fal
 
 
 def pack_in_hindsight(trajectories: Sequence[Trajectory], places: int) -> Pack:
-    """For reading the trained tokens' log-probs as if the end of each game had been told before it: its last turn, and
-    what the seat was shown after that; the newest of it, where a sequence would go beyond so many places."""
+    """For reading the trained tokens' log-probs as if the end of each game had been told before it, in sequences of at
+    most so many places."""
     sequences, predicted, choices = [], [], []
     for each in trajectories:
-        ids, turn = each.sequence.ids, each.sequence.turn
-        end = np.append(ids[turn == turn[-1]], each.closing_ids)
-        end = end[max(0, len(end) + len(ids) - places) :]
-        sequences.append(np.append(end, ids))
+        end = told_before(each, places)
+        sequences.append(np.append(end, each.sequence.ids))
         predicted.append(np.append(np.zeros(len(end), bool), each.sequence.mask))
         choices.append({place + len(end): choice for place, choice in each.sequence.choices.items()})
     return pack_sequences(sequences, predicted, choices)
+
+
+def told_before(trajectory: Trajectory, places: int) -> np.ndarray:
+    """The end of a game: its last turn, and what the seat was shown after that; the newest of it, where the sequence
+    would go beyond so many places."""
+    ids, turn = trajectory.sequence.ids, trajectory.sequence.turn
+    end = np.append(ids[turn == turn[-1]], trajectory.closing_ids)
+    return end[max(0, len(end) + len(ids) - places) :]
 
 
 def utterance_ends(trajectory: Trajectory) -> np.ndarray:

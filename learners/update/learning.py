@@ -94,7 +94,7 @@ class Learning:
         settings, most = self.settings, self.reader.most
         sizes = settings.ranks, settings.tokens_per_micro_batch, most
         mine = plan(trajectories, *sizes, self.shared)[self.rank]
-        apart = plan(trajectories, *sizes)[self.rank] if self.reader.wants_hindsight else []
+        apart = plan(trajectories, *sizes, hindsight=True)[self.rank] if self.reader.wants_hindsight else []
         readings, states = self.reader.read(trajectories, mine, apart)
         if self.settings.credit.by_labels:
             readings["anchor"] = label_anchors(trajectories)

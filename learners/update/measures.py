@@ -90,13 +90,16 @@ class Consistency:
         sums = self.sums.over_ranks()
         largest = self.largest.clone()
         dist.all_reduce(largest, op=dist.ReduceOp.MAX)
-        tokens, on_policy, stale = max(sums["tokens"], 1.0), max(sums["on_policy"], 1.0), max(sums["stale"], 1.0)
+        tokens, on_policy, stale = max(sums["tokens"], 1.0), sums["on_policy"], max(sums["stale"], 1.0)
         figures = {"entropy": -sums["logprob"] / tokens}
         if settings.loss.asks_sampler:
+            if on_policy:  # else nothing was compared
+                figures |= {
+                    "logprob_gap_mean": sums["gap"] / on_policy,
+                    "logprob_gap_max": float(largest),
+                    "mismatch_kl": sums["kl"] / on_policy,
+                }
             figures |= {
-                "logprob_gap_mean": sums["gap"] / on_policy,
-                "logprob_gap_max": float(largest),
-                "mismatch_kl": sums["kl"] / on_policy,
                 "stale_share": sums["stale"] / tokens,
                 "importance_mean": sums["importance"] / stale if sums["stale"] else 1.0,
             }

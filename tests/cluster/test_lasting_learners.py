@@ -168,7 +168,22 @@ def test_losses_count_within_an_hour(monkeypatch):
     with pytest.raises(LearnerLost, match=r"call 4; learner.max_restarts=1 within an hour"):
         history({2, 4}, max_restarts=1)
     monkeypatch.setattr("cluster.run.lasting_learners.WINDOW_SECONDS", 0.0)
-    assert len(history({2, 4, 6, 8, 10}, max_restarts=1)[0]) == 12
+    assert len(history({2, 4, 6, 8, 10}, max_restarts=99)[0]) == 12
+
+
+def test_an_update_that_is_late_every_time_ends_the_run_however_long_that_takes(monkeypatch):
+    """Never two losses within the hour, and no answer between them."""
+    monkeypatch.setattr("cluster.run.lasting_learners.WINDOW_SECONDS", 0.0)
+    group, tries = Fragile(set()), []
+
+    def late(*_, **__):
+        tries.append(1)
+        raise LearnerLost("no rank answered within learner.update_seconds=1800")
+
+    group.update = late
+    with pytest.raises(LearnerLost, match="learner.max_restarts=3 without an answer between them"):
+        LastingLearners(group, 3).update([1], [])
+    assert len(tries) == 4
 
 
 def test_an_error_of_the_learners_own_is_not_tried_again():

@@ -124,6 +124,15 @@ def test_a_model_without_room_is_told_the_newest_of_the_end(tiny_model):
     assert places_of(model) == model.config.max_position_embeddings
 
 
+def test_a_plan_in_hindsight_counts_what_is_told_before_each_game(tiny_model):
+    trajectories = played()
+    longest = max(len(told(t).sequence.ids) + len(t) - len(t.sequence.ids) for t in trajectories)
+    (mine,) = plan(trajectories, 1, longest, longest, hindsight=True)
+    fed = [len(pack_in_hindsight([trajectories[index] for index in pack], longest).ids) for pack in mine]
+    assert sorted(index for pack in mine for index in pack) == list(range(len(trajectories)))
+    assert max(fed) <= longest < sum(fed)
+
+
 def test_nothing_follows_a_true_end(tiny_model):
     """What a game shows at its end is no state in which somebody would go on."""
     trajectories = played()

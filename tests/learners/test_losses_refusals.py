@@ -50,7 +50,10 @@ from learners.settings import LearnerSettings
         ),
         (["learner.schedule_updates=60"], "schedule=constant does not read schedule_updates=60"),
         (["learner.schedule=linear", "learner.schedule_updates=20"], "schedule_updates=20 is less than updates=60"),
-        (["learner.schedule=linear", "learner.warmup_updates=60"], "warmup_updates=60 leaves nothing of updates=60"),
+        (
+            ["learner.schedule=linear", "learner.warmup_updates=60"],
+            "updates=60 leaves nothing after warmup_updates=60 for schedule=linear",
+        ),
         (["reward.shaper=aria", "learner.credit.kl_penalty=0.1"], "reward.shaper=aria gives advantages"),
         (
             ["learner.credit.method=archer", "learner.credit.critic.states=policy"],

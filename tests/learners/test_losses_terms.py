@@ -234,3 +234,14 @@ def test_the_policy_s_step_size_rises_once_the_critic_has_learned_alone():
     assert [learning_rate(settings, n) for n in range(10)] == pytest.approx([*alone, *rising, *falling])
     with pytest.raises(ValueError, match="5 leaves nothing after warmup_updates=2 and credit.critic.warmup_updates=3"):
         LearnerSettings(credit=waits, **shape, schedule_updates=5)
+
+
+def test_updates_none_of_which_would_move_the_policy_are_named():
+    """As the step sizes themselves say."""
+    waits = {"method": "gae", "critic": {"warmup_updates": 10}}
+    for schedule, warmup, first in (("linear", 10, 21), ("cosine", 0, 11), ("constant", 10, 11)):
+        settings = LearnerSettings(credit=waits, schedule=schedule, warmup_updates=warmup)
+        for updates in (first - 1, first):
+            settings.end_with(updates)
+            moves = any(learning_rate(settings, done) for done in range(updates))
+            assert moves == (updates == first) == (settings.no_step_within(updates) is None), (schedule, updates)
