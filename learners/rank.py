@@ -29,6 +29,7 @@ from envs.memory import Spare
 from learners.batch.packing import fill, pack_sequences
 from learners.batch.trajectories import Trajectory, batch_of, collect
 from learners.credit.method import CREDIT
+from learners.model.checkpoint_form import kept_buffers
 from learners.model.folder import make_readable
 from learners.model.load import fingerprint, load_model, pack_logprobs, write_adapter
 from learners.model.reference import Reference, reads_base
@@ -100,7 +101,7 @@ class LearnerRank:
             dist_backend="nccl" if settings.gpus_per_rank else "gloo",
             auto_mpi_discovery=False,
             verbose=False,
-            timeout=timedelta(seconds=settings.update_seconds),
+            timeout=timedelta(seconds=max(settings.update_seconds, settings.sync.timeout_seconds)),
         )
         source = {"revision": self.revision, "trust_remote_code": self.trust_remote_code, "sharded": settings.zero == 3}
         model = load_model(self.model_path, settings, self.seed, **source)
@@ -211,6 +212,8 @@ class LearnerRank:
             if self.rank == 0:
                 weights[name] = tensor.to("cpu", copy=True).contiguous()
         if self.rank == 0:
+            if not adapter:
+                weights |= {name: each.to("cpu", copy=True) for name, each in kept_buffers(self.engine.module).items()}
             target = Path(folder)
             target.mkdir(parents=True, exist_ok=True)
             if adapter:

@@ -38,3 +38,10 @@ def checkpoint_forms(
                 f"several (such as {joined[0]}); set learner.lora.rank to train an adapter"
             )
     return forms
+
+
+def kept_buffers(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """What a checkpoint holds beside the parameters, in its form: nobody trains it, such as a router's bias."""
+    kept = module.state_dict().keys()
+    named = {name: buffer for name, buffer in module.named_buffers() if name in kept}
+    return {part: of for name, buffer in named.items() for part, of in in_checkpoint(module, name, buffer).items()}

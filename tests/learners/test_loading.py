@@ -7,11 +7,14 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from transformers import AutoModelForCausalLM, Glm4MoeConfig
 
 from learners.batch.packing import pack_sequences
 from learners.batch.trajectories import collect
+from learners.model.checkpoint_form import kept_buffers
 from learners.model.load import adapter_config, load_model, pack_logprobs
 from learners.settings import LearnerSettings
+from learners.transport.source import ModuleWeights
 from tests.support.learner_batches import make_batch
 
 BATCH = make_batch(10, seed=21)
@@ -84,3 +87,19 @@ def test_training_computes_what_the_engines_play_also_where_the_config_has_dropo
     pack = pack_sequences([np.arange(5, 60)], [np.arange(5, 60) > 20])
     said = [pack_logprobs(model.train(mode), pack, 1.0, torch.device("cpu")) for mode in (True, False)]
     assert torch.equal(*said) and names
+
+
+def test_what_nobody_trains_is_in_a_checkpoint_too(tmp_path):
+    """The router's bias of a mixture of experts: a model without it is another one."""
+    width = {"hidden_size": 32, "intermediate_size": 32, "moe_intermediate_size": 16, "vocab_size": 64, "head_dim": 8}
+    heads = {"num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 4, "first_k_dense_replace": 0}
+    routes = {"n_routed_experts": 4, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1}
+    model = AutoModelForCausalLM.from_config(Glm4MoeConfig(**width, **heads, **routes, pad_token_id=0))
+    (bias,) = (buffer for name, buffer in model.named_buffers() if name.endswith("e_score_correction_bias"))
+    bias.copy_(torch.tensor([3.0, 0.0, -3.0, 1.0]))
+    weights = dict(ModuleWeights(model, False, 2**28)) | kept_buffers(model)
+    model.save_pretrained(tmp_path, state_dict=weights, save_original_format=False)
+    again = AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert again.state_dict().keys() == model.state_dict().keys()
+    for name, tensor in model.state_dict().items():
+        torch.testing.assert_close(again.state_dict()[name], tensor, rtol=0, atol=0)

@@ -82,7 +82,14 @@ def test_what_is_measured_at_the_start_does_not_depend_on_who_reads_it(tiny_mode
     own, _, by_steps, _ = learned(tiny_model, SHARES | DECOUPLED)
     monkeypatch.setattr("learners.update.learning.BatchReader", ReadsAll)
     other, _, before, _ = learned(tiny_model, SHARES | DECOUPLED)
-    for name in ("entropy", "logprob_gap_mean", "stale_share", "importance_mean", "loss", "grad_norm", "update_kl"):
+    for name in ("entropy", "stale_share", "importance_mean", "loss", "grad_norm", "update_kl"):
         assert by_steps[name] == pytest.approx(before[name], rel=1e-3, abs=1e-6), name
     pairs = zip(own.reader.engine.module.parameters(), other.reader.engine.module.parameters(), strict=True)
     assert np.mean([float((one - two).detach().abs().mean()) for one, two in pairs]) < 1e-6
+
+
+def test_a_gap_is_told_only_where_tokens_of_the_same_weights_were_there_to_compare(tiny_model):
+    learning, _, of_none, trajectories = learned(tiny_model, DECOUPLED)
+    assert learning.update(trajectories, version=0)["logprob_gap_mean"] > 0
+    assert of_none["stale_share"] == 1 and of_none["importance_mean"] > 0
+    assert not {"logprob_gap_mean", "logprob_gap_max", "mismatch_kl", "logprob_gap_warned"} & of_none.keys()
