@@ -10,12 +10,13 @@ import shutil
 from pathlib import Path
 
 from cluster.errors import RunFolderError
+from cluster.record.ending import object_in
 from cluster.record.run_folder import RunFolder, read_config
 
 
 def check_begins_again(folder: RunFolder) -> None:
     """`folder` has no checkpoint, and its config.yaml is that of the try that was stopped."""
-    path, told = folder.path, _object(folder.path / "summary.json")
+    path, told = folder.path, object_in(folder.path / "summary.json")
     if any(path.glob("iteration-*")):
         raise RunFolderError(f"{path} is an offline run: parley offline run {path}")
     end = told.pop("end", None)
@@ -38,14 +39,6 @@ def begin_again(folder: RunFolder) -> None:
     for each in (folder.transcripts, folder.tensorboard):
         shutil.rmtree(each, ignore_errors=True)
         each.mkdir()
-
-
-def _object(path: Path) -> dict:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _last_update(metrics: Path) -> int:

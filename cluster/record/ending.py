@@ -44,7 +44,7 @@ class Ending:
         killed = _killed_for_memory() - self.killed_before
         if cause is not None and killed > 0:
             cause += f" (the kernel has killed {killed} for want of memory)"
-        now = _object(self.folder / "now.json")
+        now = object_in(self.folder / "now.json")
         at = {"update": now.get("update"), "stage": now.get("stage")} if how != "finished" else {}
         self._write({"how": how, "cause": cause, **at, "go_on": go_on})
         if cause is not None:
@@ -55,7 +55,7 @@ class Ending:
         """Whole, beside the figures that are there."""
         path = self.folder / "summary.json"
         beside = path.with_name(f".{path.name}.{os.getpid()}")
-        beside.write_text(json.dumps(_object(path) | {"end": end}, indent=2) + "\n")
+        beside.write_text(json.dumps(object_in(path) | {"end": end}, indent=2) + "\n")
         os.replace(beside, path)
 
     def _log(self, line: str) -> None:
@@ -64,7 +64,7 @@ class Ending:
             file.write(f"{at},000 ERROR {line}\n")
 
 
-def _object(path: Path) -> dict:
+def object_in(path: Path) -> dict:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
