@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cluster.episodes.columns import Kept, table_of
+from cluster.episodes.evenly import evenly
 from cluster.episodes.store import EpisodeStore
 from cluster.errors import ParleyError, RunError
-from cluster.record.evenly import evenly
 from envs.episode import Episode, Ticket
 from reward_service.shaper import ShapedRewards
 

@@ -18,9 +18,9 @@ from typing import Any
 
 import ray
 
+from cluster.episodes.evenly import evenly
 from cluster.errors import RunFolderError
 from cluster.recipe.config import RunConfig
-from cluster.record.evenly import evenly
 from cluster.record.metrics import truncate_after
 from cluster.record.run_folder import to_json
 from envs.episode import Episode, Turn

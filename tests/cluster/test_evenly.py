@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.record.evenly import evenly
+from cluster.episodes.evenly import evenly
 
 
 @given(st.integers(0, 200), st.integers(1, 200))

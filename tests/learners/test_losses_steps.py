@@ -268,4 +268,4 @@ def test_log_probs_that_are_not_the_engines_stop_the_run_before_they_move_it(lea
     assert all(np.array_equal(before[name], after[name]) for name in before)
     learners.become(zero=2, minibatches=minibatches, logprob_gap_stop=None)
     old = learners.call("update", *make_batch(8, seed=96, version=-3))
-    assert old["logprob_gap_warned"] == 0 and old["applied"] == 1, "tokens of older weights have no gap"
+    assert "logprob_gap_warned" not in old and old["applied"] == 1, "tokens of older weights have no gap"

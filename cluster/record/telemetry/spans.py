@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from cluster.episodes.evenly import evenly
 from cluster.errors import ConfigError
-from cluster.record.evenly import evenly
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
