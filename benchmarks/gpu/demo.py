@@ -88,7 +88,7 @@ def ended_well(bench: Bench, what: str, folder: Path, said: str, asked: int) -> 
     else:
         bench.figure(f"{what}: its plan", planned)
     bench.judge(all(line["learner/applied"] for line in updates), f"{what}: every update moves the weights")
-    gap = max(line.get("learner/logprob_gap_mean", 0.0) for line in updates)
+    gap = max(line["learner/logprob_gap_mean"] for line in updates if "learner/logprob_gap_mean" in line)
     bench.figure(f"{what}: largest mean difference of log-probs, engine and learner", f"{gap:.2g}")
     tensors = min(line["sync/tensors"] for line in updates)
     bench.judge(tensors > 0, f"{what}: tensors proved by their digests in every sync", f"{tensors:.0f}")
