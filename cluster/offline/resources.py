@@ -88,6 +88,8 @@ class Resources:
     def learners(self, policy: str, updates: int) -> Iterator[LearnerGroup]:
         """Learners that start from the weights in this folder and make so many updates."""
         self.clear()
+        with named_failures():
+            check_model(policy, self.config, trained=True)
         self._cluster()
         from learners.group import LearnerGroup
 

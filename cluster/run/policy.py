@@ -119,6 +119,7 @@ def _check_kind(loaded: PretrainedConfig, config: RunConfig, trained: bool) -> N
     if trained and config.rollout.choose_listed:
         _check_window(loaded.get_text_config(), config.rollout.engine.max_context)
     if trained:
+        _check_rotation(loaded.get_text_config(), config.rollout.engine.max_context)
         model, engine = check_architecture(loaded, config.learner, config.model.trust_remote_code), config.rollout
         adapts, on_cpu = config.learner.lora.rank > 0, not engine.gpus_per_worker
         if adapts and on_cpu and engine.engine.kind != "transformers" and router_modules(model):
@@ -150,6 +151,18 @@ def _check_window(text: PretrainedConfig, max_context: int) -> None:
             f"choices among listed actions do not fit a sliding window of {window} tokens: set rollout.choose_listed="
             f"false, or rollout.engine.max_context to at most {window}"
         )
+
+
+def _check_rotation(text: PretrainedConfig, max_context: int) -> None:
+    """The longest sequence of a pack decides how longrope turns all of its tokens."""
+    rope = getattr(text, "rope_parameters", None) or {}
+    for each in (rope, *(layers for layers in rope.values() if isinstance(layers, dict))):
+        original = each.get("original_max_position_embeddings", max_context)
+        if each.get("rope_type") == "longrope" and max_context > original:
+            raise ValueError(
+                f"longrope has other angles beyond {original} tokens, so that a game's log-probs would depend on the "
+                f"games it is packed with: set rollout.engine.max_context to at most {original}"
+            )
 
 
 def first_line(error: Exception) -> str:

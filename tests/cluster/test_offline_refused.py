@@ -7,6 +7,10 @@ import pytest
 from cluster.commands.cli import main
 from cluster.errors import ConfigError
 from cluster.offline import pipeline
+from cluster.offline.resources import Resources
+from cluster.offline.terminal import Terminal
+from cluster.recipe.reading import load_recipe
+from cluster.record.run_folder import RunFolder
 from tests.support.offline_games import QUESTIONS
 
 
@@ -31,3 +35,17 @@ def test_what_is_refused_once_it_runs_is_one_line_and_leaves_nothing(tmp_path, c
         assert said.startswith("parley: ") and told in said
         left = {each.name for each in tmp_path.iterdir()}
         assert left == {"games.jsonl", *where[1:]}, "a folder that somebody has named stays"
+
+
+def test_a_model_that_would_mix_what_is_packed_together_is_refused_before_anything_starts(tmp_path):
+    from transformers import MambaConfig
+
+    MambaConfig(num_hidden_layers=1, hidden_size=32).save_pretrained(tmp_path / "mamba")
+    config = load_recipe(
+        "recipes/offline/tiny_bargaining.yaml", [f"model.path={tmp_path / 'mamba'}", f"output={tmp_path}"]
+    )
+    folder = RunFolder.create(config)
+    with Terminal() as terminal, Resources(config, folder, terminal) as resources:
+        with pytest.raises(ConfigError, match="mix the sequences"), resources.learners(str(tmp_path / "mamba"), 1):
+            pass
+        assert resources.machine is None

@@ -209,6 +209,29 @@ def test_listed_actions_and_a_window_shorter_than_a_game_are_refused(folder_of):
         check_model(folder_of(family, False), run, trained=True)
 
 
+def test_longrope_is_trained_up_to_where_its_angles_change(folder_of, tmp_path):
+    """Beyond it the longest game of a pack turns the tokens of all the others."""
+    limits = {"max_position_embeddings": 64, "original_max_position_embeddings": 16}
+    config = AutoConfig.from_pretrained(folder_of("phi3", False), **limits)
+    pairs = config.hidden_size // config.num_attention_heads // 2
+    rope = {"rope_type": "longrope", "short_factor": [1.0] * pairs, "long_factor": [4.0] * pairs}
+    config.rope_parameters |= rope
+    torch.manual_seed(0)
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    model = load_model(str(tmp_path), LearnerSettings(), seed=0).eval()
+    short, fits, long = (np.arange(size) for size in (8, 16, 24))
+    with torch.no_grad():
+        of_short = [pack_logprobs(model, pack_of([short, *more]), 1.0, CPU)[:7] for more in ([], [fits], [long])]
+    assert torch.allclose(of_short[0], of_short[1], atol=1e-5) and not torch.allclose(
+        of_short[0], of_short[2], atol=0.01
+    )
+    run = load_recipe("recipes/demo.yaml", [f"model.path={tmp_path}", "rollout.engine.max_context=17"])
+    with pytest.raises(ConfigError, match="beyond 16 tokens.*rollout.engine.max_context to at most 16"):
+        check_model(tmp_path, run, trained=True)
+    run.rollout.engine.max_context = 16
+    check_model(tmp_path, run, trained=True)
+
+
 def test_a_family_without_code_in_the_engine_is_refused(tmp_path):
     """Asked of vLLM's own registry; transformers' code serves where it leaves attention to its caller."""
     BloomConfig(architectures=["BloomForCausalLM"]).save_pretrained(tmp_path)
