@@ -267,10 +267,10 @@ def pack_in_hindsight(trajectories: Sequence[Trajectory], places: int) -> Pack:
 
 
 def told_before(trajectory: Trajectory, places: int) -> np.ndarray:
-    """The end of a game: its last turn, and what the seat was shown after that; the newest of it, where the sequence
-    would go beyond so many places."""
-    ids, turn = trajectory.sequence.ids, trajectory.sequence.turn
-    end = np.append(ids[turn == turn[-1]], trajectory.closing_ids)
+    """The end of a game: what its seat was shown at its last turn and after it, without what it said there, which would
+    make that certain; the newest of it, where the sequence would go beyond so many places."""
+    ids, turn, versions = trajectory.sequence.ids, trajectory.sequence.turn, trajectory.sequence.versions
+    end = np.append(ids[(turn == turn[-1]) & (versions == -1)], trajectory.closing_ids)
     return end[max(0, len(end) + len(ids) - places) :]
 
 

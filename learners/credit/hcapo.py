@@ -8,9 +8,9 @@
 
 R is the plain sum of a game's rewards, T its turns, F the deviation of what is compared + 1e-6, or 1 with group_std
 off. A_episode compares games as grpo does. The policy itself says in hindsight how likely each utterance was: the end
-of the game, which is its last turn and what the seat was shown after it, is put in front of the whole game, and one
-more pass reads all of its turns. Where `end` stands is decided here; what the authors' prompt says could not be seen.
-They ran gamma 0.95. Their text does not say when a game that brought a part counts as won: here from `won` on.
+of the game, which is what the seat was shown at its last turn and after it, is put in front of the whole game, and
+one more pass reads all of its turns. Where `end` stands is decided here; what the authors' prompt says could not be
+seen. They ran gamma 0.95. Their text does not say when a game that brought a part counts as won: here from `won` on.
 
 A known mistake is to divide by what the policy gave the same utterance without the end. Utterances may grow long under
 this credit: watch `learner/hindsight_by_length`, the correlation of rho with the number of tokens.
@@ -35,7 +35,9 @@ class Hcapo(Stepped):
     clip_low: float = Field(0.2, ge=0, le=1, description="how far a turn's ratio may lie below 1")
     clip_high: float = Field(0.2, ge=0, description="how far it may lie above 1")
     smoothing: float = Field(0.0, ge=0, lt=1, description="share of the next turn in what a turn is worth")
-    won: float = Field(1.0, description="return from which a game counts as won, so that no turn of it is blamed")
+    won: float = Field(
+        1.0, description="return, penalties included, from which a game counts as won and no turn of it is blamed"
+    )
 
     def credit(self, turns: Turns, state: dict[str, float]) -> Credit:
         ratios, spoken = self.ratios(turns), turns.tokens > 0

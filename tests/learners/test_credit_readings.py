@@ -52,7 +52,8 @@ def played() -> list[Trajectory]:
 def told(trajectory: Trajectory) -> Trajectory:
     """The same game, by a seat that saw its end first."""
     whole = trajectory.sequence
-    end = [*whole.ids[whole.turn == whole.turn.max()], *trajectory.closing_ids]
+    last = np.searchsorted(whole.turn, whole.turn.max())
+    end = [*whole.ids[last : last + shown(trajectory, whole.turn.max())], *trajectory.closing_ids]
     sequence = replace(
         whole,
         ids=np.array([*end, *whole.ids]),
