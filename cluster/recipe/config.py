@@ -22,7 +22,7 @@ from reward_service.shaper import SHAPERS
 
 
 class ModelSettings(Settings):
-    path: str = Field("embedded", description="'embedded', a Hugging Face name, or a local folder")
+    path: str = Field("embedded", description="'embedded', a Hugging Face name, or a local folder; of an adapter, too")
     revision: str | None = Field(None, description="revision of a Hugging Face model")
     download_seconds: Resource[float] = Field(
         7200.0,

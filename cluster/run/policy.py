@@ -1,4 +1,4 @@
-"""The policy a run starts from, as a folder or name that learners and engines load alike."""
+"""The policy a run starts from, as a folder that learners and engines load alike."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ from parley.light import without_sklearn
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
+INITIAL = "initial_policy"
+
 
 def policy_folder(config: RunConfig, folder: RunFolder, show: Show) -> Path | str:
     """The model to start from: the path given, or the embedded policy. That one is made once
-    and cached on this machine; the run works on a copy in its own folder, which all nodes see."""
+    and cached on this machine; the run works on a copy in its own folder, which all nodes see.
+    There an adapter is merged, too, into the model it was made for."""
     without_sklearn()
     if config.model.path == "embedded":
         from transformers.utils.logging import disable_progress_bar
@@ -30,7 +33,7 @@ def policy_folder(config: RunConfig, folder: RunFolder, show: Show) -> Path | st
 
         disable_progress_bar()  # this and DeepSpeed's guess at the accelerator would break up what the run shows
         logging.getLogger("DeepSpeed").addFilter(lambda record: record.levelno >= logging.ERROR)
-        copy = folder.path / "initial_policy"
+        copy = folder.path / INITIAL
         if not copy.is_dir():
             show.stage("embedded policy (made in some minutes the first time, then cached)")
             try:
@@ -42,12 +45,19 @@ def policy_folder(config: RunConfig, folder: RunFolder, show: Show) -> Path | st
             shutil.copytree(made, copy.with_suffix(".part"), dirs_exist_ok=True)
             copy.with_suffix(".part").rename(copy)
         return copy
-    if Path(config.model.path).is_dir():
-        return config.model.path
-    from cluster.run.download import on_every_node
+    model = config.model.path
+    if not Path(model).is_dir():
+        from cluster.run.download import on_every_node
 
-    show.stage(f"fetching {config.model.path} to every node")
-    return on_every_node(config.model.path, config.model.revision, config.model.download_seconds)
+        show.stage(f"fetching {model} to every node")
+        model = on_every_node(model, config.model.revision, config.model.download_seconds)
+    if not is_adapter(model):
+        return model
+    copy = folder.path / INITIAL
+    if not copy.is_dir():
+        show.stage("merging the adapter into its base model")
+        merge_adapter(model, copy.with_suffix(".part"), config.model.trust_remote_code).rename(copy)
+    return copy
 
 
 def model_to_measure(config: RunConfig, model: str, folder: RunFolder, show: Show) -> Path | str:

@@ -17,7 +17,8 @@ from cluster.errors import RunError
 from cluster.recipe.reading import load_recipe
 from cluster.record.checkpoints import CheckpointStore
 from cluster.record.run_folder import RunFolder, read_config
-from cluster.run.policy import merge_adapter
+from cluster.record.terminal import Show
+from cluster.run.policy import check_model, merge_adapter, policy_folder
 from tests.support.watched import learned, made_run
 
 BEFORE = {
@@ -163,3 +164,24 @@ def test_what_cannot_be_is_one_line_and_leaves_nothing(run, tmp_path, capsys, wo
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1
     assert [each.name for each in tmp_path.iterdir()] == ["there"]
+
+
+def test_training_starts_from_an_adapter_that_is_merged_once(tmp_path, tiny_model):
+    model = get_peft_model(AutoModelForCausalLM.from_pretrained(tiny_model), LoraConfig(r=2, target_modules=["q_proj"]))
+    torch.manual_seed(0)
+    for name, weight in model.named_parameters():
+        if "lora_" in name:
+            torch.nn.init.normal_(weight)
+    model.save_pretrained(tmp_path / "adapter")
+    AutoTokenizer.from_pretrained(tiny_model).save_pretrained(tmp_path / "adapter")
+    config = load_recipe("recipes/demo.yaml", [f"model.path={tmp_path / 'adapter'}", f"output={tmp_path}"])
+    folder = RunFolder.create(config)
+    made = policy_folder(config, folder, Show(config, folder))
+    with torch.no_grad():
+        plain, expected = logits(AutoModelForCausalLM.from_pretrained(tiny_model)), logits(model.eval())
+    torch.testing.assert_close(logits(AutoModelForCausalLM.from_pretrained(made)), expected, atol=1e-4, rtol=1e-4)
+    assert (expected - plain).abs().max() > 0.01
+    check_model(made, config, trained=True)
+    (made / "kept").touch()
+    assert policy_folder(config, folder, Show(config, folder)) == made == folder.path / "initial_policy"
+    assert (made / "kept").is_file()
