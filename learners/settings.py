@@ -16,13 +16,16 @@ Decay = Annotated[float, Field(ge=0, lt=1)]
 REDUCE_BUCKET = 50_000_000  # weights whose gradients DeepSpeed reduces at once; on a card it holds room for them
 
 
+ALL_LINEAR = "all-linear"
+
+
 class LoraSettings(Settings):
     rank: int = Field(0, ge=0, description="rank of the adapter; 0 trains all weights")
     alpha: float = Field(16.0, gt=0, description="scale of the adapter")
     targets: list[str] = Field(
         default_factory=lambda: ["q_proj", "k_proj", "v_proj", "o_proj"],
         min_length=1,
-        description="modules that get an adapter",
+        description=f"layers that get an adapter; [{ALL_LINEAR}]: all of the blocks, but experts and routers",
     )
 
 

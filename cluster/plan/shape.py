@@ -13,6 +13,7 @@ from cluster.recipe.config import RunConfig
 from envs.registry import make_game
 from envs.settings import GameSettings
 from envs.well_formed import told
+from learners.settings import ALL_LINEAR
 
 TIED_UNLESS_SAID = {"bloom", "cohere", "cohere2", "falcon", "gemma", "gemma2", "gemma3", "gemma3_text", "gpt2", "opt"}
 PLAIN_FEED_FORWARD = {"bloom", "falcon", "gpt2", "gpt_bigcode", "gpt_neox", "gptj", "opt", "phi", "starcoder2"}
@@ -98,6 +99,9 @@ class ModelShape:
             "query_key_value": hidden + query + 2 * key, "qkv_proj": hidden + query + 2 * key,
             "gate_up_proj": hidden + 2 * inner,
         }  # fmt: skip
+        if ALL_LINEAR in targets:
+            of_attention, of_inputs = ["q_proj", "k_proj", "v_proj", "o_proj"], ["gate_proj"] * self.gated
+            targets = of_attention if self.experts else [*of_attention, *of_inputs, "up_proj", "down_proj"]
         return self.layers * rank * sum(ends.get(target, hidden + inner) for target in targets)
 
 

@@ -16,13 +16,14 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
+from actors.wire.routers import router_modules
 from learners.batch.decisions import decided
 from learners.batch.packing import Pack
 from learners.model import attention, by_hand
 from learners.model.logits import BESIDE, target_logprobs
 from learners.model.output_head import in_slices, read_at_head
 from learners.optimiser import deepspeed_config, half_precision
-from learners.settings import LearnerSettings
+from learners.settings import ALL_LINEAR, LearnerSettings
 
 
 def compute_dtype(settings: LearnerSettings) -> torch.dtype:
@@ -146,26 +147,32 @@ def _with_adapter(model: PreTrainedModel, settings: LearnerSettings, seed: int) 
     from peft import LoraConfig, get_peft_model
 
     lora = settings.lora
-    adapter_layers(model, lora.targets)
+    targets = adapter_layers(model, lora.targets)
     if settings.gradient_checkpointing:
         model.enable_input_require_grads()
     torch.manual_seed(seed)
     return get_peft_model(
         model,
-        LoraConfig(r=lora.rank, lora_alpha=lora.alpha, target_modules=sorted(lora.targets), task_type="CAUSAL_LM"),
+        LoraConfig(r=lora.rank, lora_alpha=lora.alpha, target_modules=targets, task_type="CAUSAL_LM"),
     )
 
 
-def adapter_layers(model: torch.nn.Module, targets: Sequence[str]) -> None:
-    """Refuse targets that the model does not have."""
+def adapter_layers(model: torch.nn.Module, targets: Sequence[str]) -> list[str]:
+    """The names of the layers that get an adapter; targets that the model does not have are refused."""
     kinds = torch.nn.Linear, torch.nn.Embedding, Conv1D
-    able = {name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, kinds)}
+    found = [(name.split("."), module) for name, module in model.named_modules() if isinstance(module, kinds)]
+    able = {name[-1] for name, _ in found}
+    if ALL_LINEAR in targets:  # of the blocks, which are numbered: neither the embedding nor the head
+        routers = router_modules(model)
+        inside = {name[-1] for name, module in found if any(map(str.isdigit, name)) and module not in routers}
+        targets = [*(target for target in targets if target != ALL_LINEAR), *inside]
     missing = sorted(set(targets) - able)
     if missing:
         raise ValueError(
             f"learner.lora.targets: the model has no layer named {', '.join(missing)}; those that can have an "
             f"adapter: {', '.join(sorted(able))}"
         )
+    return sorted(set(targets))
 
 
 def fingerprint(module: torch.nn.Module) -> str:

@@ -147,7 +147,7 @@ def test_an_adapter_update_is_what_peft_computes(kind, tiny_model, ray_cluster):
 
     path = str(tiny_model)
     engine = shared_engine(kind, path, lora_rank=4)
-    config = LoraConfig(r=4, lora_alpha=16, target_modules=["q_proj", "v_proj", "down_proj"], init_lora_weights=False)
+    targets = {1: ["q_proj", "v_proj", "down_proj"], 2: "all-linear"}
     models = {0: model_of(path)}
     wanted = requests(40, models[0].config.vocab_size, prompt=40, tokens=24)
     for request in wanted:
@@ -158,6 +158,7 @@ def test_an_adapter_update_is_what_peft_computes(kind, tiny_model, ray_cluster):
     for version in (1, 2):
         done |= {completion.id: completion for _ in range(6) for completion in engine.step()}
         torch.manual_seed(version)
+        config = LoraConfig(r=4, target_modules=targets[version], task_type="CAUSAL_LM", lora_alpha=16)
         models[version] = get_peft_model(model_of(path), config)
         with torch.no_grad():
             for name, weight in models[version].named_parameters():

@@ -14,6 +14,7 @@ from cluster.plan import memory
 from cluster.plan.shape import shape_of
 from cluster.recipe.reading import load_recipe
 from learners.model import attention
+from learners.settings import ALL_LINEAR
 from tests.cluster.test_plan import recipe
 
 MODELS = {"qwen3": (Qwen3Config, Qwen3ForCausalLM), "llama": (LlamaConfig, LlamaForCausalLM)}
@@ -53,18 +54,21 @@ def test_activations_are_what_a_forward_pass_keeps(size, kind, dtype):
     assert planned(config, dtype) == pytest.approx(kept(made), rel=0.15)
 
 
-@pytest.mark.parametrize("targets", [["q_proj", "k_proj", "v_proj", "o_proj"], ["down_proj"], ["up_proj", "q_proj"]])
+@pytest.mark.parametrize(
+    "targets", [["q_proj", "k_proj", "v_proj", "o_proj"], ["down_proj"], ["up_proj", "q_proj"], [ALL_LINEAR]]
+)
 @pytest.mark.parametrize("size", SHAPES)
 def test_an_adapter_leaves_less_for_the_backward_pass(size, targets):
     from peft import LoraConfig, get_peft_model
 
     made, config = random_model(size, "qwen3", "float32", layers=12)  # nothing before the first adapter keeps anything
     all_trained = kept(made)
-    adapter = LoraConfig(r=2, target_modules=targets)
+    adapter = LoraConfig(r=2, target_modules=ALL_LINEAR if ALL_LINEAR in targets else targets)
     frozen = get_peft_model(made, adapter)
+    assert shape_of(config.to_dict()).adapter_parameters(2, targets) == frozen.num_parameters(only_trainable=True)
     found = planned(config, "float32", f"learner.lora.targets={json.dumps(targets)}", "learner.lora.rank=2")
     assert found == pytest.approx(kept(frozen), rel=0.15)
-    assert found < 0.9 * all_trained
+    assert found < (1 if ALL_LINEAR in targets else 0.9) * all_trained
 
 
 def planned(config, dtype, *more):

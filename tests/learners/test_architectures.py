@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from safetensors import safe_open
 from transformers import (
     AutoConfig,
@@ -33,7 +34,7 @@ from learners.batch.openings import BLOCK
 from learners.batch.packing import pack_sequences
 from learners.model.architecture import TRIED
 from learners.model.load import load_model, pack_logprobs, shares_openings
-from learners.settings import LearnerSettings, LoraSettings
+from learners.settings import ALL_LINEAR, LearnerSettings, LoraSettings
 from learners.transport.source import ModuleWeights, size_of
 from tests.support.engines import engine_settings, largest_gap, model_of, requests, run, send_bucket
 
@@ -253,6 +254,16 @@ def test_a_head_that_the_engine_would_leave_out_is_refused(tmp_path):
         check_model(tmp_path, run, trained=True)
     run.rollout.engine.kind = "transformers"
     check_model(tmp_path, run, trained=True)
+
+
+@pytest.mark.parametrize("family", SHAPES)
+def test_all_linear_is_what_peft_takes_for_it(folder_of, family):
+    plain = AutoModelForCausalLM.from_pretrained(folder_of(family, False))
+    expected = get_peft_model(plain, LoraConfig(target_modules="all-linear", task_type="CAUSAL_LM"))
+    made = load_model(str(folder_of(family, False)), LearnerSettings(lora={"rank": 8, "targets": [ALL_LINEAR]}), 0)
+    adapted = [{name for name, _ in model.named_parameters() if "lora_" in name} for model in (made, expected)]
+    of_experts = {name for name in adapted[1] if ".mlp.gate." in name or ".experts." in name}
+    assert adapted[0] == adapted[1] - of_experts != set() and bool(of_experts) == (family in EXPERTS)
 
 
 def test_every_family_that_is_tried_passes(folder_of):
