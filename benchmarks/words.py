@@ -93,6 +93,12 @@ KITCHENS = tuple(
     for task, steps, turns in (("tomato_salad", 100, 1500), ("tomato_lettuce_salad", 80, 1200))
 )
 OTHER_CHORES = ("cheese", "hamburger", "apple_pie", "pizza", "dishes", "laundry")
+PUBLISHED = {  # Wen et al., NeurIPS 2024: food preparation trained, returns elsewhere
+    "poad": (0.7553, 0.7602, 0.7650, 0.7625, 0.7075, 0.7014),
+    "ntpo": (0.7428, 0.7476, 0.7141, 0.7355, 0.7491, 0.5687),
+    "twosome": (0.7119, 0.7058, 0.7304, 0.7047, 0.7031, 0.6038),
+    "the model before": (0.1351, 0.1342, 0.1656, 0.1409, 0.0527, 0.0344),
+}
 HOMES = (
     Game(
         "food preparation",
@@ -189,6 +195,13 @@ def predicted() -> str:
     )
 
 
+def published() -> str:
+    """What the paper reports of transfer."""
+    rows = [[name, *(f"{100 * value:.1f}" for value in values)] for name, values in PUBLISHED.items()]
+    head = ["method", *(task.replace("_", " ") for task in OTHER_CHORES)]
+    return "**The same in the paper**, return in percent\n\n" + table(head, rows)
+
+
 def tried(part: Contest, store: Store) -> Iterator[str]:
     """What the tuning seeds score at every step size that was tried."""
     seeds = TUNING[: part.tuning_seeds]
@@ -234,6 +247,7 @@ def tables(name: str, store: Store, seeds: int) -> Iterator[str]:
     yield speeds(part, store, seeds)
     if moved := transfers(part, store, seeds):
         yield moved
+        yield published()
     yield costs(part, store, seeds)
     yield step_sizes(part, store)
     yield from tried(part, store)
