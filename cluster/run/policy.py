@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cluster.errors import ConfigError, RunError
 from cluster.recipe.config import RunConfig
+from cluster.record.checkpoints import MANIFEST
 from cluster.record.run_folder import RunFolder
 from cluster.record.terminal import Show
 from envs.well_formed import told
@@ -67,6 +71,22 @@ def model_to_measure(config: RunConfig, model: str, folder: RunFolder, show: Sho
     show.stage("merging the adapter into its base model")
     config.learner.lora.rank = 0
     return merge_adapter(model, folder.path / "merged_policy", config.model.trust_remote_code)
+
+
+@contextmanager
+def lasting(model: str, folder: RunFolder) -> Iterator[str]:
+    """The model; a checkpoint's by links to its files, for a run that still trains removes old checkpoints."""
+    links, linked = folder.path / "policy", False
+    if (Path(model).parent / MANIFEST).is_file():
+        try:
+            shutil.copytree(model, links, copy_function=os.link)
+            linked = True
+        except (shutil.Error, OSError):  # no links from this disk to that one
+            shutil.rmtree(links, ignore_errors=True)
+    try:
+        yield str(links) if linked else model
+    finally:
+        shutil.rmtree(links, ignore_errors=True)
 
 
 def is_adapter(model: str | Path) -> bool:

@@ -37,7 +37,7 @@ from cluster.record.terminal import Show
 from cluster.run.asked import check_online, seats_and_players, with_policy
 from cluster.run.failures import named_failures
 from cluster.run.last_word import LastWord, last_word
-from cluster.run.policy import check_model, model_to_measure, policy_folder
+from cluster.run.policy import check_model, lasting, model_to_measure, policy_folder
 from cluster.run.ray_watch import disconnecting, ray_watch
 from cluster.run.signals import interruptible, own_sigterm
 from envs.settings import GameSettings
@@ -227,6 +227,7 @@ def _evaluating(config: RunConfig, model: str, folder: RunFolder, games: dict[st
         asked = stack.enter_context(interruptible())
         show = stack.enter_context(Show(config, folder))
         word = stack.enter_context(last_word("evaluate again", asked, folder.path))
+        model = stack.enter_context(lasting(model, folder))
         machine = stack.enter_context(ray_cluster(show, word))
         with named_failures():
             path = model_to_measure(config, model, folder, show)

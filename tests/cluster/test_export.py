@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,8 @@ from cluster.recipe.reading import load_recipe
 from cluster.record.checkpoints import CheckpointStore
 from cluster.record.run_folder import RunFolder, read_config
 from cluster.record.terminal import Show
-from cluster.run.policy import check_model, merge_adapter, policy_folder
+from cluster.run.policy import check_model, lasting, merge_adapter, policy_folder
+from tests.support.engines import model_of
 from tests.support.watched import learned, made_run
 
 BEFORE = {
@@ -185,3 +187,22 @@ def test_training_starts_from_an_adapter_that_is_merged_once(tmp_path, tiny_mode
     (made / "kept").touch()
     assert policy_folder(config, folder, Show(config, folder)) == made == folder.path / "initial_policy"
     assert (made / "kept").is_file()
+
+
+def test_who_evaluates_keeps_the_weights_of_a_checkpoint_that_is_removed_meanwhile(run, tiny_model, tmp_path):
+    config = read_config(run, [f"output={run.parent}", "name=beside"])
+    store, folder = CheckpointStore(run / "checkpoints", keep=2), RunFolder.create(config)
+    gone = store.save(3, lambda inside: shutil.copytree(tiny_model, inside / "policy"))
+    with lasting(str(gone / "policy"), folder) as kept:
+        shutil.rmtree(gone)
+        assert torch.equal(logits(AutoModelForCausalLM.from_pretrained(kept)), logits(model_of(str(tiny_model))))
+        assert Path(kept).is_relative_to(folder.path)
+    assert not Path(kept).exists()
+    with lasting(str(tiny_model), folder) as plain:
+        assert plain == str(tiny_model), "no checkpoint"
+    gone = store.save(3, lambda inside: shutil.copytree(tiny_model, inside / "policy"))
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as elsewhere:
+        config.output = elsewhere
+        with RunFolder.create(config) as other, lasting(str(gone / "policy"), other) as kept:
+            assert kept == str(gone / "policy") and not (other.path / "policy").exists(), "another disk has no links"
+    shutil.rmtree(gone)
