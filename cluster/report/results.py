@@ -2,8 +2,9 @@
 
     parts of the store -> a tally of each (made once, and anew where a resumed run wrote it again) -> their sum
 
-A case is one seat of the policy in one game. What is revealed after a game, such as its secret, is what it was about;
-where it has the name of a seat, it is that seat's role. Held-out games are counted apart.
+A case is one game: the mean outcome of the policy's seats in it that belong to a group, for the seats of one game do
+not go their ways independently. What is revealed after a game, such as its secret, is what it was about; where it has
+the name of a seat, it is that seat's role. Held-out games are counted apart.
 """
 
 from __future__ import annotations
@@ -47,11 +48,15 @@ class Tally:
         self.spoken[*part, "utterances"] += len(turns)
         self.spoken[*part, "not_understood"] += sum(not turn["executable"] for turn in turns)
         names = {seat["seat"] for seat in game["seats"]}
+        of_groups = defaultdict(list)
         for seat in game["seats"]:
             if seat["player"] == "policy" and seat["outcome"] is not None:
-                for kind, value in _groups_of(game, seat["seat"], names):
-                    for which, amount in enumerate((1, seat["outcome"], seat["outcome"] ** 2)):
-                        self.cases[kind, value, *part, which] += amount
+                for group in _groups_of(game, seat["seat"], names):
+                    of_groups[group].append(seat["outcome"])
+        for group, outcomes in of_groups.items():
+            mean = sum(outcomes) / len(outcomes)
+            for which, amount in enumerate((1, mean, mean**2)):
+                self.cases[*group, *part, which] += amount
 
 
 def _groups_of(game: Mapping[str, Any], seat: str, names: set[str]) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from cluster.record.statistics import mean_interval, wilson_interval
+from cluster.report.results import Tally, interval
 
 
 @pytest.mark.parametrize(("wins", "games"), [(0, 1), (1, 1), (0, 400), (400, 400), (113, 400), (199, 400), (3, 7)])
@@ -55,3 +56,18 @@ def test_one_value_says_nothing_of_its_spread():
     assert mean_interval([0.5]) == (-math.inf, math.inf)
     with pytest.raises(ValueError, match="no values"):
         mean_interval([])
+
+
+def test_the_seats_of_one_game_are_one_case_of_a_group():
+    """What one of two rivals wins the other loses, so they are no two trials of what was asked."""
+    tally = Tally()
+    for outcome in (0.2, 0.6, 0.7, 0.5):
+        seats = [("alice", outcome), ("bob", 0.1)]
+        game = {"update": 1, "held_out": False, "failure": None, "game": "duel", "tokens": 0, "dialogue": []}
+        game["seats"] = [{"seat": seat, "player": "policy", "outcome": won} for seat, won in seats]
+        tally.add(game | {"facts": [("secret", "teapot")]})
+    groups = {"seat": "alice", "secret": "teapot", "game": "duel"}
+    of = {kind: [tally.cases[kind, value, False, 1, which] for which in range(3)] for kind, value in groups.items()}
+    assert of["seat"] == pytest.approx([4, 2.0, 1.14]) and of["secret"] == of["game"] == pytest.approx([4, 1.2, 0.395])
+    assert interval(*of["seat"]) == pytest.approx(mean_interval([0.2, 0.6, 0.7, 0.5]))
+    assert interval(*of["secret"]) == pytest.approx(mean_interval([0.15, 0.35, 0.4, 0.3]))
