@@ -97,9 +97,11 @@ def merge_adapter(adapter: str | Path, merged: Path, trust_remote_code: bool = F
     """The folder of a whole model, with its tokenizer: the adapter's base, moved by it."""
     from peft import AutoPeftModelForCausalLM
     from transformers import AutoTokenizer
+    from transformers.utils.logging import disable_progress_bar
 
     from learners.model.folder import make_readable
 
+    disable_progress_bar()
     base = json.loads((Path(adapter) / "adapter_config.json").read_text())["base_model_name_or_path"]
     trust = {"trust_remote_code": trust_remote_code}
     try:
