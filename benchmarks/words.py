@@ -18,6 +18,7 @@ Records are kept in benchmarks/records/words.json.xz.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,7 @@ from benchmarks.lab.command import contest_parser
 from benchmarks.lab.contest import Contest, Worth, second_half, whole_and_late
 from benchmarks.lab.pages import NONE, costs, outcomes, speeds, step_sizes, table, transfers, undone
 from benchmarks.lab.store import Store
+from benchmarks.lab.strata import half_width, stratified
 from benchmarks.lab.trial import TUNING, Game, Method, Record, Sizes
 from benchmarks.lab.verdict import CRITERIA, verdict
 from benchmarks.locks import noise
@@ -176,7 +178,7 @@ PARTS = {
 }
 AGAINST = {  # for each verdict, the methods of which the best is what others are compared with
     "locks": [(TURNS,), (TAUGHT,)],
-    "main": [(TURNS, TAUGHT, NTPO, AS_SAID)],
+    "main": [(TURNS, TAUGHT, NTPO, AS_SAID), (TURNS,)],
     "code": [(NTPO,), (TURNS,)],
     "discount": [(NTPO,), (POAD,), (discounted(0.99),)],
     "length": [(NTPO, AS_SAID), (NTPO,), (TURNS,)],
@@ -219,6 +221,29 @@ def mean_over(records: Sequence[Record]) -> float:
     return float(np.mean([record.mean for record in records]))
 
 
+def by_warm_start(part: Contest, store: Store, seeds: int) -> str:
+    """Gains while learning in which a warm start counts once, with the mean of its seeds: each game has four."""
+    means: dict[str, list[np.ndarray]] = {}
+    for method in part.methods:
+        if all(found := [part.records(store, game, method, seeds) for game in part.games]):
+            means[method.name] = [_of_starts(records) for records in found]
+    rows = []
+    for name, mine in means.items():
+        pairs = {other: [one - two for one, two in zip(mine, of, strict=True)] for other, of in means.items()}
+        cells = (f"{100 * stratified(each)[0]:+.1f} ± {100 * half_width(each):.1f}" for each in pairs.values())
+        rows.append([name, *(NONE if other == name else cell for other, cell in zip(means, cells, strict=True))])
+    return "**A row over a column, warm starts counted once**, points, while learning\n\n" + table(
+        ["method", *means], rows
+    )
+
+
+def _of_starts(records: Sequence[Record]) -> np.ndarray:
+    scores = defaultdict(list)
+    for record in records:
+        scores[record.trial["warm_start"]].append(record.mean)
+    return np.array([np.mean(each) for _, each in sorted(scores.items())])
+
+
 def fallen(part: Contest, store: Store, seeds: int) -> str:
     """Runs that had won, and ended below half of that."""
     rows = []
@@ -242,6 +267,7 @@ def tables(name: str, store: Store, seeds: int) -> Iterator[str]:
                 for game in part.games:
                     alone = replace(part, games=(game,))
                     yield f"{game.name}: {verdict(alone, store, seeds, baselines, criterion)}"
+    yield by_warm_start(part, store, seeds)
     yield undone(part, store, seeds)
     yield fallen(part, store, seeds)
     yield speeds(part, store, seeds)
