@@ -145,7 +145,8 @@ class RolloutSettings(Settings):
         default_factory=dict, description="endpoints by name, for players 'endpoint:NAME'"
     )
     frozen: dict[str, str] = Field(
-        default_factory=dict, description="frozen policies by name -> model folder, for players 'frozen:NAME'"
+        default_factory=dict,
+        description="frozen policies by name -> folder of a model or adapter, for players 'frozen:NAME'",
     )
     frozen_sequences: Resource[int] = Field(
         32, ge=1, description="sequences that a frozen policy decodes at once; its cache has a row for each"

@@ -19,7 +19,7 @@ from cluster.recipe.config import RunConfig
 from cluster.record.run_folder import RunFolder
 from cluster.run.failures import named_failures
 from cluster.run.last_word import last_word
-from cluster.run.policy import check_model, model_to_measure
+from cluster.run.policy import check_model, model_to_measure, whole_frozen
 from cluster.run.session import ray_cluster, start_playing
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ class Resources:
         config.learner.lora.rank = 0  # the policy is whole
         with named_failures():
             check_model(policy, config)
+            whole_frozen(config, self.folder, self.terminal)
         games, name = {config.game.name: config.game}, f"{self.folder.name}-{Path(policy).parent.name}"
         playing = start_playing(config, policy, name, self.running, games, self.machine, self.terminal)
         self.player = policy, playing

@@ -57,11 +57,22 @@ def policy_folder(config: RunConfig, folder: RunFolder, show: Show) -> Path | st
         model = on_every_node(model, config.model.revision, config.model.download_seconds)
     if not is_adapter(model):
         return model
-    copy = folder.path / INITIAL
-    if not copy.is_dir():
-        show.stage("merging the adapter into its base model")
-        merge_adapter(model, copy.with_suffix(".part"), config.model.trust_remote_code).rename(copy)
-    return copy
+    return _merged_once(model, folder.path / INITIAL, config, show)
+
+
+def whole_frozen(config: RunConfig, folder: RunFolder, show: Show) -> None:
+    """Frozen players that are adapters are merged, too."""
+    for number, (name, path) in enumerate(config.rollout.frozen.items()):
+        if is_adapter(path):
+            merged = _merged_once(path, folder.path / f"frozen_{number}", config, show)
+            config.rollout.frozen = config.rollout.frozen | {name: str(merged)}
+
+
+def _merged_once(adapter: str, into: Path, config: RunConfig, show: Show) -> Path:
+    if not into.is_dir():
+        show.stage(f"merging adapter {Path(adapter).name} into its base model")
+        merge_adapter(adapter, into.with_suffix(".part"), config.model.trust_remote_code).rename(into)
+    return into
 
 
 def model_to_measure(config: RunConfig, model: str, folder: RunFolder, show: Show) -> Path | str:

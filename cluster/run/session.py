@@ -37,7 +37,7 @@ from cluster.record.terminal import Show
 from cluster.run.asked import check_online, seats_and_players, with_policy
 from cluster.run.failures import named_failures
 from cluster.run.last_word import LastWord, last_word
-from cluster.run.policy import check_model, lasting, model_to_measure, policy_folder
+from cluster.run.policy import check_model, lasting, model_to_measure, policy_folder, whole_frozen
 from cluster.run.ray_watch import disconnecting, ray_watch
 from cluster.run.signals import interruptible, own_sigterm
 from envs.settings import GameSettings
@@ -104,6 +104,7 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
         with named_failures():
             model = policy_folder(config, folder, show)
             check_model(model, config, trained=True)
+            whole_frozen(config, folder, show)
         return_large_pieces()  # of episodes that come and go
         metrics = stack.enter_context(Metrics(folder, config, show, resume_at=_update_of(checkpoint)))
         spans = stack.enter_context(Spans(config.telemetry, folder.path.name, config.game.name))
@@ -232,6 +233,7 @@ def _evaluating(config: RunConfig, model: str, folder: RunFolder, games: dict[st
         with named_failures():
             path = model_to_measure(config, model, folder, show)
             check_model(path, config)
+            whole_frozen(config, folder, show)
         playing = start_playing(config, str(path), folder.path.name, stack, games, machine, show)
         stack.callback(show.now, "closing workers")
         with named_failures():

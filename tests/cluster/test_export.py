@@ -19,7 +19,7 @@ from cluster.recipe.reading import load_recipe
 from cluster.record.checkpoints import CheckpointStore
 from cluster.record.run_folder import RunFolder, read_config
 from cluster.record.terminal import Show
-from cluster.run.policy import check_model, lasting, merge_adapter, policy_folder
+from cluster.run.policy import check_model, lasting, merge_adapter, policy_folder, whole_frozen
 from tests.support.engines import model_of
 from tests.support.watched import learned, made_run
 
@@ -184,6 +184,11 @@ def test_training_starts_from_an_adapter_that_is_merged_once(tmp_path, tiny_mode
     torch.testing.assert_close(logits(AutoModelForCausalLM.from_pretrained(made)), expected, atol=1e-4, rtol=1e-4)
     assert (expected - plain).abs().max() > 0.01
     check_model(made, config, trained=True)
+    config.rollout.frozen = {"older": str(tmp_path / "adapter"), "base": str(tiny_model)}
+    whole_frozen(config, folder, Show(config, folder))
+    assert config.rollout.frozen["base"] == str(tiny_model)
+    frozen = AutoModelForCausalLM.from_pretrained(config.rollout.frozen["older"])
+    torch.testing.assert_close(logits(frozen), expected, atol=1e-4, rtol=1e-4)
     (made / "kept").touch()
     assert policy_folder(config, folder, Show(config, folder)) == made == folder.path / "initial_policy"
     assert (made / "kept").is_file()
