@@ -225,8 +225,9 @@ def by_warm_start(part: Contest, store: Store, seeds: int) -> str:
     """Gains while learning in which a warm start counts once, with the mean of its seeds: each game has four."""
     means: dict[str, list[np.ndarray]] = {}
     for method in part.methods:
-        if all(found := [part.records(store, game, method, seeds) for game in part.games]):
-            means[method.name] = [_of_starts(records) for records in found]
+        of_games = [part.records(store, game, method, seeds) for game in part.games]
+        if seeds > WARM_STARTS and all(len(records) == seeds for records in of_games):
+            means[method.name] = [_of_starts(records) for records in of_games]
     rows = []
     for name, mine in means.items():
         pairs = {other: [one - two for one, two in zip(mine, of, strict=True)] for other, of in means.items()}

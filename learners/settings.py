@@ -25,7 +25,7 @@ class LoraSettings(Settings):
     targets: list[str] = Field(
         default_factory=lambda: ["q_proj", "k_proj", "v_proj", "o_proj"],
         min_length=1,
-        description=f"layers that get an adapter; [{ALL_LINEAR}]: all of the blocks, but experts and routers",
+        description=f"layers that get an adapter; [{ALL_LINEAR}]: all of the blocks, beside experts those of attention",
     )
 
 

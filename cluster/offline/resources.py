@@ -19,7 +19,7 @@ from cluster.recipe.config import RunConfig
 from cluster.record.run_folder import RunFolder
 from cluster.run.failures import named_failures
 from cluster.run.last_word import last_word
-from cluster.run.policy import check_model, model_to_measure, whole_frozen
+from cluster.run.policy import check_model, check_offline, model_to_measure, whole_frozen
 from cluster.run.session import ray_cluster, start_playing
 
 if TYPE_CHECKING:
@@ -89,12 +89,11 @@ class Resources:
     def learners(self, policy: str, updates: int) -> Iterator[LearnerGroup]:
         """Learners that start from the weights in this folder and make so many updates."""
         self.clear()
-        with named_failures():
-            check_model(policy, self.config, trained=True)
         self._cluster()
         from learners.group import LearnerGroup
 
         config = plan_run(self.config, self.machine, "learn", policy).config
+        check_offline(policy, config)
         self.terminal.stage("starting learners")
         if why := config.learner.no_step_within(updates):
             raise ConfigError(f"learner: these games make {updates} updates, which {why}")

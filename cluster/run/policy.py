@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
@@ -20,6 +21,7 @@ from envs.well_formed import told
 from parley.light import without_sklearn
 
 if TYPE_CHECKING:
+    from peft import PeftModel
     from transformers import PretrainedConfig
 
 INITIAL = "initial_policy"
@@ -57,31 +59,31 @@ def policy_folder(config: RunConfig, folder: RunFolder, show: Show) -> Path | st
         model = on_every_node(model, config.model.revision, config.model.download_seconds)
     if not is_adapter(model):
         return model
-    return _merged_once(model, folder.path / INITIAL, config, show)
+    return _merged(model, folder, config, show)
 
 
 def whole_frozen(config: RunConfig, folder: RunFolder, show: Show) -> None:
     """Frozen players that are adapters are merged, too."""
-    for number, (name, path) in enumerate(config.rollout.frozen.items()):
+    for name, path in config.rollout.frozen.items():
         if is_adapter(path):
-            merged = _merged_once(path, folder.path / f"frozen_{number}", config, show)
-            config.rollout.frozen = config.rollout.frozen | {name: str(merged)}
+            config.rollout.frozen = config.rollout.frozen | {name: str(_merged(path, folder, config, show))}
 
 
-def _merged_once(adapter: str, into: Path, config: RunConfig, show: Show) -> Path:
+def _merged(adapter: str, folder: RunFolder, config: RunConfig, show: Show) -> Path:
+    """Once in a run's folder, by the place of the adapter."""
+    into = folder.path / "merged" / hashlib.sha256(adapter.encode()).hexdigest()[:12]
     if not into.is_dir():
-        show.stage(f"merging adapter {Path(adapter).name} into its base model")
+        show.stage("merging an adapter into its base model")
         merge_adapter(adapter, into.with_suffix(".part"), config.model.trust_remote_code).rename(into)
     return into
 
 
 def model_to_measure(config: RunConfig, model: str, folder: RunFolder, show: Show) -> Path | str:
     """A folder that an engine loads as it is: an adapter is merged into the model it was made for."""
-    if not is_adapter(model):
-        return model if Path(model).is_dir() else policy_folder(config, folder, show)
-    show.stage("merging the adapter into its base model")
     config.learner.lora.rank = 0
-    return merge_adapter(model, folder.path / "merged_policy", config.model.trust_remote_code)
+    if not Path(model).is_dir():
+        return policy_folder(config, folder, show)
+    return _merged(model, folder, config, show) if is_adapter(model) else model
 
 
 @contextmanager
@@ -115,13 +117,16 @@ def merge_adapter(adapter: str | Path, merged: Path, trust_remote_code: bool = F
     disable_progress_bar()
     base = json.loads((Path(adapter) / "adapter_config.json").read_text())["base_model_name_or_path"]
     trust = {"trust_remote_code": trust_remote_code}
+    has_tokenizer = (Path(adapter) / "tokenizer_config.json").is_file()
     try:
-        model = AutoPeftModelForCausalLM.from_pretrained(adapter, **trust).merge_and_unload()
-        tokenizer = AutoTokenizer.from_pretrained(adapter, **trust)
+        model = AutoPeftModelForCausalLM.from_pretrained(adapter, **trust)
+        tokenizer = AutoTokenizer.from_pretrained(adapter if has_tokenizer else base, **trust)
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"adapter {adapter} was made for {base!r}, which cannot be loaded: {first_line(error)}"
         ) from error
+    _untie(model)
+    model = model.merge_and_unload()
     try:
         model.save_pretrained(merged)
         tokenizer.save_pretrained(merged)
@@ -129,6 +134,18 @@ def merge_adapter(adapter: str | Path, merged: Path, trust_remote_code: bool = F
     except OSError as error:
         raise RunError(f"the policy, merged with its adapter, cannot be written to {merged}: {error}") from error
     return merged
+
+
+def _untie(model: PeftModel) -> None:
+    """Of a head that is the embedding too, an adapter of one of them changes the other when it is merged."""
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    whole = model.get_base_model()
+    ends = whole.get_input_embeddings(), whole.get_output_embeddings()
+    if ends[0].weight is ends[1].weight and any(isinstance(end, BaseTunerLayer) for end in ends):
+        head = ends[1].get_base_layer() if isinstance(ends[1], BaseTunerLayer) else ends[1]
+        head.weight = type(head.weight)(head.weight.detach().clone(), requires_grad=False)
+        whole.config.tie_word_embeddings = False
 
 
 def check_model(model: Path | str, config: RunConfig, trained: bool = False) -> int:
@@ -162,7 +179,7 @@ def _check_kind(loaded: PretrainedConfig, config: RunConfig, trained: bool) -> N
     if trained and config.rollout.choose_listed:
         _check_window(loaded.get_text_config(), config.rollout.engine.max_context)
     if trained:
-        _check_rotation(loaded.get_text_config(), config.rollout.engine.max_context)
+        _check_rotation(loaded.get_text_config(), config.rollout.engine.max_context, "rollout.engine.max_context")
         model, engine = check_architecture(loaded, config.learner, config.model.trust_remote_code), config.rollout
         adapts, on_cpu = config.learner.lora.rank > 0, not engine.gpus_per_worker
         if adapts and on_cpu and engine.engine.kind != "transformers" and router_modules(model):
@@ -196,16 +213,32 @@ def _check_window(text: PretrainedConfig, max_context: int) -> None:
         )
 
 
-def _check_rotation(text: PretrainedConfig, max_context: int) -> None:
+def check_offline(model: str, config: RunConfig) -> None:
+    """Refuse a model whose recorded games would mix, or be computed wrong, where they are packed together."""
+    from transformers import AutoConfig
+
+    from learners.model.architecture import check_architecture
+
+    if config.model.path == "embedded":
+        return
+    try:
+        loaded = AutoConfig.from_pretrained(model, trust_remote_code=config.model.trust_remote_code)
+        _check_rotation(loaded.get_text_config(), config.offline.context, "offline.context")
+        check_architecture(loaded, config.learner, config.model.trust_remote_code)
+    except (OSError, ValueError, ImportError) as error:
+        raise ConfigError(f"model.path={config.model.path}: {first_line(error)}") from error
+
+
+def _check_rotation(text: PretrainedConfig, longest: int, setting: str) -> None:
     """The longest sequence of a pack decides how longrope turns all of its tokens."""
-    rope = getattr(text, "rope_parameters", None) or {}
-    for each in (rope, *(layers for layers in rope.values() if isinstance(layers, dict))):
-        original = each.get("original_max_position_embeddings", max_context)
-        if each.get("rope_type") == "longrope" and max_context > original:
-            raise ValueError(
-                f"longrope has other angles beyond {original} tokens, so that a game's log-probs would depend on the "
-                f"games it is packed with: set rollout.engine.max_context to at most {original}"
-            )
+    from learners.model.load import longrope_limit
+
+    limit = longrope_limit(text)
+    if limit is not None and longest > limit:
+        raise ValueError(
+            f"longrope has other angles beyond {limit} tokens, so that a game's log-probs would depend on the games it "
+            f"is packed with: set {setting} to at most {limit}"
+        )
 
 
 def first_line(error: Exception) -> str:

@@ -16,7 +16,6 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from actors.wire.routers import router_modules
 from learners.batch.decisions import decided
 from learners.batch.packing import Pack
 from learners.model import attention, by_hand
@@ -24,6 +23,8 @@ from learners.model.logits import BESIDE, target_logprobs
 from learners.model.output_head import in_slices, read_at_head
 from learners.optimiser import deepspeed_config, half_precision
 from learners.settings import ALL_LINEAR, LearnerSettings
+
+EXPERT_COUNTS = ("num_experts", "num_local_experts", "n_routed_experts")  # as configurations call it
 
 
 def compute_dtype(settings: LearnerSettings) -> torch.dtype:
@@ -160,12 +161,13 @@ def _with_adapter(model: PreTrainedModel, settings: LearnerSettings, seed: int) 
 def adapter_layers(model: torch.nn.Module, targets: Sequence[str]) -> list[str]:
     """The names of the layers that get an adapter; targets that the model does not have are refused."""
     kinds = torch.nn.Linear, torch.nn.Embedding, Conv1D
-    found = [(name.split("."), module) for name, module in model.named_modules() if isinstance(module, kinds)]
-    able = {name[-1] for name, _ in found}
+    found = [name.split(".") for name, module in model.named_modules() if isinstance(module, kinds)]
+    able = {name[-1] for name in found}
     if ALL_LINEAR in targets:  # of the blocks, which are numbered: neither the embedding nor the head
-        routers = router_modules(model)
-        inside = {name[-1] for name, module in found if any(map(str.isdigit, name)) and module not in routers}
-        targets = [*(target for target in targets if target != ALL_LINEAR), *inside]
+        inside = [name for name in found if any(map(str.isdigit, name))]
+        if any(getattr(model.config.get_text_config(), count, None) for count in EXPERT_COUNTS):
+            inside = [name for name in inside if any("attn" in part or "attention" in part for part in name)]
+        targets = [*(target for target in targets if target != ALL_LINEAR), *(name[-1] for name in inside)]
     missing = sorted(set(targets) - able)
     if missing:
         raise ValueError(
@@ -209,7 +211,16 @@ def causal_model(model: torch.nn.Module) -> torch.nn.Module:
 
 def places_of(model: torch.nn.Module) -> int:
     """How many tokens a sequence of it may have."""
-    return getattr(causal_model(model).config.get_text_config(), "max_position_embeddings", None) or sys.maxsize
+    text = causal_model(model).config.get_text_config()
+    return min(getattr(text, "max_position_embeddings", None) or sys.maxsize, longrope_limit(text) or sys.maxsize)
+
+
+def longrope_limit(text: PreTrainedConfig) -> int | None:
+    """The length beyond which its longest sequence changes how all tokens of a pack are turned."""
+    rope = getattr(text, "rope_parameters", None) or {}
+    kinds = (rope, *(of_layers for of_layers in rope.values() if isinstance(of_layers, dict)))
+    found = [each["original_max_position_embeddings"] for each in kinds if each.get("rope_type") == "longrope"]
+    return min(found, default=None)
 
 
 def _read(

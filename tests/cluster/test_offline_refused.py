@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from transformers import MambaConfig, Phi3Config
 
 from cluster.commands.cli import main
 from cluster.errors import ConfigError
 from cluster.offline import pipeline
-from cluster.offline.resources import Resources
-from cluster.offline.terminal import Terminal
 from cluster.recipe.reading import load_recipe
-from cluster.record.run_folder import RunFolder
+from cluster.run.policy import check_offline
 from tests.support.offline_games import QUESTIONS
 
 
@@ -37,15 +36,14 @@ def test_what_is_refused_once_it_runs_is_one_line_and_leaves_nothing(tmp_path, c
         assert left == {"games.jsonl", *where[1:]}, "a folder that somebody has named stays"
 
 
-def test_a_model_that_would_mix_what_is_packed_together_is_refused_before_anything_starts(tmp_path):
-    from transformers import MambaConfig
-
-    MambaConfig(num_hidden_layers=1, hidden_size=32).save_pretrained(tmp_path / "mamba")
-    config = load_recipe(
-        "recipes/offline/tiny_bargaining.yaml", [f"model.path={tmp_path / 'mamba'}", f"output={tmp_path}"]
-    )
-    folder = RunFolder.create(config)
-    with Terminal() as terminal, Resources(config, folder, terminal) as resources:
-        with pytest.raises(ConfigError, match="mix the sequences"), resources.learners(str(tmp_path / "mamba"), 1):
-            pass
-        assert resources.machine is None
+def test_a_model_that_would_mix_what_is_packed_together_is_refused(tmp_path):
+    MambaConfig(num_hidden_layers=1, hidden_size=32).save_pretrained(tmp_path)
+    config = load_recipe("recipes/offline/tiny_bargaining.yaml", [f"model.path={tmp_path}"])
+    with pytest.raises(ConfigError, match="mix the sequences"):
+        check_offline(str(tmp_path), config)
+    rope = {"rope_type": "longrope", "short_factor": [1.0] * 48, "long_factor": [2.0] * 48, "rope_theta": 1e4}
+    Phi3Config(rope_parameters=rope | {"original_max_position_embeddings": 4096}).save_pretrained(tmp_path)
+    check_offline(str(tmp_path), config)
+    config.offline.context = 4097
+    with pytest.raises(ConfigError, match="set offline.context to at most 4096"):
+        check_offline(str(tmp_path), config)

@@ -28,12 +28,13 @@ from transformers import (
 from actors.engines.transformers_engine import TransformersEngine
 from benchmarks.architectures import EXPERTS, FORMS, SHAPES, WINDOW, projections
 from cluster.errors import ConfigError
+from cluster.plan.shape import shape_of
 from cluster.recipe.reading import load_recipe
 from cluster.run.policy import check_model
 from learners.batch.openings import BLOCK
 from learners.batch.packing import pack_sequences
 from learners.model.architecture import TRIED
-from learners.model.load import load_model, pack_logprobs, shares_openings
+from learners.model.load import load_model, pack_logprobs, places_of, shares_openings
 from learners.settings import ALL_LINEAR, LearnerSettings, LoraSettings
 from learners.transport.source import ModuleWeights, size_of
 from tests.support.engines import engine_settings, largest_gap, model_of, requests, run, send_bucket
@@ -220,6 +221,7 @@ def test_longrope_is_trained_up_to_where_its_angles_change(folder_of, tmp_path):
     torch.manual_seed(0)
     AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
     model = load_model(str(tmp_path), LearnerSettings(), seed=0).eval()
+    assert places_of(model) == 16
     short, fits, long = (np.arange(size) for size in (8, 16, 24))
     with torch.no_grad():
         of_short = [pack_logprobs(model, pack_of([short, *more]), 1.0, CPU)[:7] for more in ([], [fits], [long])]
@@ -262,8 +264,19 @@ def test_all_linear_is_what_peft_takes_for_it(folder_of, family):
     expected = get_peft_model(plain, LoraConfig(target_modules="all-linear", task_type="CAUSAL_LM"))
     made = load_model(str(folder_of(family, False)), LearnerSettings(lora={"rank": 8, "targets": [ALL_LINEAR]}), 0)
     adapted = [{name for name, _ in model.named_parameters() if "lora_" in name} for model in (made, expected)]
-    of_experts = {name for name in adapted[1] if ".mlp.gate." in name or ".experts." in name}
-    assert adapted[0] == adapted[1] - of_experts != set() and bool(of_experts) == (family in EXPERTS)
+    assert adapted[0] == {name for name in adapted[1] if family not in EXPERTS or ".self_attn." in name} != set()
+
+
+def test_all_linear_leaves_the_experts_where_some_layers_have_none(folder_of, tmp_path):
+    """There PEFT would take the names of the dense layers for those of the experts."""
+    config = AutoConfig.from_pretrained(folder_of("qwen3_moe", False), mlp_only_layers=[0])
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    model = load_model(str(tmp_path), LearnerSettings(lora={"rank": 2, "targets": [ALL_LINEAR]}), 0)
+    trained = {name for name, weight in model.named_parameters() if weight.requires_grad}
+    assert trained and all(".self_attn." in name for name in trained)
+    assert sum(weight.numel() for weight in model.parameters() if weight.requires_grad) == shape_of(
+        config.to_dict()
+    ).adapter_parameters(2, [ALL_LINEAR])
 
 
 def test_every_family_that_is_tried_passes(folder_of):
