@@ -27,10 +27,10 @@ import numpy as np
 
 from benchmarks.contest import RATES
 from benchmarks.lab.command import contest_parser
-from benchmarks.lab.contest import Contest, Worth, second_half, whole_and_late
+from benchmarks.lab.contest import Contest, Worth, estimate, second_half, whole_and_late
 from benchmarks.lab.pages import NONE, costs, outcomes, speeds, step_sizes, table, transfers, undone
 from benchmarks.lab.store import Store
-from benchmarks.lab.strata import half_width, stratified
+from benchmarks.lab.strata import corrected, half_width, stratified
 from benchmarks.lab.trial import TUNING, Game, Method, Record, Sizes
 from benchmarks.lab.verdict import CRITERIA, verdict
 from benchmarks.locks import noise
@@ -197,6 +197,25 @@ def predicted() -> str:
     )
 
 
+def carried(part: Contest, store: Store, seeds: int) -> str:
+    """Of games that were not trained, their mean; in pairs over poad, p corrected for the best of many."""
+    (game,) = part.games
+    found = {}
+    for method in part.methods:
+        records = part.records(store, game, method, seeds)
+        if len(records) == seeds:
+            found[method.name] = np.array([np.mean([*record.transfer.values()]) for record in records])
+    if POAD.name not in found:
+        return ""
+    gains = {name: [means - found[POAD.name]] for name, means in found.items() if name != POAD.name}
+    ps, rows = corrected(gains), []
+    for name, means in found.items():
+        gain = estimate(gains[name][0]) if name in gains else None
+        rows.append([name, estimate(means), gain or NONE, f"{ps[name]:.4f}" if gain else NONE])
+    head = ["method", "mean of the others", "over poad", "p, corrected"]
+    return "**Mean of the games that were not trained**, score in percent\n\n" + table(head, rows)
+
+
 def published() -> str:
     """What the paper reports of transfer."""
     rows = [[name, *(f"{100 * value:.1f}" for value in values)] for name, values in PUBLISHED.items()]
@@ -274,6 +293,7 @@ def tables(name: str, store: Store, seeds: int) -> Iterator[str]:
     yield speeds(part, store, seeds)
     if moved := transfers(part, store, seeds):
         yield moved
+        yield carried(part, store, seeds)
         yield published()
     yield costs(part, store, seeds)
     yield step_sizes(part, store)
