@@ -9,7 +9,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from envs.settings import Resource, Settings
 from learners.credit.critics import CriticSettings, Schedule, UtteranceCriticSettings
 from learners.credit.method import CREDIT, AnyCredit
-from learners.loss.loss import LOSS, AnyLoss
+from learners.loss.loss import LOSS, AnyLoss, SamplerLoss
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
 
@@ -176,7 +176,7 @@ class LearnerSettings(Settings):
 
     def _check_replay(self) -> None:
         refused = f"replay_batches={self.replay_batches}"
-        if not self.loss.asks_sampler:
+        if not isinstance(self.loss, SamplerLoss) and not (self.loss.asks_sampler and self.credit.any_sampler):
             raise ValueError(
                 f"{refused} learns from games of older weights, which loss.kind={LOSS.name_of(self.loss)} does not "
                 "correct for: set loss.kind to decoupled"

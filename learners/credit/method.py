@@ -18,6 +18,7 @@ class CreditMethod(Settings, ABC):
     """A method of your own derives from it, or from one of those below, and defines `credit`."""
 
     needs: ClassVar[tuple[str, ...]] = ()  # optional fields of Turns that the formula cannot do without
+    any_sampler: ClassVar[bool] = False  # whether its advantages are right whoever sampled the tokens
 
     gamma: float = Field(1.0, gt=0, le=1, description="discount between turns")
     whiten: bool = Field(False, description="give a batch's advantages mean 0 and standard deviation 1 over tokens")

@@ -32,6 +32,7 @@ from learners.credit.turns import Credit, Turns
 
 class QLearning(CreditMethod):
     needs = ("values", "bootstrap", "logprobs", "best_logprobs")
+    any_sampler = True
 
     temperature: float = Field(
         0.01, gt=0, description="what a token loses by being less likely than the best one: Q per unit of log-prob"

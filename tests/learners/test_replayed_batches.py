@@ -139,6 +139,7 @@ def test_everything_of_a_game_comes_back_from_a_file_that_holds_only_data():
     ("settings", "what_to_do"),
     [
         ({"loss": {"kind": "likelihood"}}, "set loss.kind to decoupled"),
+        ({"loss": {"kind": "mirror_descent"}}, "set loss.kind to decoupled"),
         ({"credit": {"method": "archer"}}, "credit.method=archer has its own"),
         ({"credit": {"method": "gigpo", "anchor": "labels"}}, "set credit.anchor to observation"),
         ({"credit": {"method": "rae"}}, "once more in each of its updates: set credit.method to reinforce"),
@@ -149,6 +150,7 @@ def test_what_it_does_not_go_with_is_refused_in_one_line(settings, what_to_do):
     with pytest.raises(ValueError, match=what_to_do):
         LearnerSettings(replay_batches=1, **settings)
     LearnerSettings(replay_batches=0, **settings)
+    LearnerSettings(replay_batches=1, loss={"kind": "mirror_descent"}, credit={"method": "q_learning"})
 
 
 def test_rewards_of_another_kind_than_those_held_are_refused(learners):
