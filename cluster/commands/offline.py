@@ -186,6 +186,8 @@ def checked(config: RunConfig) -> RunConfig:
             "learner.router_replay=true replays the experts that an engine chose, and recorded games have none: set it "
             "to false"
         )
+    if config.learner.mask_cut_off:
+        raise ConfigError("learner.mask_cut_off=true: recorded games do not tell which were cut off; set it to false")
     if offline.rival:
         _check_rival(config, len(game.seats))
     return config

@@ -136,8 +136,15 @@ def _whole(config: RunConfig, model: str, folder: Path) -> Path | str:
         print("making the embedded policy (some minutes the first time, then cached)", flush=True)
         with busy("making the embedded policy") as say:
             return build_policy(config.game, config.model.embedded, progress=partial(_made, say))
-    from cluster.run.policy import is_adapter, merge_adapter
+    from cluster.run.download import fetch
+    from cluster.run.policy import first_line, is_adapter, merge_adapter
 
+    if not Path(model).is_dir():
+        try:
+            with busy(f"fetching {model}"):
+                model = fetch(model, config.model.revision)
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"model {model} cannot be fetched: {first_line(error)}") from error
     if not is_adapter(model):
         return model
     print("merging the adapter into its base model", flush=True)

@@ -19,7 +19,7 @@ from cluster.recipe.config import RunConfig
 from cluster.record.run_folder import RunFolder
 from cluster.run.failures import named_failures
 from cluster.run.last_word import last_word
-from cluster.run.policy import check_model, check_offline, model_to_measure, whole_frozen
+from cluster.run.policy import check_model, check_offline, model_to_measure, play_whole, whole_frozen
 from cluster.run.session import ray_cluster, start_playing
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Resources:
         self.clear()
         self._cluster()
         config = self.config.model_copy(deep=True)
-        config.learner.lora.rank = 0  # the policy is whole
+        play_whole(config)
         with named_failures():
             check_model(policy, config)
             whole_frozen(config, self.folder, self.terminal)

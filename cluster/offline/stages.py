@@ -128,6 +128,7 @@ STAGES = (
 )
 NAMES = tuple(stage.name for stage in STAGES)
 GOES_ON = {"collect", "embed", "train"}  # stages that use what a stop left of them
+BEGUN_WITH = "begun-with"
 
 
 def stages_of(work: Work) -> list[Stage]:
@@ -181,6 +182,7 @@ def do(work: Work, stage: Stage, why: str) -> Mapping[str, Any]:
     with terminal.doing(stage.name):
         figures = dict(stage.do(work, scratch))
     work.manifest.forget(stage.name)
+    (scratch / BEGUN_WITH).unlink()  # whoever is stopped from here on begins anew: its files are on their way
     for name in stage.writes:
         path = work.file(name)
         if path.is_dir():
@@ -206,7 +208,7 @@ def _scratch(work: Work, stage: Stage, identity: dict[str, Any]) -> Path:
     """The stage's scratch folder, emptied unless it was begun with the very same."""
     folder = work.scratch(stage.name)
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-    note = folder / "begun-with"
+    note = folder / BEGUN_WITH
     same = note.exists() and note.read_text() == digest
     if not same or stage.name not in GOES_ON:
         shutil.rmtree(folder, ignore_errors=True)

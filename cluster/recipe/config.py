@@ -117,12 +117,21 @@ class RunConfig(Settings):
     telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)
     offline: OfflineSettings = Field(default_factory=OfflineSettings)
 
+    @property
+    def discounted(self) -> dict[str, Settings]:
+        """The parts that have a gamma, by their keys."""
+        intentions = getattr(self.reward.shaper, "intentions", None)
+        parts = {
+            "learner.credit": self.learner.credit,
+            "reward.shaper": self.reward.shaper,
+            "reward.shaper.intentions.aggregate": getattr(intentions, "aggregate", None),
+        }
+        return {key: part for key, part in parts.items() if hasattr(part, "gamma")}
+
     @model_validator(mode="after")
     def parts_have_one_discount(self) -> RunConfig:
-        intentions = getattr(self.reward.shaper, "intentions", None)
-        parts = [self.learner.credit, self.reward.shaper, getattr(intentions, "aggregate", None)]
-        for part in parts:
-            if self.gamma is not None and hasattr(part, "gamma") and "gamma" not in part.model_fields_set:
+        for part in self.discounted.values():
+            if self.gamma is not None and "gamma" not in part.model_fields_set:
                 part.gamma = self.gamma
         return self
 

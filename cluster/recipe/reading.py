@@ -59,7 +59,18 @@ def load_recipe(
         keys = leaves(over) if layer else [override.partition("=")[0]]
         sources |= dict.fromkeys(keys, override if layer else COMMAND_LINE)
         tree = merge(tree, over)
-    return check(tree, "" if path is None else str(path), sources, to_read)
+    config = check(tree, "" if path is None else str(path), sources, to_read)
+    _check_discount(config, sources)
+    return config
+
+
+def _check_discount(config: RunConfig, sources: Mapping[str, str]) -> None:
+    """In a config that a run wrote every part has a gamma of its own, so that one for all of them would do nothing."""
+    own = {f"{key}.gamma": part.gamma for key, part in config.discounted.items()}
+    given = any(_related(key, other) for key in own for other in sources)
+    if "gamma" in sources and config.gamma is not None and config.gamma not in own.values() and not given:
+        say = " ".join(f"{key}={config.gamma:g}" for key in own)
+        raise ConfigError(f"{sources['gamma']}: gamma={config.gamma:g}: every part has its own here; say {say}")
 
 
 def check(

@@ -52,7 +52,7 @@ import json
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -136,14 +136,20 @@ class TrainingLoop:
             with self.stage("shape"):
                 names = [(result.ticket.number, result.ticket.attempt) for result in results]
                 rewards = self.rewards.shape(self.ledger.next_batch, names, episodes)
-            with self.stage("learn"), self.learners_at_work():
+            with self.stage("learn"), ExitStack() as alone:
+                if self.config.rollout.engine.sleep:
+                    self.end_evaluation()
+                alone.enter_context(self.learners_at_work())
                 learned = self.learn(episodes, rewards)
                 with self.stage("samples"):
                     self.samples.keep(self.update + 1, episodes, rewards)
                     self.recorder.trained(results, rewards, self.credit())
                 self.update += 1
                 self.texts.heard(episodes)
-                self.end_evaluation()
+                if self.held_out.begun is not None:  # whoever plays it may need to be started
+                    alone.close()
+                    self.end_evaluation()
+                    alone.enter_context(self.learners_at_work())
                 with self.stage("sync"):
                     synced = self.sync.publish(self.update)
             self.ledger.consume()
@@ -170,7 +176,6 @@ class TrainingLoop:
 
     def learn(self, episodes: list[ObjectRef], rewards: Sequence[ShapedRewards]) -> dict[str, float]:
         if self.config.rollout.engine.sleep:
-            self.end_evaluation()
             self.fleet.sleep()
         return self.learners.update(episodes, rewards, meanwhile=self.listen)
 

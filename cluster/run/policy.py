@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from peft import PeftModel
     from transformers import PretrainedConfig
 
-INITIAL = "initial_policy"
+INITIAL, MADE_OF, COMMIT = "initial_policy", "made_of.json", "hub_commit"
 
 
 def policy_folder(config: RunConfig, folder: RunFolder, show: Show) -> Path | str:
@@ -39,7 +39,9 @@ def policy_folder(config: RunConfig, folder: RunFolder, show: Show) -> Path | st
 
         disable_progress_bar()  # this and DeepSpeed's guess at the accelerator would break up what the run shows
         logging.getLogger("DeepSpeed").addFilter(lambda record: record.levelno >= logging.ERROR)
-        copy = folder.path / INITIAL
+        copy, made_of = folder.path / INITIAL, _told_of_embedded(config)
+        if (copy / MADE_OF).is_file() and (copy / MADE_OF).read_text() != made_of:  # an offline run's settings changed
+            shutil.rmtree(copy)
         if not copy.is_dir():
             show.stage("embedded policy (made in some minutes the first time, then cached)")
             try:
@@ -49,6 +51,7 @@ def policy_folder(config: RunConfig, folder: RunFolder, show: Show) -> Path | st
                     f"no policy can be cloned from scripted games of {config.game.name}: {told(error)}"
                 ) from error
             shutil.copytree(made, copy.with_suffix(".part"), dirs_exist_ok=True)
+            (copy.with_suffix(".part") / MADE_OF).write_text(made_of)
             copy.with_suffix(".part").rename(copy)
         return copy
     model = config.model.path
@@ -56,7 +59,9 @@ def policy_folder(config: RunConfig, folder: RunFolder, show: Show) -> Path | st
         from cluster.run.download import on_every_node
 
         show.stage(f"fetching {model} to every node")
-        model = on_every_node(model, config.model.revision, config.model.download_seconds)
+        model = on_every_node(model, _revision(config, folder), config.model.download_seconds)
+        if Path(model).parent.name == "snapshots":  # of a commit
+            (folder.path / COMMIT).write_text(f"{config.model.path}@{Path(model).name}")
     if not is_adapter(model):
         return model
     return _merged(model, folder, config, show)
@@ -78,12 +83,31 @@ def _merged(adapter: str, folder: RunFolder, config: RunConfig, show: Show) -> P
     return into
 
 
+def _told_of_embedded(config: RunConfig) -> str:
+    made_of = {"game": config.game.name, "options": config.game.options, **config.model.embedded.model_dump()}
+    return json.dumps(made_of, sort_keys=True, default=str)
+
+
+def _revision(config: RunConfig, folder: RunFolder) -> str | None:
+    """The commit that the run began with, if it is to be the newest: a resumed run starts from the same weights."""
+    note = folder.path / COMMIT
+    name, _, commit = note.read_text().rpartition("@") if note.is_file() else ("", "", "")
+    return config.model.revision or (commit if name == config.model.path else None)
+
+
 def model_to_measure(config: RunConfig, model: str, folder: RunFolder, show: Show) -> Path | str:
     """A folder that an engine loads as it is: an adapter is merged into the model it was made for."""
-    config.learner.lora.rank = 0
+    play_whole(config)
     if not Path(model).is_dir():
         return policy_folder(config, folder, show)
     return _merged(model, folder, config, show) if is_adapter(model) else model
+
+
+def play_whole(config: RunConfig) -> None:
+    """Settings of engines that play a whole model, and get no adapter."""
+    config.learner.lora.rank = 0
+    if config.learner.sync.transport == "adapter":
+        config.learner.sync.transport = "auto"
 
 
 @contextmanager
@@ -223,6 +247,9 @@ def check_offline(model: str, config: RunConfig) -> None:
         return
     try:
         loaded = AutoConfig.from_pretrained(model, trust_remote_code=config.model.trust_remote_code)
+        limit = getattr(loaded.get_text_config(), "max_position_embeddings", None)
+        if limit is not None and config.offline.context > limit:
+            raise ValueError(f"offline.context={config.offline.context} is more than its {limit} positions")
         _check_rotation(loaded.get_text_config(), config.offline.context, "offline.context")
         check_architecture(loaded, config.learner, config.model.trust_remote_code)
     except (OSError, ValueError, ImportError) as error:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import threading
 import time
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -82,19 +84,26 @@ def hub(monkeypatch, tmp_path):
     server.shutdown()
 
 
-def test_a_model_of_the_hub_is_on_disk_before_a_run_starts(nodes, hub, tmp_path):
+def test_a_model_of_the_hub_is_on_disk_before_a_run_starts(nodes, hub, tmp_path, monkeypatch):
     class Quiet:
         def stage(self, text):
             self.said = text
 
     config = RunConfig.model_validate({"model": {"path": NAME}})
-    folder = Path(policy_folder(config, None, Quiet()))
+    started = SimpleNamespace(path=tmp_path)
+    folder = Path(policy_folder(config, started, Quiet()))
     assert folder.is_relative_to(tmp_path / "hub") and folder.name == COMMIT
     there = {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
     assert there == {name: FILES[name] for name in ("config.json", "model.safetensors")}
     assert hub["GET", "model.safetensors"] == 1, "nodes that share a cache fetch it once"
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.modules[__name__], "COMMIT", "f" * 40)  # the hub has a newer one
+        assert policy_folder(config, started, Quiet()) == str(folder), "a run goes on from the weights it began with"
+        (tmp_path / "another").mkdir()
+        newer = policy_folder(config, SimpleNamespace(path=tmp_path / "another"), Quiet())
+        assert Path(newer).name == "f" * 40
     assert on_every_node(NAME, COMMIT, 60.0) == str(folder)
-    assert hub["GET", "model.safetensors"] == 1
+    assert hub["GET", "model.safetensors"] == 2
 
 
 def test_every_node_fetches_once(nodes, tmp_path):

@@ -17,6 +17,7 @@ from cluster.record.run_folder import RunFolder
 from cluster.report.reading import read_run
 from cluster.run.collecting import Collector
 from cluster.run.evaluate import HeldOut, beside_training
+from cluster.run.loop import TrainingLoop
 from cluster.run.playing import Playing
 from envs.episode import Episode, Turn, TurnTokens
 from tests.support.runs import assert_whole, config_for, run
@@ -74,6 +75,26 @@ def test_each_evaluation_has_the_weights_of_its_update_while_games_go_on(
         manifest = json.loads((checkpoint / "manifest.json").read_text())
         assert manifest["metrics"] == {"win_rate": rates[manifest["update"]]}
         assert checkpoints.damage_of(checkpoint) is None
+
+
+@pytest.mark.timeout(300)
+def test_an_evaluation_that_loses_its_worker_while_none_may_start_ends(
+    ray_cluster, parrot_model, tmp_path, monkeypatch
+):
+    """Where cards are shared no engine starts while the learners work, and one has to, for what is left of it."""
+    config, learn = beside_config(parrot_model, tmp_path), TrainingLoop.learn
+    config.evaluation.episodes, config.rollout.batch_seconds = 600, 60.0
+
+    def losing(loop, *batch):
+        if loop.update == 1:
+            ray_cluster.kill(loop.fleet.processes.handles[0])
+        return learn(loop, *batch)
+
+    monkeypatch.setattr(TrainingLoop, "learn", losing)
+    monkeypatch.setattr(TrainingLoop, "learners_at_work", lambda loop: loop.fleet.no_starts())
+    summary, folder = run(config)
+    assert_whole(summary, folder, updates=3, batch=8)
+    assert [e["version"] for e in summary["evaluations"]] == [0, 2, 3], "newer weights are no measure of version 1"
 
 
 @pytest.mark.long

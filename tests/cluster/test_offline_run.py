@@ -302,6 +302,7 @@ def test_a_stage_says_what_comes_before_it(work):
         (["game.name=parrot", "game.options={seats: 3}"], "has 3 seats"),
         (["offline.context=9000"], "does not fit into learner.tokens_per_micro_batch=4096"),
         (["learner.loss.kind=ppo"], "which recorded games do not tell: give learner.loss.kind=likelihood"),
+        (["learner.mask_cut_off=true"], "do not tell which were cut off"),
         (["offline.input=/nowhere/at/all"], "offline.input: no file at"),
         (["game.players.guesser=scripted:expert"], "nothing would be trained"),
     ],

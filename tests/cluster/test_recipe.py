@@ -154,6 +154,18 @@ def test_overrides_are_yaml_and_win(tmp_path):
     assert config.updates == 7
 
 
+def test_one_gamma_over_a_config_in_which_every_part_has_its_own_is_refused(tmp_path):
+    """A run writes every part's: another one for all of them would change nothing."""
+    written = tmp_path / "config.yaml"
+    written.write_text(to_yaml(load_recipe("recipes/games/bargaining.yaml", ["reward.shaper=aria", "gamma=0.9"])))
+    say = "learner.credit.gamma=0.8 reward.shaper.intentions.aggregate.gamma=0.8"
+    assert f"gamma=0.8: every part has its own here; say {say}" in refused("gamma=0.8", path=written)
+    assert load_recipe(written, ["gamma=0.8", "learner.credit.gamma=0.8"]).learner.credit.gamma == 0.8
+    assert load_recipe(written, ["gamma=0.9"]).reward.shaper.intentions.aggregate.gamma == 0.9
+    config = load_recipe("recipes/games/bargaining.yaml", ["gamma=0.8", "learner.credit.gamma=1"])
+    assert (config.gamma, config.learner.credit.gamma) == (0.8, 1.0)
+
+
 def test_a_base_is_read_relative_to_its_recipe_and_merged_below_it(tmp_path):
     (tmp_path / "sub").mkdir()
     (tmp_path / "base.yaml").write_text("updates: 3\nseed: 4\ngame: {options: {turns: 4}}\n")
