@@ -76,9 +76,11 @@ def make_cast(spec: WorkerSpec, engine: Engine) -> Cast:
         from actors.engines.transformers_engine import TransformersEngine
 
         own = {"tensor_parallel": 1, "max_sequences": spec.rollout.frozen_sequences}
-        frozen = TransformersEngine(
-            spec.rollout.engine.model_copy(update=own), path, on_gpu=bool(spec.rollout.gpus_per_worker)
-        )
+        place = {"on_gpu": bool(spec.rollout.gpus_per_worker), "trust_remote_code": spec.trust_remote_code}
+        try:
+            frozen = TransformersEngine(spec.rollout.engine.model_copy(update=own), path, **place)
+        except ValueError as error:
+            raise ValueError(f"rollout.frozen.{name}, which the transformers engine plays: {error}") from error
         policies[f"frozen:{name}"] = Policy(frozen, dialogue(path), trained=False)
     endpoints = {f"endpoint:{name}": Endpoint(name, settings) for name, settings in spec.rollout.endpoints.items()}
 

@@ -36,6 +36,22 @@ def check_vllm_plays(architectures: list[str], backend_compatible: bool) -> None
         )
 
 
+def check_plain_plays(config: PretrainedConfig, model_path: str, max_context: int) -> None:
+    """A ValueError if the transformers engine, which keeps keys and values of whole contexts, cannot play it."""
+    others = sorted(set(getattr(config, "layer_types", None) or ()) - {"full_attention", "sliding_attention"})
+    if others:
+        raise ValueError(f"{model_path}: its layers of {others[0]} need rollout.engine.kind=vllm")
+    window = sliding_window(config)
+    if window is not None and window < max_context:
+        raise ValueError(
+            f"{model_path}: layers with a sliding window of {window} need rollout.engine.kind=vllm, "
+            f"or rollout.engine.max_context of at most {window}"
+        )
+    limit = getattr(config, "max_position_embeddings", max_context)
+    if max_context > limit:
+        raise ValueError(f"rollout.engine.max_context={max_context}, but {model_path} reaches only {limit} positions")
+
+
 def sliding_window(config: PretrainedConfig) -> int | None:
     """Of the layers that see so many tokens and no more; None where every layer sees all."""
     kinds = getattr(config, "layer_types", None) or ("sliding_attention",)  # none named: every layer has the window

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from actors.engines.architectures import sliding_window
+from actors.engines.architectures import check_plain_plays
 from actors.engines.branches import Feed, feed, passes
 from actors.engines.contract import Completion, Part, Request, Scored, counted
 from actors.engines.direct import direct
@@ -60,17 +60,7 @@ class TransformersEngine:
                 f"rollout.engine.kind=transformers runs on one device, not tensor_parallel={settings.tensor_parallel}"
             )
         config = AutoConfig.from_pretrained(model_path, trust_remote_code=trust_remote_code)
-        window = sliding_window(config)
-        if window is not None and window < settings.max_context:
-            raise ValueError(
-                f"{model_path}: layers with a sliding window of {window} need rollout.engine.kind=vllm, "
-                f"or rollout.engine.max_context of at most {window}"
-            )
-        limit = getattr(config, "max_position_embeddings", settings.max_context)
-        if settings.max_context > limit:
-            raise ValueError(
-                f"rollout.engine.max_context={settings.max_context}, but {model_path} reaches only {limit} positions"
-            )
+        check_plain_plays(config, model_path, settings.max_context)
         self.device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
         dtype = "float32" if settings.dtype == "auto" else settings.dtype
         self.capped = getattr(config, "attn_logit_softcapping", None) is not None  # which sdpa would leave out

@@ -94,9 +94,9 @@ class Fleet:
     def no_starts(self) -> Iterator[None]:
         """Time in which no engine starts: one that does measures what is free of its card, and takes
         more than it keeps. Engines that are starting are waited for; a lost one is replaced after it."""
-        while self.processes.starting:
-            self._look(LISTEN_SECONDS, patient=True)
         with self.processes.no_starts():
+            while self.processes.starting:
+                self._look(LISTEN_SECONDS, patient=True)
             yield
 
     def _ended(self, index: int, reason: str) -> None:
@@ -274,7 +274,10 @@ class Fleet:
         deadline, answers = time.monotonic() + timeout, {}
 
         def hear(index: int, call: ray.ObjectRef) -> None:
-            answers[index] = ray.get(call, timeout=max(0.0, deadline - time.monotonic()))
+            left = max(0.0, deadline - time.monotonic())
+            if not ray.wait([call], timeout=left, fetch_local=False)[0]:
+                raise GetTimeoutError("no answer in time")
+            answers[index] = ray.get(call, timeout=FETCH_SECONDS)  # of one whose turn comes late, too
 
         for index, call in calls.items():
             self._guarded(index, hear, call)

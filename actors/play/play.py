@@ -287,7 +287,7 @@ class Play:
                 seat.see(live.observation, live.actions if self.settings.choose_listed else ())
             room = seat.room(self.settings.engine.max_context)
             if room < 1:
-                if not live.turns:
+                if not live.spoken.get(name):
                     raise EpisodeFailed("context_too_small", seat.too_long(live.ticket.game))
                 self._finish(live, Ending(False, {name: live.observation}, {}, {}))
                 return None
@@ -350,7 +350,7 @@ class Play:
 
     def _end_overdue(self) -> None:
         oldest = time.monotonic() - self.settings.episode_seconds
-        for live in [live for live in self.live.values() if live.started < oldest]:
+        for live in [live for live in self.live.values() if live.started < oldest and live.episode is None]:
             self._fail(live, EpisodeFailed("timeout"))
         if self.settings.turn_seconds is not None:
             for serial in self.outside.overdue(self.settings.turn_seconds):

@@ -4,6 +4,7 @@ a layer) or under another name."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 import torch
 from transformers import PreTrainedModel
@@ -17,19 +18,24 @@ from actors.transport.tally import Tally
 class CheckpointWeights:
     """`parts`, by a checkpoint's name: the weight that holds it, and the places of its values
     there, counted through; only of what is not held under the same name. The places are what
-    comes of sending their numbers the way that transformers sends values when it saves them."""
+    comes of sending their numbers the way that transformers sends values when it saves them.
+    Whoever is never sent a weight has none: they take more room than what they are of."""
 
     def __init__(self, model: PreTrainedModel, tally: Tally):
         self.tally = tally
         self.parameters = [name for name, _ in model.named_parameters()]  # each that is shared once
         self.model = model
-        self.parts: dict[str, tuple[str, torch.Tensor]] = {}
-        for name, weight in model.named_parameters():
+
+    @cached_property
+    def parts(self) -> dict[str, tuple[str, torch.Tensor]]:
+        found = {}
+        for name, weight in self.model.named_parameters():
             empty = {name: torch.empty(weight.shape, device="meta")}
-            if revert_weight_conversion(model, empty).keys() != empty.keys():
+            if revert_weight_conversion(self.model, empty).keys() != empty.keys():
                 numbers = torch.arange(weight.numel()).view(weight.shape)
-                parts = revert_weight_conversion(model, {name: numbers})
-                self.parts |= {part: (name, places.to(weight.device)) for part, places in parts.items()}
+                parts = revert_weight_conversion(self.model, {name: numbers})
+                found |= {part: (name, places.to(weight.device)) for part, places in parts.items()}
+        return found
 
     def load(self, named: Iterable[tuple[str, torch.Tensor]]) -> None:
         own = self.model.state_dict()  # each time anew: after a sleep it is other memory

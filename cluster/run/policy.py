@@ -22,7 +22,7 @@ from parley.light import without_sklearn
 
 if TYPE_CHECKING:
     from peft import PeftModel
-    from transformers import PretrainedConfig
+    from transformers import PretrainedConfig, PreTrainedModel
 
 INITIAL, MADE_OF, COMMIT = "initial_policy", "made_of.json", "hub_commit"
 
@@ -206,6 +206,8 @@ def _check_kind(loaded: PretrainedConfig, config: RunConfig, trained: bool) -> N
         _check_rotation(loaded.get_text_config(), config.rollout.engine.max_context, "rollout.engine.max_context")
         model, engine = check_architecture(loaded, config.learner, config.model.trust_remote_code), config.rollout
         adapts, on_cpu = config.learner.lora.rank > 0, not engine.gpus_per_worker
+        if adapts:
+            _check_ends(model, config.learner.lora.targets)
         if adapts and on_cpu and engine.engine.kind != "transformers" and router_modules(model):
             raise ValueError(
                 f"learner.lora.rank={config.learner.lora.rank}: vLLM has no kernel on CPU for experts where adapters "
@@ -224,6 +226,16 @@ def _check_kind(loaded: PretrainedConfig, config: RunConfig, trained: bool) -> N
     if not tried(loaded):
         made_by = class_of(loaded)
         check_vllm_plays(loaded.architectures or [], made_by is not None and made_by.is_backend_compatible())
+
+
+def _check_ends(model: PreTrainedModel, targets: list[str]) -> None:
+    ends = model.get_input_embeddings(), model.get_output_embeddings()
+    found = {name.rpartition(".")[2] for name, module in model.named_modules() if module in ends} & set(targets)
+    if found:
+        raise ValueError(
+            f"learner.lora.targets: {sorted(found)[0]} is an end of the model, and engines take adapters of its blocks "
+            "alone"
+        )
 
 
 def _check_window(text: PretrainedConfig, max_context: int) -> None:

@@ -266,8 +266,13 @@ def test_answers_are_those_of_the_workers_that_are_up(monkeypatch):
     fleet = fleet_of(health)
     for number, handle in enumerate(fleet.handles):
         handle.receipt = SimpleNamespace(remote=lambda number=number: f"receipt {number}")
+    waits = []
     monkeypatch.setattr("actors.fleet.fleet.ray.get", lambda call, timeout: call)
-    assert fleet.receipts() == {1: "receipt 1", 2: "receipt 2"}
+    monkeypatch.setattr(
+        "actors.fleet.fleet.ray.wait", lambda calls, timeout, fetch_local: waits.append(timeout) or (calls, [])
+    )
+    assert fleet.receipts() == {1: "receipt 1", 2: "receipt 2"} and len(waits) == 2
+    assert fleet._everyone("receipt", timeout=0.0) == {1: "receipt 1", 2: "receipt 2"}, "ready, though its turn is late"
 
 
 def test_whoever_waits_for_an_engine_to_start_waits_though_games_have_come_back(monkeypatch):
@@ -280,3 +285,21 @@ def test_whoever_waits_for_an_engine_to_start_waits_though_games_have_come_back(
         pass
     fleet._look(1.5)
     assert waited == [LISTEN_SECONDS, 0.0], "nobody waits for what has come back already"
+
+
+def test_an_engine_that_fails_to_start_is_waited_for_once(monkeypatch):
+    """Its next start comes when engines may start again; else learners would wait for it for ever."""
+    fleet, started = fleet_of(all_live(2)), []
+    fleet.processes.starting = {0: "ready"}
+
+    def fails(timeout):
+        fleet.processes.starting.clear()
+        fleet.processes._start(0, 1)
+
+    monkeypatch.setattr(fleet, "_listen", fails)
+    monkeypatch.setattr(fleet.processes, "look_after", lambda works: None)
+    monkeypatch.setattr(fleet.processes, "_start_now", lambda index, incarnation: started.append((index, incarnation)))
+    monkeypatch.setattr(fleet.health, "put_off", lambda index, now: None)
+    with fleet.no_starts():
+        assert started == [] and not fleet.processes.starting
+    assert started == [(0, 1)]

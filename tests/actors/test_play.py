@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -80,6 +82,24 @@ def test_a_full_context_truncates_and_keeps_what_would_have_come_next(tiny_model
         assert max(len(episode.sequence(seat).ids) for seat in ("left", "right")) > 30
     check_exact(play, list(results.values()))
     assert not play.spare_games["endless"], "a game that is not over may still hold a process, or a session"
+
+
+@pytest.mark.parametrize("opens", ["policy", "scripted:parrot"])
+def test_a_seat_whose_first_prompt_does_not_fit_says_so(tiny_model, opens):
+    """Also where another seat has spoken before it: such a game has no turn of the policy."""
+    engine = engine_settings("transformers").model_copy(update={"max_context": 16})
+    results = play_out(new_play(tiny_model, engine=engine), tickets(4, left=opens))
+    assert {result.reason for result in results.values()} == {"context_too_small"}
+
+
+def test_a_game_that_is_over_is_not_late(tiny_model):
+    """Its answers are scored still."""
+    play = new_play(tiny_model, episode_seconds=1e-9)
+    over, late = (SimpleNamespace(started=0.0, episode=found, ticket=None) for found in (object(), None))
+    play.live, failed = {1: over, 2: late}, []
+    play._fail = lambda live, why: failed.append(live)
+    play._end_overdue()
+    assert failed == [late]
 
 
 def test_a_game_that_raises_costs_its_own_episodes_only(tiny_model, caplog):

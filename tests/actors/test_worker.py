@@ -10,7 +10,7 @@ import pytest
 import actors.worker
 from actors.settings import RolloutSettings
 from actors.worker import RolloutWorker, WorkerFailed
-from actors.worker_parts import WorkerSpec
+from actors.worker_parts import WorkerSpec, make_cast
 from envs.settings import GameSettings
 from tests.support.engines import engine_settings
 from tests.support.play import tickets
@@ -125,3 +125,9 @@ def test_a_worker_that_cannot_take_tickets_on_fails(worker, monkeypatch):
     worker.thread.join(WAIT)
     with pytest.raises(WorkerFailed, match="the cache cannot be dropped"):
         next(worker.finished(0.0))
+
+
+def test_a_frozen_player_that_the_plain_engine_cannot_play_is_named(tiny_model, folder_of):
+    settings = RolloutSettings(engine=engine_settings("transformers"), frozen={"old": str(folder_of("mistral", False))})
+    with pytest.raises(ValueError, match=r"rollout\.frozen\.old, which the transformers engine plays: .*window of 16"):
+        make_cast(WorkerSpec("cast", str(tiny_model), {}, settings), None)

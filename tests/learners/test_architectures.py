@@ -21,6 +21,7 @@ from transformers import (
     MistralConfig,
     OPTConfig,
     Qwen3Config,
+    Qwen3NextConfig,
     T5Config,
     ViTConfig,
 )
@@ -188,6 +189,25 @@ REFUSED = {
         r"quantised \(gptq\) and have no gradient: .*learner\.lora\.rank",
     ),
 }
+
+
+def test_layers_of_other_kinds_are_refused_by_the_plain_engine(tmp_path):
+    Qwen3NextConfig(num_hidden_layers=4).save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="its layers of linear_attention need rollout.engine.kind=vllm"):
+        TransformersEngine(engine_settings("transformers"), str(tmp_path))
+
+
+def test_who_is_sent_no_weights_keeps_no_places_of_experts(folder_of):
+    engine = TransformersEngine(engine_settings("transformers"), str(folder_of("qwen3_moe", False)))
+    assert "parts" not in vars(engine.weights) and engine.weights.parts
+
+
+@pytest.mark.parametrize("target", ["lm_head", "embed_tokens"])
+def test_an_adapter_of_an_end_is_refused_where_engines_play(folder_of, target):
+    run = load_recipe("recipes/demo.yaml", [f"model.path={folder_of('qwen3', False)}"])
+    run.learner.lora = LoraSettings(rank=2, targets=["q_proj", target])
+    with pytest.raises(ConfigError, match=f"learner.lora.targets: {target} is an end of the model"):
+        check_model(folder_of("qwen3", False), run, trained=True)
 
 
 @pytest.mark.parametrize("case", REFUSED)
