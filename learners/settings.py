@@ -50,7 +50,7 @@ class SyncSettings(Settings):
     tolerance: float | None = Field(
         None,
         gt=0,
-        description="largest gap allowed: in float32 of any log-prob, as a share of one below -1, default 1e-4; in "
+        description="gap allowed: in float32 of 99 in 100 log-probs, as a share of one below -1, default 1e-4; in "
         "half precision of the mean, as a share of the log-probs' spread, default 0.1 (0.25 of less than 64 tokens)",
     )
     bucket_mib: int = Field(256, ge=1, description="memory for weights in transit at a time, MiB")
