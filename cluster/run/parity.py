@@ -3,9 +3,9 @@
 Bytes first: what the trainer sent against each engine's receipt, bit for bit in every type.
 Then behaviour: log-probs of the same tokens by both sides. In float32 the two agree to 1e-4
 token by token; of a log-prob below -1 to that share of it, for rounding grows with the logits, and
-these grow while a policy is trained. Of a policy that was trained for long a token in a thousand is
-rounded many times as far as the others (`benchmarks/rounding.py`), so one in a hundred may differ
-by a hundred times as much. In half precision they honestly differ, so there the mean
+these grow while a policy is trained. Of a policy that was trained for long a few tokens are rounded
+a thousand times as far as most (`benchmarks/rounding.py`), so one in a hundred may differ by a
+hundred times as much. In half precision they honestly differ, so there the mean
 difference is judged, as a share of how far the log-probs themselves are spread:
 
     gap = mean |engine - trainer| / mean |trainer - mean of trainer|
