@@ -103,7 +103,7 @@ def test_a_model_of_the_hub_is_on_disk_before_a_run_starts(nodes, hub, tmp_path,
         newer = policy_folder(config, SimpleNamespace(path=tmp_path / "another"), Quiet())
         assert Path(newer).name == "f" * 40
     assert on_every_node(NAME, COMMIT, 60.0) == str(folder)
-    assert hub["GET", "model.safetensors"] == 2
+    assert hub["GET", "model.safetensors"] == 1
 
 
 def test_every_node_fetches_once(nodes, tmp_path):

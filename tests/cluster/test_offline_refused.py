@@ -69,7 +69,8 @@ def test_a_model_that_would_mix_what_is_packed_together_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="mix the sequences"):
         check_offline(str(tmp_path), config)
     rope = {"rope_type": "longrope", "short_factor": [1.0] * 48, "long_factor": [2.0] * 48, "rope_theta": 1e4}
-    Phi3Config(rope_parameters=rope | {"original_max_position_embeddings": 4096}).save_pretrained(tmp_path)
+    rope["original_max_position_embeddings"] = 4096
+    Phi3Config(rope_parameters=rope, max_position_embeddings=8192).save_pretrained(tmp_path)
     check_offline(str(tmp_path), config)
     config.offline.context = 4097
     with pytest.raises(ConfigError, match="set offline.context to at most 4096"):
