@@ -14,12 +14,15 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from cluster.commands.cli import main
+from cluster.commands.serve_model import _whole
 from cluster.errors import RunError
 from cluster.recipe.reading import load_recipe
 from cluster.record.checkpoints import CheckpointStore
 from cluster.record.run_folder import RunFolder, read_config
 from cluster.record.terminal import Show
+from cluster.run import download
 from cluster.run.policy import check_model, lasting, merge_adapter, policy_folder, whole_frozen
+from learners.embedded import build
 from tests.support.engines import model_of
 from tests.support.watched import learned, made_run
 
@@ -222,3 +225,23 @@ def test_who_evaluates_keeps_the_weights_of_a_checkpoint_that_is_removed_meanwhi
         with RunFolder.create(config) as other, lasting(str(gone / "policy"), other) as kept:
             assert kept == str(gone / "policy") and not (other.path / "policy").exists(), "another disk has no links"
     shutil.rmtree(gone)
+
+
+def test_an_embedded_policy_of_other_settings_is_made_anew(tmp_path, tiny_model, monkeypatch):
+    made = []
+    monkeypatch.setattr(
+        build, "build_policy", lambda game, embedded, progress: made.append(embedded.layers) or tiny_model
+    )
+    config = load_recipe("recipes/demo.yaml", [f"output={tmp_path}"])
+    folder = RunFolder.create(config)
+    for layers in (2, 2, 3):
+        config.model.embedded.layers = layers
+        assert policy_folder(config, folder, Show(config, folder)) == folder.path / "initial_policy"
+    assert made == [2, 3]
+
+
+def test_a_served_model_of_the_hub_is_the_revision_that_was_asked_for(tmp_path, tiny_model, monkeypatch):
+    asked = []
+    monkeypatch.setattr(download, "fetch", lambda *given: asked.append(given) or str(tiny_model))
+    config = load_recipe(None, ["model.path=someone/small", "model.revision=abc"])
+    assert _whole(config, "someone/small", tmp_path) == str(tiny_model) and asked == [("someone/small", "abc")]
