@@ -14,9 +14,8 @@ from learners.loss.loss import LOSS, AnyLoss, SamplerLoss
 Decay = Annotated[float, Field(ge=0, lt=1)]
 
 REDUCE_BUCKET = 50_000_000  # weights whose gradients DeepSpeed reduces at once; on a card it holds room for them
-
-
 ALL_LINEAR = "all-linear"
+EXPERT_COUNTS = "num_experts", "num_local_experts", "n_routed_experts"  # as models' configurations call it
 
 
 class LoraSettings(Settings):

@@ -13,7 +13,7 @@ from cluster.recipe.config import RunConfig
 from envs.registry import make_game
 from envs.settings import GameSettings
 from envs.well_formed import told
-from learners.settings import ALL_LINEAR
+from learners.settings import ALL_LINEAR, EXPERT_COUNTS
 
 TIED_UNLESS_SAID = {"bloom", "cohere", "cohere2", "falcon", "gemma", "gemma2", "gemma3", "gemma3_text", "gpt2", "opt"}
 PLAIN_FEED_FORWARD = {"bloom", "falcon", "gpt2", "gpt_bigcode", "gpt_neox", "gptj", "opt", "phi", "starcoder2"}
@@ -117,7 +117,7 @@ def shape_of(content: Mapping[str, Any]) -> ModelShape:
         return found
 
     hidden, heads = first("hidden_size", "n_embd"), first("num_attention_heads", "n_head")
-    experts = first("num_experts", "num_local_experts", "n_routed_experts", default=0)
+    experts = first(*EXPERT_COUNTS, default=0)
     inner = first("intermediate_size", "ffn_dim", "n_inner", default=4 * hidden)
     width = first("moe_intermediate_size", default=inner) if experts else inner
     return ModelShape(

@@ -33,7 +33,7 @@ import numpy as np
 from actors.transport.receipt import Fault, Receipt
 
 LARGEST = 1e-4  # float32: of a log-prob, as a share of it where it is below -1
-SELDOM, FURTHER = 100, 100.0  # one token in so many may differ so many times as much
+SELDOM, FURTHER = 100, 100.0  # one token in so many, and one at least, may differ so many times as much
 ENOUGH = 20  # tokens, for one of them to be seldom
 MEAN_SHARE = 0.1  # half precision: of `gap`
 FEW = 64  # tokens; of less than these

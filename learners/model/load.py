@@ -22,9 +22,7 @@ from learners.model import attention, by_hand
 from learners.model.logits import BESIDE, target_logprobs
 from learners.model.output_head import in_slices, read_at_head
 from learners.optimiser import deepspeed_config, half_precision
-from learners.settings import ALL_LINEAR, LearnerSettings
-
-EXPERT_COUNTS = ("num_experts", "num_local_experts", "n_routed_experts")  # as configurations call it
+from learners.settings import ALL_LINEAR, EXPERT_COUNTS, LearnerSettings
 
 
 def compute_dtype(settings: LearnerSettings) -> torch.dtype:
