@@ -18,6 +18,7 @@ from importlib import import_module
 from numbers import Real
 from typing import Annotated, Any
 
+from envs.coroutines import finish
 from envs.game import Game, Player, Step
 from envs.kinds import see_current_folder
 from envs.options import whole_number
@@ -44,7 +45,8 @@ class Dataset(Game):
         check: Annotated[
             str,
             "same: as the right answer, but for case, space and marks; number: its last number is that of the right "
-            "answer; or module:function of your own, called with what was answered, the right answer and the task",
+            "answer; or module:function of your own, called with what was answered, the right answer and the task; it "
+            "may be async",
         ] = "same",
         tries: Annotated[int, "answers that may be given"] = 1,
         held_out: Annotated[
@@ -56,6 +58,7 @@ class Dataset(Game):
         self.tasks, self.keys = questions_in(tasks, question, answer), (question, answer)
         self.held_out, self.rules = share_of("held_out", held_out), rules
         self.check, self.judged_by = check_of(check), check
+        self.slow = check not in CHECKS  # one's own may ask a server or run code
 
     def reset(self, seed: int) -> None:
         self.task = task_of(seed, self.tasks, self.held_out, "dataset")
@@ -77,7 +80,7 @@ class Dataset(Game):
         return Step(rewards={SEAT: self.worth} if over else {}, terminated=over, caption=caption)
 
     def _judged(self, said: str) -> float:
-        worth = self.check(said, self.task[self.keys[1]], dict(self.task))
+        worth = finish(self.check(said, self.task[self.keys[1]], dict(self.task)), f"check={self.judged_by}")
         if not isinstance(worth, Real) or not math.isfinite(worth) or not 0 <= worth <= 1:
             raise ValueError(
                 f"game option check={self.judged_by}: has to return a number from 0 to 1, not {worth!r:.80}"

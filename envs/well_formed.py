@@ -1,7 +1,7 @@
 """Whether what somebody wrote is a game, and whether a game answers as the contract says.
 
     is_a_game     its class or its object, when it is made        -> NotAGame, a ValueError
-    good_step     what `step` returned                            -> TypeError, ValueError
+    good_step     what `step`, `gist` and `amounts` returned      -> TypeError, ValueError
     good_sight    what `seat`, `observe` and `actions` return     -> TypeError, ValueError
     good_outcome  what `outcome` returned once the game is over   -> TypeError, ValueError
     good_texts    what `closing` and `facts` returned             -> TypeError
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from envs.coroutines import Blocking
 from envs.step import Step, good_rewards
+from envs.text.thinking import spoken
 
 if TYPE_CHECKING:
     from envs.game import Game
@@ -59,11 +60,24 @@ def is_a_game(name: str, made: Any) -> None:
         raise NotAGame(f"{name}.horizon has to be a whole number of turns from 1 on, not {horizon!r}")
 
 
-def good_step(game: Game, step: Any) -> Step:
+def good_step(game: Game, step: Any, said: str | None = None) -> Step:
+    """`said`: the utterance, of which intentions will be made."""
     if not isinstance(step, Step):
         raise TypeError(f"{_of(game)}.step has to return a Step, not {_short(step)}")
     good_rewards(_of(game), game.seats, step.rewards)
+    if said is not None:
+        _good_meaning(game, spoken(said))
     return step
+
+
+def _good_meaning(game: Game, said: str) -> None:
+    """The reward service asks the same hooks, for a whole batch at once: here an error costs one episode."""
+    if hasattr(game, "gist") and not isinstance(gist := game.gist(said), str):
+        raise TypeError(f"{_of(game)}.gist has to return text, not {_short(gist)}")
+    if hasattr(game, "amounts"):
+        amounts = game.amounts(said)
+        if not isinstance(amounts, Mapping) or not all(isinstance(each, Real) for each in amounts.values()):
+            raise TypeError(f"{_of(game)}.amounts has to return numbers by name, not {_short(amounts)}")
 
 
 def good_sight(game: Game) -> tuple[str, tuple[str, ...]]:

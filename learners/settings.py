@@ -27,6 +27,14 @@ class LoraSettings(Settings):
         description=f"layers that get an adapter; [{ALL_LINEAR}]: all of the blocks, beside experts those of attention",
     )
 
+    @model_validator(mode="after")
+    def targets_are_read(self) -> LoraSettings:
+        if self.rank == 0 and self.targets != LoraSettings.model_fields["targets"].get_default(
+            call_default_factory=True
+        ):
+            raise ValueError(f"rank=0 trains all weights and does not read targets={self.targets}: set rank")
+        return self
+
 
 class SyncSettings(Settings):
     transport: Literal["auto", "shared_memory", "object_store", "nccl", "gloo", "ipc", "adapter"] = Field(

@@ -245,7 +245,7 @@ class Play:
     def _record(self, live: Live, seat: str, said: Said, step: Step) -> bool:
         """Write down one turn. False once the episode is over."""
         with FailingAs("game_error", live.ticket):
-            good_step(live.game, step)
+            good_step(live.game, step, said.text)
         turn = Turn(
             seat,
             live.players[seat],

@@ -169,6 +169,11 @@ def checked(config: RunConfig) -> RunConfig:
             f"reward.shaper={SHAPERS.name_of(config.reward.shaper)}: offline, turns are worth what their intentions "
             "earned; set reward.shaper=aria"
         )
+    if config.reward.shaper.gives != "advantage":
+        raise ConfigError(
+            f"reward.shaper.gives={config.reward.shaper.gives}: offline, turns are worth what their intentions earned; "
+            "leave it at advantage"
+        )
     method = CREDIT.name_of(config.learner.credit)
     if method != "reinforce":
         raise ConfigError(

@@ -23,8 +23,8 @@ from cluster.run.policy import check_model, check_offline, model_to_measure, pla
 from cluster.run.session import ray_cluster, start_playing
 
 if TYPE_CHECKING:
+    from cluster.run.lasting_learners import LastingLearners
     from cluster.run.playing import Playing
-    from learners.group import LearnerGroup
 
 
 class Resources:
@@ -86,10 +86,11 @@ class Resources:
         return playing
 
     @contextmanager
-    def learners(self, policy: str, updates: int) -> Iterator[LearnerGroup]:
+    def learners(self, policy: str, updates: int) -> Iterator[LastingLearners]:
         """Learners that start from the weights in this folder and make so many updates."""
         self.clear()
         self._cluster()
+        from cluster.run.lasting_learners import LastingLearners
         from learners.group import LearnerGroup
 
         config = plan_run(self.config, self.machine, "learn", policy).config
@@ -109,5 +110,5 @@ class Resources:
         self.running.callback(group.close)
         with named_failures():
             group.start()
-            yield group
+            yield LastingLearners(group, config.learner.max_restarts)
         self.clear()

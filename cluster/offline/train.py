@@ -1,7 +1,7 @@
 """Training on a recorded data set: maximise the sum of  log pi(a_t | h_t) * A(h_t, a_t).
 
     sequences -> shuffled anew in every epoch -> batches of whole games, at least `batch` turns each
-              -> LearnerGroup.update_on -> checkpoints -> policy
+              -> LastingLearners.update_on -> checkpoints -> policy
 
 This is `learner.loss.kind=likelihood`: it does not matter who played, and for files of others nobody knows.
 
@@ -25,11 +25,11 @@ from cluster.recipe.config import RunConfig
 from cluster.recipe.offline import PUBLISHED_BATCH
 from cluster.record.checkpoints import CheckpointStore
 from cluster.record.run_folder import to_json
+from cluster.run.lasting_learners import LastingLearners
 from cluster.run.policy import merge_adapter
 from cluster.run.shared_folder import check_shared
 from envs.registry import make_game
 from learners.batch.trajectories import Trajectory, recorded
-from learners.group import LearnerGroup
 
 SHOWN = ("loss", "entropy", "grad_norm", "advantage_mean", "trained_tokens", "applied")
 
@@ -79,7 +79,7 @@ def train(
                 log.flush()
                 terminal.at(update + 1, len(plan), f"updates, loss {learned['loss']:.4f}")
                 if (update + 1) % config.checkpoint.every == 0 and update + 1 < len(plan):
-                    store.save(update + 1, lambda folder: learners.save(folder / "learner"))
+                    learners.saved(store.save(update + 1, lambda folder: learners.save(folder / "learner")) / "learner")
         shutil.rmtree(scratch / "policy", ignore_errors=True)
         learners.export(scratch / "policy")
     if config.learner.lora.rank:  # the next iteration starts from a whole model
@@ -96,7 +96,7 @@ def train(
     }
 
 
-def _restored(learners: LearnerGroup, store: CheckpointStore, metrics: Path) -> int:
+def _restored(learners: LastingLearners, store: CheckpointStore, metrics: Path) -> int:
     """How many updates are behind the weights that the learners hold now."""
     newest = store.latest()
     done = 0 if newest is None else store.update_of(newest)

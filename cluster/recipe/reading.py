@@ -340,11 +340,13 @@ def _model_folder(key: str, path: str) -> str:
 
 
 def _absolute(value: Any) -> Any:
-    """A file or folder that an option of the game names, for processes that work elsewhere. Those of a submitted job
-    stay as they are: its working directory is another one each time."""
+    """A file or folder that an option of the game names, for processes that work elsewhere; without a slash only a
+    file with an ending is meant. Those of a submitted job stay as they are: its working directory is another one each
+    time."""
     if isinstance(value, list):
         return [_absolute(each) for each in value]
-    if not isinstance(value, str) or "/" not in value or not os.path.exists(os.path.expanduser(value)):
+    named = isinstance(value, str) and ("/" in value or (Path(value).suffix and os.path.isfile(value)))
+    if not named or not os.path.exists(os.path.expanduser(value)):
         return value
     path = str(Path(value).expanduser().resolve())
     return value if "working_dir_files" in path else path

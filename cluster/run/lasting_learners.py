@@ -20,6 +20,7 @@ import numpy as np
 from ray import ObjectRef
 from ray.actor import ActorHandle
 
+from learners.batch.trajectories import Trajectory
 from learners.group import LearnerError, LearnerGroup, LearnerLost
 from reward_service.shaper import ShapedRewards
 
@@ -32,8 +33,7 @@ T = TypeVar("T")
 class Learned:
     """A batch that was learned from after the last checkpoint."""
 
-    episodes: list[ObjectRef]
-    rewards: Sequence[ShapedRewards]
+    again: Callable[[], object]
     version: int | None = None  # of the weights after it, as the engines know them; None before they were sent
 
 
@@ -51,8 +51,14 @@ class LastingLearners:
         rewards: Sequence[ShapedRewards],
         meanwhile: Callable[[], None] | None = None,
     ) -> dict[str, float]:
-        learned = self._surviving(lambda: self.group.update(episodes, rewards, meanwhile))
-        self.since.append(Learned(list(episodes), rewards))
+        kept = list(episodes)  # so that they stay where they lie
+        learned = self._surviving(lambda: self.group.update(kept, rewards, meanwhile))
+        self.since.append(Learned(lambda: self.group.update(kept, rewards)))
+        return learned
+
+    def update_on(self, trajectories: Sequence[Trajectory]) -> dict[str, float]:
+        learned = self._surviving(lambda: self.group.update_on(trajectories))
+        self.since.append(Learned(lambda: self.group.update_on(trajectories)))
         return learned
 
     def send_weights(self, workers: Sequence[ActorHandle], version: int) -> dict[str, int]:
@@ -116,7 +122,7 @@ class LastingLearners:
                 if self.folder is not None:
                     self.group.load(self.folder)
                 for each in self.since:
-                    self.group.update(each.episodes, each.rewards)
+                    each.again()
                     if each.version is not None:
                         self.group.adopt(each.version)
                 return

@@ -18,6 +18,7 @@ from cluster.record.checkpoints import MANIFEST
 from cluster.record.run_folder import RunFolder
 from cluster.record.terminal import Show
 from envs.well_formed import told
+from learners.settings import LoraSettings
 from parley.light import without_sklearn
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def model_to_measure(config: RunConfig, model: str, folder: RunFolder, show: Sho
 
 def play_whole(config: RunConfig) -> None:
     """Settings of engines that play a whole model, and get no adapter."""
-    config.learner.lora.rank = 0
+    config.learner.lora = LoraSettings()
     if config.learner.sync.transport == "adapter":
         config.learner.sync.transport = "auto"
 

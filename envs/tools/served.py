@@ -225,7 +225,7 @@ class ServedTools(ImportedGame):
 
     @classmethod
     def trials(cls) -> list[Trial]:
-        return [Trial("all tasks")]
+        return [Trial("all tasks", {"held_out": 0})]
 
 
 def leave(sessions: list[Session]) -> None:

@@ -48,10 +48,12 @@ def connected(url: str, headers: dict[str, str], seconds: float) -> Session:
     """A server somewhere, over streamable HTTP."""
     http, shared = package("mcp.client.streamable_http", "mcp"), package("mcp.shared._httpx_utils", "mcp")
     hearing = Hearing(f"MCP server at {url}", keyed=bool(headers))
+    silence = max(seconds, shared.MCP_DEFAULT_SSE_READ_TIMEOUT)  # so that the session's own limit ends a wait
+    patient = shared.httpx2.Timeout(shared.MCP_DEFAULT_TIMEOUT, read=silence)
 
     @asynccontextmanager
     async def connect() -> AsyncIterator[Any]:
-        async with shared.create_mcp_http_client(headers=headers) as asking:
+        async with shared.create_mcp_http_client(headers=headers, timeout=patient) as asking:
             asking.event_hooks = {"response": [hearing.note]}
             transport = hearing.heard(http.streamable_http_client(url, http_client=asking))
             async with package("mcp").Client(transport, cache=None) as client:

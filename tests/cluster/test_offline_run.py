@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 from inspect import ismethod
 from pathlib import Path
 from types import MethodType
 
 import numpy as np
 import pytest
+import ray
 
 from cluster.commands.cli import main
 from cluster.commands.offline import checked
@@ -26,6 +29,7 @@ from cluster.recipe.reading import load_recipe
 from cluster.record.run_folder import RunFolder
 from envs.settings import GameSettings, Settings
 from learners.embedded.cloning import ScriptedGames
+from learners.group import LearnerGroup
 from tests.support.engines import model_logprobs, model_of
 from tests.support.offline_games import QUESTIONS, ROOT, lone, offline, one_hot, rows, work_of, write
 
@@ -91,18 +95,25 @@ def test_each_game_is_collected_once_and_read_as_it_was_played(folder):
     assert manifest["aggregate"]["figures"]["turns"] == sum(len(game["actions"]) for game in games)
 
 
-def test_training_that_was_stopped_ends_where_it_would_have(folder):
+@pytest.mark.parametrize("dies", [False, True], ids=["undisturbed", "a rank dies after an update since the checkpoint"])
+def test_training_that_was_stopped_ends_where_it_would_have(folder, tmp_path, monkeypatch, dies):
     made = (folder / "iteration-1" / "policy" / "model.safetensors").read_bytes()
     log = (folder / "iteration-1" / "training_log.jsonl").read_text()
-    assert len(log.splitlines()) > 4
-    copy = folder.parent / "copy"
-    shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("run.lock"))
-    for name in ("policy", "training_log.jsonl"):
-        path = copy / "iteration-1" / name
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-    assert main(["offline", "train", str(copy)]) == 0
+    plain, calls = LearnerGroup.update_on, []
+
+    def update_on(group, games):
+        calls.append(len(games))
+        if dies and len(calls) == 5:
+            os.kill(ray.get(group.actors[0].process.remote()), signal.SIGKILL)
+        return plain(group, games)
+
+    monkeypatch.setattr(LearnerGroup, "update_on", update_on)
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("run.lock", "policy", "training_log.jsonl"))
+    assert main(["offline", "train", str(copy), "checkpoint.every=3"]) == 0
     assert (copy / "iteration-1" / "policy" / "model.safetensors").read_bytes() == made
     assert (copy / "iteration-1" / "training_log.jsonl").read_text() == log
+    assert len(log.splitlines()) > 5 and len(calls) == len(log.splitlines()) + 2 * dies
 
 
 def test_the_loss_is_the_objective(folder, parrot_model):
@@ -303,6 +314,7 @@ def test_a_stage_says_what_comes_before_it(work):
         (["offline.context=9000"], "does not fit into learner.tokens_per_micro_batch=4096"),
         (["learner.loss.kind=ppo"], "which recorded games do not tell: give learner.loss.kind=likelihood"),
         (["learner.mask_cut_off=true"], "do not tell which were cut off"),
+        (["reward.shaper.gives=outcome"], "leave it at advantage"),
         (["offline.input=/nowhere/at/all"], "offline.input: no file at"),
         (["game.players.guesser=scripted:expert"], "nothing would be trained"),
     ],

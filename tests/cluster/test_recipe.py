@@ -44,6 +44,10 @@ def refused(*overrides: str, path: Path | None = None) -> str:
         (["learner.learning_rate=.inf"], "command line: learner.learning_rate: should be a finite number, not inf"),
         (["rollout=3"], "command line: rollout: should be a mapping of keys to values, not 3"),
         (["learner.lora.targets=q"], "command line: learner.lora.targets: should be a list, not 'q'"),
+        (
+            ["learner.lora.targets=[q_proj]"],
+            "command line: learner.lora: rank=0 trains all weights and does not read targets=['q_proj']: set rank",
+        ),
         (["rollout.endpoints={a: {url: x}}"], "command line: rollout.endpoints.a.model: has to be given"),
         (["name=a/b"], "command line: name: 'a/b' does not fit ^[A-Za-z0-9][A-Za-z0-9._-]*$"),
         (
@@ -220,6 +224,9 @@ def test_a_file_that_a_game_is_given_is_found_from_everywhere(tmp_path, monkeypa
     asked = ["game.name=dataset", "game.options.tasks=data/sums.jsonl"]
     config = load_recipe(None, asked)
     assert config.game.options["tasks"] == str(tmp_path / "data" / "sums.jsonl")
+    monkeypatch.chdir(tmp_path / "data")
+    found = load_recipe(None, ["game.name=dataset", "game.options={tasks: sums.jsonl, question: question}"])
+    assert found.game.options == {"tasks": str(tmp_path / "data" / "sums.jsonl"), "question": "question"}
     job = tmp_path / "working_dir_files" / "_ray_pkg_1"
     (job / "data").mkdir(parents=True)
     (job / "data" / "sums.jsonl").write_text((tmp_path / "data" / "sums.jsonl").read_text())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 
@@ -17,6 +18,11 @@ TASKS = [{"question": f"what is {n} plus {n} ?", "answer": n + n, "level": n % 3
 def half(said: str, answer: str, task: dict) -> float:
     """A check of one's own."""
     return 1.0 if said == answer else 0.5 if said == str(task["level"]) else 0.0
+
+
+async def asked_elsewhere(said: str, answer: str, task: dict) -> float:
+    await asyncio.sleep(0)
+    return half(said, answer, task)
 
 
 def unsure(said: str, answer: str, task: dict) -> float:
@@ -106,8 +112,10 @@ def test_a_game_that_was_saved_goes_on():
     assert other.step("again").rewards == game.step("again").rewards
 
 
-def test_a_check_of_ones_own_may_pay_in_parts():
-    game = Dataset(TASKS, check=f"{__name__}:half", held_out=0)
+@pytest.mark.parametrize("check", ["half", "asked_elsewhere"])
+def test_a_check_of_ones_own_may_pay_in_parts(check):
+    game = Dataset(TASKS, check=f"{__name__}:{check}", held_out=0)
+    assert game.slow and not Dataset(TASKS).slow, "it may take long, and other games go on meanwhile"
     game.reset(3)
     step = game.step(str(game.task["level"]))
     assert step.rewards == {"solver": 0.5} and step.terminated

@@ -18,6 +18,7 @@ from envs.doors.inward.sitting import Sitting
 from envs.doors.outward.rllib import GameEnv
 from envs.game import Game, Step
 from envs.registry import DOORS, GAMES, make_game, make_player
+from envs.text.practice import AnyAction
 from tests.envs.test_doors_openenv import serving
 
 ROOT = Path(__file__).parents[2]
@@ -198,11 +199,13 @@ def test_a_seed_fixes_an_episode_and_workers_draw_their_own():
     secrets = []
     for worker in range(6):
         context = Context(config)
-        context.worker_index = worker
-        environment = GameEnv(context)
-        environment.reset()
-        secrets.append(environment.sitting.game._secret)
-    assert len(set(secrets)) > 1
+        context.worker_index = worker // 2
+        environment = GameEnv(context)  # two of one worker, which RLlib gives the same context
+        secrets.append([])
+        for _ in range(4):
+            environment.reset()
+            secrets[-1].append(environment.sitting.game._secret)
+    assert len(set(map(tuple, secrets))) == 6
 
 
 def test_an_action_out_of_turn_is_refused():
@@ -300,8 +303,21 @@ def test_what_a_seat_is_paid_before_its_first_turn_comes_with_that_turn():
 
 
 @pytest.mark.parametrize("make", [GameEnv, lambda config: gymnasium_out.GameEnvironment(**config)])
-def test_a_class_of_ones_own_has_a_phrasebook_too(make):
+def test_a_class_of_ones_own_has_a_phrasebook_too(make, monkeypatch):
     assert make({"game": f"{__name__}:Presents", "form": "arrays"}).form.phrases == ("here you are",)
+    monkeypatch.setattr(Presents, "players", classmethod(lambda cls: {"expert": AnyAction}))
+    config = {"game": f"{__name__}:Presents", "form": "arrays", "players": {"taker": "expert"}}
+    assert make(config).form.phrases == ("here you are",)
+
+
+@pytest.mark.parametrize("make", [GameEnv, lambda config: gymnasium_out.GameEnvironment(**config)])
+def test_without_a_seed_nobody_trains_on_what_is_held_out(make):
+    tasks = [{"question": f"what is {n} ?", "answer": n} for n in range(4)]
+    environment, met = make({"game": "dataset", "form": "text", "options": {"tasks": tasks, "held_out": 0.5}}), set()
+    for _ in range(30):
+        environment.reset()
+        met.add(environment.sitting.game.observe())
+    assert met == {"what is 0 ?", "what is 1 ?"}
 
 
 def test_without_a_seed_the_generator_of_the_environment_is_drawn_from():

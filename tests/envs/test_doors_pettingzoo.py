@@ -190,10 +190,14 @@ def test_a_world_that_fails_is_named_in_one_line_and_others_play_on(settings, sa
 
 
 def test_a_world_in_the_current_folder_is_found_by_its_module(tmp_path, monkeypatch):
-    (tmp_path / "world_of_mine.py").write_text(f"from {HERE} import Countdown as world\n")
+    for name in ("world_of_mine", "chess_views"):
+        (tmp_path / f"{name}.py").write_text(f"from {HERE} import Countdown as world\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [each for each in sys.path if each])
-    assert PettingZooGame(id="world_of_mine:world").seats == ("ann", "ben")
+    assert PettingZooGame(id="world_of_mine:world", slow=True).seats == ("ann", "ben")
+    game = PettingZooGame(id="chess_views:world")  # no chess
+    game.reset(0)
+    assert game.observe().startswith("0 0\n") and "a game of chess_views:world" in game.briefing("ann")
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ def test_an_adventure_is_won_by_the_commands_that_its_maker_knows():
     import textworld
 
     game = TextWorldGame(worlds=1, settings={"level": 4})
+    assert game.slow, "a world is made in seconds, in which other games go on"
     path = generated("coin_collector", {"level": 4}, 0)
     commands = textworld.Game.load(str(path.with_suffix(".json"))).metadata["walkthrough"]
     assert len(commands) == 4 and commands[-1] == "take coin"

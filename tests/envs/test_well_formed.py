@@ -126,6 +126,20 @@ def test_a_step_that_pays_nobody_or_nothing_is_an_error(step, says):
         good_step(Whole(), step)
 
 
+class MeansNothing(Whole):
+    amounts = staticmethod(lambda said: {"share": None} if "share" in said else {})
+    gist = staticmethod(lambda said: None if "gist" in said else said)
+
+
+def test_what_intentions_are_made_of_is_looked_at_when_it_is_said():
+    game, step = MeansNothing(), Step()
+    assert good_step(game, step, "<think>which gist?</think> yes") is step
+    with pytest.raises(TypeError, match=r"^MeansNothing.gist has to return text, not None$"):
+        good_step(game, step, "my gist")
+    with pytest.raises(TypeError, match=r"^MeansNothing.amounts has to return numbers by name, not {'share': None}$"):
+        good_step(game, step, "my share")
+
+
 def test_good_answers_are_passed_on():
     game = Whole()
     step = Step(rewards={"one": np.float32(0.5), "two": -3})

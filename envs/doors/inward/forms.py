@@ -98,10 +98,11 @@ def make_form(
 
 
 def phrasebook(name: str, game: Game, options: dict[str, Any]) -> list[str]:
-    """What is said in scripted games, by mediocre and random players in turns."""
+    """What is said in scripted games, by mediocre and random players in turns, or else by those that there are."""
     heard: Counter[str] = Counter()
+    known = [player for player in ("mediocre", "random") if player in game.players()] or sorted(game.players())
     for number in range(GATHERED_SLOW_GAMES if hook(game, "slow") else GATHERED_GAMES):
-        player = "random" if number % 2 else "mediocre"
+        player = known[number % len(known)]
         players = {seat: make_player(name, player, options) for seat in game.seats}
         for place, player in enumerate(players.values()):
             player.reset(-1 - number * len(players) - place)

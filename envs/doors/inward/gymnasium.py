@@ -26,7 +26,7 @@ from envs.doors.inward.told import TooLarge, told
 from envs.game import Player, Step, Trial
 from envs.kinds import see_current_folder
 from envs.options import Returns, several, words
-from envs.text.listed import named
+from envs.text.listed import named, yes_or_no
 
 SEAT = "player"
 DEFAULT_TURNS = 100  # where the environment sets no limit itself
@@ -60,9 +60,10 @@ class GymnasiumGame(ImportedGame):
         ] = "state",
         keys: Annotated[list[str] | None, "the parts of a Dict observation that are shown; null: all"] = None,
         turns: Annotated[int | None, "until it is truncated; null: the environment's own limit, or 100"] = None,
+        slow: Annotated[bool, "a step may take long: it works in a thread, and other games go on"] = False,
     ):
         self.id, self.settings, self.show = words("id", id), settings_of("settings", settings), show
-        self.returns = returns_of(returns)
+        self.returns, self.slow = returns_of(returns), yes_or_no("slow", slow)
         if show not in ("state", "picture"):
             raise ValueError(f"game option show={show!r} must be state or picture")
         self.keys = _keys_of(keys)
@@ -218,6 +219,7 @@ class GymnasiumGame(ImportedGame):
             "show": self.show,
             "keys": self.keys,
             "turns": self.horizon,
+            "slow": self.slow,
         }
 
     @classmethod

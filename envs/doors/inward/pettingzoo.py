@@ -28,7 +28,7 @@ from envs.doors.inward.told import TooLarge, told
 from envs.game import Step, Trial
 from envs.kinds import see_current_folder
 from envs.options import whole_number, words
-from envs.text.listed import named
+from envs.text.listed import named, yes_or_no
 
 LISTED = 30  # actions that an observation names, at most
 LETTERS = "abcdefghjklmnopqrst"  # the columns of a go board
@@ -64,9 +64,10 @@ class PettingZooGame(ImportedGame):
             "the worst and the best sum of rewards: outcomes 0 and 1; null: the game's own, else -1 and 1",
         ] = None,
         turns: Annotated[int, "of all seats, until it is truncated"] = 200,
+        slow: Annotated[bool, "a step may take long: it works in a thread, and other games go on"] = False,
     ):
         super().__init__(turns)
-        self.id, self.settings = words("id", id), settings_of("settings", settings)
+        self.id, self.settings, self.slow = words("id", id), settings_of("settings", settings), yes_or_no("slow", slow)
         library("pettingzoo", self.name)
         self._world = self._made()
         self.seats = tuple(self._world.possible_agents)
@@ -79,7 +80,10 @@ class PettingZooGame(ImportedGame):
         self._board(self._world.agent_selection, self._world.observe(self._world.agent_selection))
 
     def _base(self) -> str:
-        return self.id.rpartition("_v")[0]
+        return self.id if ":" in self.id else self.id.rpartition("_v")[0]
+
+    def _called(self) -> str:
+        return self.id if ":" in self.id else self._base().replace("_", " ")
 
     def _made(self) -> Any:
         maker = self._maker()
@@ -183,7 +187,7 @@ class PettingZooGame(ImportedGame):
 
     def briefing(self, seat: str) -> str:
         return (
-            f"You are {seat} in a game of {self._base().replace('_', ' ') or self.id}. {self._words.about} "
+            f"You are {seat} in a game of {self._called()}. {self._words.about} "
             "Each time, say one of the possible moves and nothing else."
         )
 
@@ -206,7 +210,8 @@ class PettingZooGame(ImportedGame):
         }
 
     def _options(self) -> dict[str, Any]:
-        return {"id": self.id, "settings": self.settings, "returns": list(self.returns), "turns": self.horizon}
+        given = {"id": self.id, "settings": self.settings, "returns": list(self.returns)}
+        return {**given, "turns": self.horizon, "slow": self.slow}
 
     @classmethod
     def trials(cls) -> list[Trial]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,7 +24,7 @@ from envs.doors.inward.players import Curious, Random
 from envs.doors.inward.worlds import CHALLENGES, generated
 from envs.game import Player, Step, Trial
 from envs.options import ShowCommands, whole_number, words
-from envs.text.listed import named
+from envs.text.listed import named, yes_or_no
 
 SEAT = "adventurer"
 UNKNOWN = "That is not something you can do here."
@@ -32,6 +33,7 @@ WORLDS_READ = 100  # for their words, at most
 INSTRUCTION = re.compile(r"\[[^\]]*\]")  # to the interpreter, within a description
 TITLE = re.compile(r"^-= (.*) =-$")
 STATUS = re.compile(r"-= .* =- ?\d+/\d+")
+INTERPRETING = threading.Lock()  # TextWorld's parser is one for all games of a process
 AFTER_THE_END = re.compile(r"Would you like to RESTART.*", re.DOTALL)
 
 
@@ -61,11 +63,10 @@ class TextWorldGame(ImportedGame):
         self.world, self.settings = words("world", world), settings_of("settings", settings)
         self.worlds = whole_number("worlds", worlds, 1, 100_000)
         self.first = whole_number("first", first, 0, 2**31)
-        if not isinstance(show_commands, bool):
-            raise ValueError(f"game option show_commands={show_commands!r} must be true or false")
-        self.show_commands = show_commands
+        self.show_commands = yes_or_no("show_commands", show_commands)
         self._textworld = library("textworld", self.name)
         self._file = self._checked()
+        self.slow = self._file is None  # a world takes seconds to be generated
         self._environment: Any = None
         self._loaded: Path | None = None
 
@@ -90,10 +91,10 @@ class TextWorldGame(ImportedGame):
 
     def _begin(self, seed: int) -> None:
         number = random.Random(f"textworld {seed}").randrange(self.worlds)
-        self._load(
-            self._file or generated(self.world, {**CHALLENGES[self.world], **self.settings}, self.first + number)
-        )
-        self._state = self._environment.reset()
+        path = self._path(number)
+        with INTERPRETING:
+            self._load(path)
+            self._state = self._environment.reset()
         self._score, self._ended = 0, False
         parts = (self._state.objective, self._state.description, self._state.inventory)
         self._show("\n".join(_tidy(part) for part in parts if part))
@@ -128,7 +129,8 @@ class TextWorldGame(ImportedGame):
         if command is None:
             self._show(UNKNOWN)
             return Step(executable=False, caption="the adventurer says something that cannot be done")
-        self._state, _, self._ended = self._environment.step(command)
+        with INTERPRETING:
+            self._state, _, self._ended = self._environment.step(command)
         feedback = _tidy(AFTER_THE_END.sub("", self._state.feedback))
         self._show(feedback)
         gained = (self._state.score - self._score) / self._state.max_score if self._state.max_score else 0.0

@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import zlib
 from importlib.metadata import version
 from pathlib import Path
@@ -32,6 +33,7 @@ CHALLENGES: dict[str, dict[str, Any]] = {
     "treasure_hunter": {"level": 5},
 }  # fmt: skip
 TIME_LIMIT_SECONDS = 300
+AT_ONCE = threading.BoundedSemaphore(os.cpu_count() or 1)  # worlds that one process has made
 START = "from parley.names import put_first; put_first(); from envs.doors.inward.worlds import main; main()"
 
 
@@ -43,9 +45,15 @@ def generated(challenge: str, settings: dict[str, Any], seed: int) -> Path:
     """The .z8 file of one world, made if it is not there."""
     key = json.dumps([version("textworld"), challenge, settings], sort_keys=True).encode()
     path = worlds_folder() / f"{challenge}-{zlib.crc32(key):08x}-{seed}.z8"
-    if path.is_file():
-        return path
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with AT_ONCE:
+            if not path.is_file():  # nobody else has made it meanwhile
+                _generate(challenge, settings, seed, path)
+    return path
+
+
+def _generate(challenge: str, settings: dict[str, Any], seed: int, path: Path) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         made = Path(folder) / path.name
         maker = subprocess.run(
@@ -61,7 +69,6 @@ def generated(challenge: str, settings: dict[str, Any], seed: int) -> Path:
             raise ValueError(f"game option settings={settings}: {challenge} cannot be generated: {reason}")
         for suffix in (".json", ".z8"):  # the .z8 last: where it is, the other one is too
             os.replace(made.with_suffix(suffix), path.with_suffix(suffix))
-    return path
 
 
 def main() -> None:

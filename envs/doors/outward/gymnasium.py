@@ -12,8 +12,8 @@ Keyword arguments of `make`: `options` of the game, `form` ("text" or "arrays", 
 default the first, and mediocre scripts the others.
 
 The seed given to `reset` is the game's seed; without one, seeds are drawn from the
-environment's own generator. What the seat is paid before its first turn comes with the first
-step. `info` holds the listed actions (with form="arrays" also as
+environment's own generator, among those of games that are trained on. What the seat is paid
+before its first turn comes with the first step. `info` holds the listed actions (with form="arrays" also as
 "action_mask"), what the last utterance did ("caption", "executable") and, at the end,
 "outcome" and "facts". `render()` in mode "ansi" is the conversation so far.
 """
@@ -28,6 +28,7 @@ import gymnasium
 from envs.doors.inward.forms import make_form
 from envs.doors.inward.sitting import Sitting
 from envs.registry import game_names, make_game
+from envs.text.tasks import HELD_OUT_SEEDS
 
 
 class GameEnvironment(gymnasium.Env):
@@ -59,9 +60,9 @@ class GameEnvironment(gymnasium.Env):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         sitting = self.sitting
-        sitting.begin(int(self.np_random.integers(2**31)) if seed is None else seed)
+        sitting.begin(int(self.np_random.integers(HELD_OUT_SEEDS)) if seed is None else seed)
         while sitting.seat is None:  # a game that its scripts ended before the agent could act
-            sitting.begin(int(self.np_random.integers(2**31)))
+            sitting.begin(int(self.np_random.integers(HELD_OUT_SEEDS)))
         text = sitting.game.observe()
         self.lines = [text]
         return self.form.shown(text), self._info(briefing=sitting.game.briefing(sitting.seat))

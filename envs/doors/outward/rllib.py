@@ -9,23 +9,28 @@ with the seat's closing observation. A seat that was never asked has no episode 
 
 env_config: `game`, `options`, `players`, `form` ("arrays", which RLlib's own networks take, or
 "text") with `utterances`, `observation_length` and `utterance_length`, `pay` ("steps" or
-"outcome"), and `seed`, from which the seeds of episodes are drawn where `reset` is given none; each
-of RLlib's workers draws its own.
+"outcome"), and `seed`, from which the seeds of episodes are drawn where `reset` is given none, among
+those of games that are trained on. Each of RLlib's workers draws its own, and so does each environment
+of one worker, in the order in which they are made.
 """
 
 from __future__ import annotations
 
 import random
+from collections import defaultdict
+from itertools import count
 from typing import Any
 
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
 from envs.doors.inward.forms import make_form
 from envs.doors.inward.sitting import Sitting
+from envs.text.tasks import HELD_OUT_SEEDS
 
 KNOWN = (
     "game", "options", "players", "form", "pay", "seed", "utterances", "observation_length", "utterance_length",
 )  # fmt: skip
+MADE: defaultdict[tuple[Any, int], count] = defaultdict(count)  # environments of this process, by seed and worker
 
 
 class GameEnv(MultiAgentEnv):
@@ -45,15 +50,15 @@ class GameEnv(MultiAgentEnv):
         self.agents = list(self.sitting.free)
         self.observation_spaces = dict.fromkeys(self.possible_agents, self.form.observations)
         self.action_spaces = dict.fromkeys(self.possible_agents, self.form.actions)
-        worker = getattr(config, "worker_index", 0), getattr(config, "vector_index", 0)
+        drawn_by = config.get("seed", 0), getattr(config, "worker_index", 0)
         self.did: dict[str, dict[str, Any]] = {}  # what each seat's last utterance did, until it is told
-        self.seeds = random.Random(f"episodes {config.get('seed', 0)} {worker}")
+        self.seeds = random.Random(f"episodes {(*drawn_by, next(MADE[drawn_by]))}")
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[dict, dict]:
         sitting = self.sitting
-        sitting.begin(self.seeds.getrandbits(31) if seed is None else seed)
+        sitting.begin(self.seeds.randrange(HELD_OUT_SEEDS) if seed is None else seed)
         while sitting.seat is None:  # a game that its scripts ended before any agent could act
-            sitting.begin(self.seeds.getrandbits(31))
+            sitting.begin(self.seeds.randrange(HELD_OUT_SEEDS))
         self.did.clear()
         return self._look()
 
