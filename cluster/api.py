@@ -19,47 +19,13 @@ from typing import Any
 from cluster.errors import CheckpointError, ConfigError, LostError, RunError, RunFolderError
 from cluster.recipe.config import RunConfig
 from cluster.recipe.reading import COMMAND_LINE, load_recipe
+from cluster.recipe.resumable import RESUMABLE
 from cluster.record import checkpoints
 from cluster.record.begin_again import begin_again, check_begins_again
 from cluster.record.manner import busy
 from cluster.record.run import Run
 from cluster.record.run_folder import RunFolder, existing, is_run, read_config, write_whole
 from cluster.run.keep_going import keep_going
-
-RESUMABLE = (  # a resumed run is the same run: only these may change
-    "updates",
-    "checkpoint.every",
-    "checkpoint.keep",
-    "record.episodes",
-    "record.most_gib",
-    "telemetry.endpoint",
-    "telemetry.episodes",
-    "evaluation.every",
-    "model.download_seconds",
-    "rollout.workers",
-    "rollout.episode_seconds",
-    "rollout.batch_seconds",
-    "rollout.worker_silence_seconds",
-    "rollout.max_worker_restarts",
-    "rollout.turn_seconds",
-    "rollout.game_threads",
-    "rollout.engine.start_seconds",
-    "learner.start_seconds",
-    "learner.update_seconds",
-    "learner.silence_seconds",
-    "learner.max_restarts",
-    "learner.max_bad_updates",
-    "learner.logprob_gap_stop",
-    "learner.sync.timeout_seconds",
-    "learner.sync.silence_seconds",
-    "learner.sync.tolerance",
-    "reward.batch_seconds",
-    "reward.refit_seconds",
-    "reward.silence_seconds",
-    "reward.max_restarts",
-    "reward.shaper.intentions.space.density_seconds",
-    "loggers.*",
-)
 
 Layers = str | Path | Sequence[str | Path]
 

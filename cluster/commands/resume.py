@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import textwrap
 
-from cluster.api import RESUMABLE, go_on, go_on_and_keep_going
+from cluster.api import go_on, go_on_and_keep_going
 from cluster.commands.command import Command, keeps_going, says_how_much, takes_overrides
+from cluster.recipe.resumable import RESUMABLE
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

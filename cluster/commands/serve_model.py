@@ -70,6 +70,7 @@ def run(asked: argparse.Namespace) -> None:
             port = free_port(asked.host, asked.port)
             whole = _whole(config, model, folder)
             config.rollout.engine.kind = "vllm"
+            config.rollout.workers, config.rollout.frozen = 1, {}  # one server, of this model
             check_model(whole, config)
             config = plan_run(config, here(), "play", whole).config
             serving = Serving(

@@ -18,7 +18,7 @@ it the same run is accepted.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -71,25 +71,28 @@ def plan(
     shape: ModelShape | None = None,
     side: Side = "both",
     frozen: Mapping[str, ModelShape] | None = None,
+    may_change: Set[str] | None = None,
 ) -> Plan:
     """The plan, or PlanError. `side`: whether the engines play, the learners learn, or both at once.
-    `frozen`: shapes of the frozen players whose memory is to be counted."""
+    `frozen`: shapes of the frozen players whose memory is to be counted. `may_change`: the settings that may be
+    proposed; None: all."""
     rest = machine, shape, side, frozen or {}
     try:
         return _decide(config, *rest)
     except Refusal as no:
-        change = _accepted(config, no, rest)
-        raise PlanError(
-            f"{no}{no.otherwise}" if change is None else no.with_change(in_words(change)), change or {}
-        ) from None
+        change = _accepted(config, no, rest, may_change)
+        none = no.otherwise if may_change is None else "; nothing that may change helps"
+        raise PlanError(f"{no}{none}" if change is None else no.with_change(in_words(change)), change or {}) from None
 
 
-def _accepted(config: RunConfig, no: Refusal, rest: tuple) -> dict[str, Any] | None:
+def _accepted(config: RunConfig, no: Refusal, rest: tuple, may_change: Set[str] | None) -> dict[str, Any] | None:
     """The first change that leads to a plan: one that a refusal proposes, or that with what is proposed
     where it is refused in its turn, and so on."""
     waiting, tried = deque(no.changes), 0
     while waiting and tried < MOST_TRIED:
         change, tried = waiting.popleft(), tried + 1
+        if may_change is not None and not change.keys() <= may_change:
+            continue
         try:
             _decide(changed(config, change), *rest)
             return change

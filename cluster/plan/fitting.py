@@ -89,10 +89,13 @@ def fit(
         beside_cards = Need(optimiser=offloaded), beside_cards[1]
     if on_cards[1] and engine.kind == "vllm" and settings["rollout.engine.sleep"]:
         beside_cards = beside_cards[0], Need(weights=worker.weights)  # while it sleeps
-    _check_node(config, machine, *beside_cards, seats)
+    nodes = _workers_of(machine)
+    if all(on for on, need in zip(on_cards, beside_cards, strict=True) if need is not None):
+        nodes = [node for node in nodes if node.cards] or nodes
+    _check_node(config, machine, nodes, *beside_cards, seats)
     if not any(on_cards):
-        limit = memory.usable(_smallest(machine))
-        peak = _of_node(config, machine, rank, worker, seats)
+        limit = memory.usable(_smallest(nodes))
+        peak = _of_node(config, nodes, rank, worker, seats)
     return Fit(rank, worker, beside, limit, peak, settings)
 
 
@@ -179,11 +182,11 @@ def _on_own_card(
 
 
 def _of_node(
-    config: RunConfig, machine: Machine, rank: Need | None, worker: Need | None, seats: Sequence[Seat]
+    config: RunConfig, nodes: Sequence[Node], rank: Need | None, worker: Need | None, seats: Sequence[Seat]
 ) -> float:
     """Of the node that has most to hold. Ranks are packed onto as few nodes as can be."""
     ours, theirs = rank.total if rank else 0.0, worker.total if worker else 0.0
-    nodes, ranks = _workers_of(machine), config.learner.ranks
+    ranks = config.learner.ranks
     spread = (ours * ranks + theirs * config.rollout.least_workers) / len(nodes)
     seated = Counter[int]()
     for seat in seats:
@@ -200,17 +203,22 @@ def _workers_of(machine: Machine) -> list[Node]:
     return [node for node in machine.nodes if node.cards or node.cpus != 0] or list(machine.nodes)
 
 
-def _smallest(machine: Machine) -> float:
+def _smallest(nodes: Sequence[Node]) -> float:
     """GiB of the node that has least; 0: not known."""
-    return min((node.gib or 0.0 for node in _workers_of(machine)), default=0.0)
+    return min((node.gib or 0.0 for node in nodes), default=0.0)
 
 
 def _check_node(
-    config: RunConfig, machine: Machine, rank: Need | None, worker: Need | None, seats: Sequence[Seat]
+    config: RunConfig,
+    machine: Machine,
+    nodes: Sequence[Node],
+    rank: Need | None,
+    worker: Need | None,
+    seats: Sequence[Seat],
 ) -> None:
-    """What runs on CPUs, and what cards have given up, against the memory of a node."""
-    has = _smallest(machine)
-    needs = _of_node(config, machine, rank, worker, seats)
+    """What runs on CPUs, and what cards have given up, against the memory of one of these nodes."""
+    has = _smallest(nodes)
+    needs = _of_node(config, nodes, rank, worker, seats)
     if has and needs > memory.usable(has):
         who = [f"learner.ranks={config.learner.ranks}"] * (rank is not None)
         who += [f"{config.rollout.workers_key}={config.rollout.least_workers}"] * (worker is not None)

@@ -119,7 +119,9 @@ def there() -> Machine:
         raise RunError(f"no plan for the cluster at RAY_ADDRESS={address}: {why}")
     import ray
 
-    ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+    from parley.names import ray_options
+
+    ray.init(address=address, log_to_driver=False, logging_level="ERROR", **ray_options())
     try:
         return of_ray()
     finally:
@@ -163,7 +165,7 @@ def of_ray() -> Machine:
     try:
         found = dict(zip(asked, ray.get(list(asked.values()), timeout=LOOK_SECONDS), strict=True))
     except (ray.exceptions.GetTimeoutError, ray.exceptions.RayError) as error:
-        raise RunError(f"not all nodes said within {LOOK_SECONDS:g} s what cards they have: {error}") from error
+        raise LostError(f"not all nodes said within {LOOK_SECONDS:g} s what cards they have: {error}") from error
     found[own] = this_node()
     return Machine(
         installed_build(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +12,14 @@ from cluster.plan.shape import ModelShape, ShapeUnknown, model_shape, shape_of_r
 from cluster.recipe.config import RunConfig
 
 
-def plan_run(config: RunConfig, machine: Machine, side: Side = "both", model: Path | str | None = None) -> Plan:
-    """`model`: folder of the policy, where it is not the one that the config names."""
+def plan_run(
+    config: RunConfig,
+    machine: Machine,
+    side: Side = "both",
+    model: Path | str | None = None,
+    may_change: Set[str] | None = None,
+) -> Plan:
+    """`model`: folder of the policy, where it is not the one that the config names. `may_change` as in `plan`."""
     notes: list[str] = []
     if side != "play" and (why := config.learner.no_step_within(config.updates)):
         notes.append(f"the policy stays as it is: updates={config.updates} {why}")
@@ -27,4 +34,4 @@ def plan_run(config: RunConfig, machine: Machine, side: Side = "both", model: Pa
             frozen[name] = model_shape(folder)
         except ShapeUnknown as unknown:
             notes.append(f"rollout.frozen.{name} is left out of the memory: {unknown}")
-    return replace(plan(config, machine, shape, side, frozen), notes=tuple(notes))
+    return replace(plan(config, machine, shape, side, frozen, may_change), notes=tuple(notes))

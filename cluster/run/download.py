@@ -15,7 +15,8 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from cluster.errors import ConfigError
+from cluster.errors import ConfigError, LostError
+from cluster.run.failures import in_words
 
 UNUSED = ["original/*", "*.pth", "*.gguf", "*.onnx", "*.h5", "*.msgpack"]  # other forms of the same weights
 
@@ -27,9 +28,13 @@ def fetch(name: str, revision: str | None) -> str:
 
 
 def on_every_node(
-    name: str, revision: str | None, seconds: float, fetch: Callable[[str, str | None], str] = fetch
+    name: str,
+    revision: str | None,
+    seconds: float,
+    fetch: Callable[[str, str | None], str] = fetch,
+    key: str = "model.path",
 ) -> str:
-    """The folder, which is the same on all nodes."""
+    """The folder, which is the same on all nodes. `key`: the setting that names the model."""
     shell = {key: value for key, value in os.environ.items() if key.startswith("HF_")}
     task = ray.remote(num_cpus=0, max_retries=0, runtime_env={"env_vars": shell})(fetch)
     calls = {}
@@ -45,9 +50,9 @@ def on_every_node(
             if not ready:
                 late = ", ".join(calls[call] for call in pending)
                 raise ConfigError(
-                    f"model.path={name} was not fetched within model.download_seconds={seconds:g} by node {late}"
+                    f"{key}={name} was not fetched within model.download_seconds={seconds:g} by node {late}"
                 )
-            found.append((_folder(name, calls[ready[0]], ready[0]), calls[ready[0]]))
+            found.append((_folder(f"{key}={name}", calls[ready[0]], ready[0]), calls[ready[0]]))
     finally:
         for call in pending:
             ray.cancel(call, force=True)
@@ -55,15 +60,16 @@ def on_every_node(
     if len(folders) > 1:
         where = "; ".join(f"{folder} on {node}" for folder, node in found)
         raise ConfigError(
-            f"model.path={name} has to be in the same folder on every node, but is in {where}: give all of them the "
+            f"{key}={name} has to be in the same folder on every node, but is in {where}: give all of them the "
             "same HF_HOME"
         )
     return folders.pop()
 
 
-def _folder(name: str, node: str, call: ray.ObjectRef) -> str:
+def _folder(model: str, node: str, call: ray.ObjectRef) -> str:
     try:
         return ray.get(call)
-    except RayError as error:
-        cause = error.cause if isinstance(error, RayTaskError) and error.cause is not None else error
-        raise ConfigError(f"model.path={name} cannot be fetched by node {node}: {cause}") from error
+    except RayTaskError as error:
+        raise ConfigError(f"{model} cannot be fetched by node {node}: {error.cause or error}") from error
+    except RayError as error:  # of the node or its process, not of the model
+        raise LostError(f"{model} was not fetched by node {node}: {in_words(error)}") from error

@@ -69,10 +69,16 @@ def policy_folder(config: RunConfig, folder: RunFolder, show: Show) -> Path | st
 
 
 def whole_frozen(config: RunConfig, folder: RunFolder, show: Show) -> None:
-    """Frozen players that are adapters are merged, too."""
+    """Frozen players are fetched, too, and adapters among them merged."""
     for name, path in config.rollout.frozen.items():
+        if not Path(path).is_dir():
+            from cluster.run.download import on_every_node
+
+            show.stage(f"fetching {path} to every node")
+            path = on_every_node(path, None, config.model.download_seconds, key=f"rollout.frozen.{name}")
         if is_adapter(path):
-            config.rollout.frozen = config.rollout.frozen | {name: str(_merged(path, folder, config, show))}
+            path = str(_merged(path, folder, config, show))
+        config.rollout.frozen = config.rollout.frozen | {name: path}
 
 
 def _merged(adapter: str, folder: RunFolder, config: RunConfig, show: Show) -> Path:

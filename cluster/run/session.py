@@ -27,6 +27,7 @@ from cluster.plan.lines import summary as plan_summary
 from cluster.plan.machine import Machine, check_reachable, of_ray
 from cluster.plan.of_run import plan_run
 from cluster.recipe.config import RunConfig
+from cluster.recipe.resumable import RESUMABLE
 from cluster.record.checkpoints import CheckpointStore, all_checkpoints
 from cluster.record.metrics import Metrics
 from cluster.record.now import Now
@@ -39,6 +40,7 @@ from cluster.run.failures import named_failures
 from cluster.run.last_word import LastWord, last_word
 from cluster.run.policy import check_model, lasting, model_to_measure, policy_folder, whole_frozen
 from cluster.run.ray_watch import disconnecting, ray_watch
+from cluster.run.shared_folder import check_seen
 from cluster.run.signals import interruptible, own_sigterm
 from envs.settings import GameSettings
 from parley.names import ray_options
@@ -97,12 +99,13 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
             show.line(_from_where(folder, checkpoint))
         word = stack.enter_context(last_word(f"go on with: parley resume {folder.path}", asked, folder.path))
         machine = stack.enter_context(ray_cluster(show, word))
-        plan = plan_run(config, machine)
+        plan = plan_run(config, machine, may_change=None if checkpoint is None else set(RESUMABLE))
         config = plan.config
         folder.write_engine(config.rollout.engine.kind)
         show.line(escape("; ".join([plan_summary(plan), *plan.notes])))
         with named_failures():
             model = policy_folder(config, folder, show)
+            check_seen(model, folder)
             check_model(model, config, trained=True)
             whole_frozen(config, folder, show)
         return_large_pieces()  # of episodes that come and go
@@ -232,6 +235,7 @@ def _evaluating(config: RunConfig, model: str, folder: RunFolder, games: dict[st
         machine = stack.enter_context(ray_cluster(show, word))
         with named_failures():
             path = model_to_measure(config, model, folder, show)
+            check_seen(path, folder)
             check_model(path, config)
             whole_frozen(config, folder, show)
         playing = start_playing(config, str(path), folder.path.name, stack, games, machine, show)

@@ -9,11 +9,12 @@ import pandas
 import pytest
 
 import parley
-from cluster.api import RESUMABLE, words_of
+from cluster.api import words_of
 from cluster.commands.cli import main
 from cluster.episodes.reader import Episodes
 from cluster.recipe.fields import dotted_fields, dotted_keys
 from cluster.recipe.reading import load_recipe, to_yaml
+from cluster.recipe.resumable import RESUMABLE
 from tests.support.runs import ROOT, config_for
 
 LIMIT = re.compile(r"((?:model|rollout|learner|reward)\.[a-z_.]+(?:seconds|restarts|bad_updates|stop|tolerance))=")

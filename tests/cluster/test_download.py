@@ -14,10 +14,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from cluster.errors import ConfigError
+from cluster.errors import ConfigError, LostError, RunError
 from cluster.recipe.config import RunConfig
 from cluster.run.download import on_every_node
-from cluster.run.policy import policy_folder
+from cluster.run.policy import policy_folder, whole_frozen
+from cluster.run.shared_folder import check_seen
 
 NAME, COMMIT = "someone/small", "0123456789abcdef0123456789abcdef01234567"
 FILES = {"config.json": b'{"model_type": "llama"}', "model.safetensors": b"weights", "original/model.pth": b"again"}
@@ -145,3 +146,22 @@ def test_a_model_that_is_not_there_is_one_line(nodes, hub, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(ConfigError, match=f"model.path={NAME} cannot be fetched .*set 'HF_HUB_OFFLINE=0'"):
         on_every_node(NAME, None, 60.0)
+
+
+def test_a_process_that_dies_is_no_wrong_model(nodes):
+    with pytest.raises(LostError, match=f"rollout.frozen.old={NAME} was not fetched by node"):
+        on_every_node(NAME, None, 60.0, lambda name, revision: os._exit(1), key="rollout.frozen.old")
+
+
+def test_frozen_players_of_the_hub_are_fetched_too(nodes, hub, tmp_path):
+    config = RunConfig.model_validate({"rollout": {"frozen": {"old": NAME}}})
+    whole_frozen(config, SimpleNamespace(path=tmp_path), SimpleNamespace(stage=print))
+    assert (Path(config.rollout.frozen["old"]) / "config.json").read_bytes() == FILES["config.json"]
+
+
+def test_a_policy_in_a_folder_that_is_not_shared_is_named(nodes, tmp_path):
+    own = Path(f"/proc/self/task/{threading.get_native_id()}")  # there for this process alone
+    with pytest.raises(RunError, match=f"does not see {own}: `output` has to be a folder that all nodes share"):
+        check_seen(own, SimpleNamespace(path=Path("/proc/self")))
+    check_seen(tmp_path, SimpleNamespace(path=tmp_path))
+    check_seen("/models/elsewhere", SimpleNamespace(path=tmp_path))

@@ -8,6 +8,7 @@ from cluster.plan import memory
 from cluster.plan.decide import PlanError, changed, plan
 from cluster.plan.machine import Card, Machine, Node
 from cluster.recipe.reading import load_recipe
+from cluster.recipe.resumable import RESUMABLE
 from tests.cluster.test_plan import recipe
 
 
@@ -19,12 +20,27 @@ def test_a_process_is_on_one_node():
         plan(config, Machine("cpu", (Node(cpus=16.0, gib=16.0),) * 8), shape)
 
 
-def test_a_head_that_takes_no_work_does_not_count():
+@pytest.mark.parametrize("cpus", [0.0, 8.0])
+def test_a_head_that_takes_no_work_does_not_count(cpus):
+    """It has no CPUs to give, or no card, where all that needs memory is on cards."""
     config, shape = recipe("qwen3_lora")
     whole = changed(config, {"learner.lora.rank": 0, "learner.offload_optimizer": True, "learner.zero": 2})
     worker = Node((Card(80.0),), 16.0, 256.0)
     alone = plan(whole, Machine("cuda", (worker,)), shape).config
-    assert plan(whole, Machine("cuda", (Node(cpus=0.0, gib=16.0), worker)), shape).config == alone
+    assert plan(whole, Machine("cuda", (Node(cpus=cpus, gib=16.0), worker)), shape).config == alone
+
+
+def test_a_run_that_goes_on_is_proposed_what_it_may_change():
+    config = load_recipe(None, ["rollout.workers=2", "learner.ranks=2"])
+    with pytest.raises(PlanError, match=r"2: rollout.cpus_per_worker=0.5 learner.cpus_per_rank=0.5$"):
+        plan(config, Machine("cpu", (Node(cpus=2.0),)), may_change=set(RESUMABLE))
+    with pytest.raises(PlanError, match="has 2; nothing that may change helps") as refused:
+        plan(config, Machine("cpu", (Node(cpus=2.0),)), may_change=set())
+    assert refused.value.change == {}
+    config, shape = recipe("qwen3_lora")
+    with pytest.raises(PlanError) as refused:
+        plan(config, Machine("cuda", (Node((Card(4.0),), 16.0, 256.0),)), shape, may_change=set(RESUMABLE))
+    assert refused.value.change == {} and "fits with" not in str(refused.value)
 
 
 def test_an_engine_that_sleeps_lies_in_the_memory_of_its_node():

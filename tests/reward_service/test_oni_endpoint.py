@@ -29,7 +29,7 @@ KEY, START_SECONDS, STOP_SECONDS = "PARLEY_API_KEY", 420, 60
 TWENTY = GameSettings(name="twenty_questions")
 SMALL = (
     *("rollout.engine.max_context=512", "rollout.engine.max_sequences=8", "rollout.engine.cpu_cache_gib=0.25"),
-    *("rollout.engine.max_batched_tokens=512", f"rollout.engine.start_seconds={START_SECONDS}"),
+    *("rollout.workers=64", "rollout.engine.max_batched_tokens=512", f"rollout.engine.start_seconds={START_SECONDS}"),
 )
 
 

@@ -197,6 +197,13 @@ def test_the_wheel_holds_every_file_of_the_packages_and_the_command(tmp_path):
 # --- set-up ---------------------------------------------------------------------------------------
 
 
+def test_a_program_beside_a_checkout_finds_the_package(tmp_path):
+    (tmp_path / "parley").symlink_to(ROOT)  # as `git clone ... parley` names it
+    (tmp_path / "program.py").write_text("import parley\nprint(parley.train.__module__)\n")
+    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("cluster.api\n", 0), done.stderr
+
+
 @pytest.mark.parametrize(
     ("environment", "said"),
     [
