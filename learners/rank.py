@@ -111,6 +111,8 @@ class LearnerRank:
         self.engine, *_ = deepspeed.initialize(
             model=model, model_parameters=trained, optimizer=self.optimiser, config=deepspeed_config(settings)
         )
+        if settings.zero == 0:  # in half precision DeepSpeed has made a step of nothing, and Adam counts it
+            self.optimiser.state.clear()
         width = self.engine.module.get_output_embeddings().in_features
         critic, reference = make_critic(settings, width, self.device, self.seed), None
         if reads_base(settings):

@@ -55,6 +55,7 @@ class PackLoss:
     old_logprobs: torch.Tensor
     clipped: torch.Tensor  # bool
     entropy: torch.Tensor | None
+    total: torch.Tensor  # of the log-probs, with its gradient, which no clip and no mask stops
 
 
 @dataclass(slots=True)
@@ -119,7 +120,7 @@ class Loss(Settings, ABC):
             loss = loss + self.kl * scale * distance.sum()
         if self.entropy:
             loss = loss - self.entropy * scale * entropy.where(kept, 0.0).sum()
-        return PackLoss(loss, logprobs.detach(), old, clipped, entropy)
+        return PackLoss(loss, logprobs.detach(), old, clipped, entropy, logprobs.sum())
 
     def sampled_by(self, old: torch.Tensor, tokens: Tokens) -> torch.Tensor | None:
         return None

@@ -20,6 +20,7 @@ TRIED = {
     *("MixtralForCausalLM", "OPTForCausalLM", "Phi3ForCausalLM", "Qwen3ForCausalLM", "Qwen3MoeForCausalLM"),
 }
 SENSES = ("vision_config", "audio_config")
+BY_CHANCE = {"PhimoeForCausalLM"}  # whose routers draw experts while they are trained
 LAYERS = {"full_attention", "sliding_attention"}  # what learners/model/attention.py computes
 
 
@@ -68,6 +69,8 @@ def check_structure(model: PreTrainedModel, settings: LearnerSettings) -> None:
     if others or model._is_stateful:
         what = f"layers of {others[0]}" if others else "layers that keep a state"
         raise ValueError(f"{kind} has {what}, which would mix the sequences that are packed together")
+    if kind in BY_CHANCE:
+        raise ValueError(f"{kind} draws its experts by chance while it is trained, and engines do not")
     if any(getattr(module, "is_causal", True) is False for module in model.modules()):
         raise ValueError(f"{kind} attends to what comes after a token, so it cannot play")
     if not model._supports_attention_backend:

@@ -69,7 +69,7 @@ def load_model(
     cuts them, and one layer's tensor at a time."""
     try:
         config = AutoConfig.from_pretrained(path, revision=revision, trust_remote_code=trust_remote_code)
-        without_dropout(config)
+        without_noise(config)
         with in_shards(settings) if sharded else nullcontext():
             model = AutoModelForCausalLM.from_pretrained(
                 path,
@@ -95,11 +95,12 @@ def load_model(
     return model
 
 
-def without_dropout(config: PreTrainedConfig) -> None:
-    """Engines play without it, and a ratio compares the policy with what played."""
-    for part in (config, config.get_text_config()):
+def without_noise(config: PreTrainedConfig) -> None:
+    """Engines play without dropout and jitter, and a ratio compares the policy with what played."""
+    inner = [value for value in vars(config).values() if isinstance(value, PreTrainedConfig)]
+    for part in (config, config.get_text_config(), *inner):
         for name, value in part.to_dict().items():
-            if "drop" in name and isinstance(value, float):
+            if ("drop" in name or "jitter" in name) and isinstance(value, float):
                 setattr(part, name, 0.0)
 
 
@@ -153,6 +154,7 @@ def _with_adapter(model: PreTrainedModel, settings: LearnerSettings, seed: int) 
     return get_peft_model(
         model,
         LoraConfig(r=lora.rank, lora_alpha=lora.alpha, target_modules=targets, task_type="CAUSAL_LM"),
+        autocast_adapter_dtype=False,  # under ZeRO-3 it would stay in float32, and engines hold it in half precision
     )
 
 

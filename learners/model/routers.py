@@ -24,8 +24,8 @@ def choices_per_token(config: PretrainedConfig) -> int:
 
 
 class RouterLoad:
-    """Hears what the routers say in each forward pass that will have a gradient. A layer that is
-    computed again says it again: the newest word of each router counts."""
+    """Hears what the routers say in a forward pass, from `listen` to `loss`. A layer that is computed again
+    in the backward pass says it again, and nobody keeps that."""
 
     def __init__(self, model: torch.nn.Module, coefficient: float, device: torch.device):
         routers = router_modules(model)
@@ -33,19 +33,24 @@ class RouterLoad:
             raise ValueError(f"learner.loss.router_aux={coefficient:g}, but the model has no routers that can be heard")
         self.coefficient, self.top_k = coefficient, choices_per_token(model.config)
         self.logits: dict[torch.nn.Module, torch.Tensor] = {}
+        self.listening = False
         self.sums = torch.zeros(2, dtype=torch.float64, device=device)  # of loss * weight, of weights
         for router, place in routers.items():
             router.register_forward_hook(self._hearing(place))
 
     def _hearing(self, place: int) -> Callable:
         def hear(router: torch.nn.Module, _, output: tuple[torch.Tensor, ...]) -> None:
-            if torch.is_grad_enabled():
+            if self.listening:
                 self.logits[router] = output[place]
 
         return hear
 
+    def listen(self) -> None:
+        self.listening = True
+
     def loss(self, weight: float) -> torch.Tensor:
-        """Of the last forward pass, which has `weight` of the step's tokens."""
+        """Of the forward pass that was heard, which has `weight` of the step's tokens."""
+        self.listening = False
         heard = tuple(logits.reshape(-1, logits.shape[-1]) for logits in self.logits.values())
         self.logits.clear()
         uneven = load_balancing_loss_func(heard, heard[0].shape[-1], self.top_k)

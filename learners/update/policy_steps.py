@@ -233,6 +233,8 @@ class PolicySteps:
         for place, indices in enumerate(micro_batches, start=1):
             pack = batch.pack(indices or share[:1], self.shared)  # a rank without work runs one, for the lockstep
             with replaying(self.replay, pack):
+                if self.routers is not None and not still:
+                    self.routers.listen()
                 with torch.set_grad_enabled(not still):
                     passed = self.engine, pack, self.settings, self.temperature, scale, self.device
                     outcome, of_pack = pack_loss(*passed)
@@ -246,8 +248,8 @@ class PolicySteps:
                         consistency.add(outcome.old_logprobs, of_pack, self.settings)
                         batch.keep(indices, outcome.old_logprobs)
                 if guarded and self.settings.loss.kl_guard is not None and place == len(micro_batches):
-                    far = self._too_far(progress.over_ranks()["kl"])
-                    weight = math.nan if far else weight
+                    if far := self._too_far(progress.over_ranks()["kl"]):  # so that nobody takes the step
+                        loss, weight = outcome.total, math.nan
                 if not still:  # DeepSpeed takes the mean over ranks; the loss is a sum over them
                     self.engine.backward(weight * loss * self.settings.ranks)
         load = {} if self.routers is None else {"router_load": self.routers.over_ranks()}

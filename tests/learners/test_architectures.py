@@ -20,6 +20,7 @@ from transformers import (
     MambaConfig,
     MistralConfig,
     OPTConfig,
+    PhimoeConfig,
     Qwen3Config,
     Qwen3NextConfig,
     T5Config,
@@ -170,6 +171,7 @@ REFUSED = {
     "both ways": (BertConfig(), {}, "BertLMHeadModel attends to what comes after"),
     "a state": (MambaConfig(), {}, "MambaForCausalLM has layers of linear_attention, which would mix"),
     "its own attention": (BloomConfig(), {}, "BloomForCausalLM has an attention of its own"),
+    "experts by chance": (PhimoeConfig(), {}, "PhimoeForCausalLM draws its experts by chance while it is trained"),
     "sinks": (GptOssConfig(), {}, "GptOssForCausalLM has attention sinks"),
     "no such layer": (
         OPTConfig(),

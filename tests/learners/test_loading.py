@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 
 import numpy as np
@@ -72,14 +73,16 @@ def test_a_reference_is_cut_up_and_says_the_same(learners):
     assert all(np.abs(a - b).max() < 1e-5 for a, b in zip(read[2], read[3], strict=True))
 
 
-@pytest.mark.parametrize("family", ["opt", "gpt_neox", "llama"])
-def test_training_computes_what_the_engines_play_also_where_the_config_has_dropout(family, tmp_path):
+@pytest.mark.parametrize("family", ["opt", "gpt_neox", "llama", "mixtral"])
+def test_training_computes_what_the_engines_play_also_where_the_config_has_noise(family, tmp_path):
     from transformers import AutoConfig, AutoModelForCausalLM
 
     sizes = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 2}
     sizes |= {"ffn_dim": 64, "word_embed_proj_dim": 32} if family == "opt" else {"intermediate_size": 64}
     config = AutoConfig.for_model(family, max_position_embeddings=64, **sizes)
-    names = [name for name, value in config.to_dict().items() if "drop" in name and isinstance(value, float)]
+    names = [
+        name for name, value in config.to_dict().items() if re.search("drop|jitter", name) and isinstance(value, float)
+    ]
     for name in names:
         setattr(config, name, 0.3)
     AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
@@ -103,3 +106,8 @@ def test_what_nobody_trains_is_in_a_checkpoint_too(tmp_path):
     assert again.state_dict().keys() == model.state_dict().keys()
     for name, tensor in model.state_dict().items():
         torch.testing.assert_close(again.state_dict()[name], tensor, rtol=0, atol=0)
+
+
+def test_an_adapter_is_of_the_type_that_engines_hold_it_in(tiny_model):
+    model = load_model(str(tiny_model), LearnerSettings(dtype="bfloat16", lora={"rank": 2}), 0)
+    assert {weight.dtype for weight in model.parameters()} == {torch.bfloat16}

@@ -96,6 +96,23 @@ def test_no_update_goes_further_than_the_kl_guard(learners, zero, dtype):
     assert (free["steps"], free["guarded_steps"], free["step_left"], free["kept_kl"]) == (3, 0, 1, free["update_kl"])
 
 
+def test_a_step_is_refused_also_where_every_token_is_clipped(learners):
+    """Then no gradient of the loss reaches a weight, not even one that is no number. A game is a micro-batch."""
+    learners.become(epochs=3, tokens_per_micro_batch=80, loss={"kind": "gspo", "kl_guard": GUARD})
+    found = learners.call("update", *BATCHES[0])
+    assert found["guarded_steps"] >= 1 and found["kept_kl"] <= GUARD < found["update_kl"]
+
+
+def test_the_first_step_is_as_long_in_every_stage_in_half_precision(learners):
+    lengths = []
+    for zero in (0, 2):
+        learners.become(zero=zero, dtype="bfloat16", learning_rate=1e-2)
+        before = learners.call("parameters")
+        learners.call("update", *BATCHES[0])
+        lengths.append(distance(before, learners.call("parameters")))
+    assert lengths[0] == pytest.approx(lengths[1], rel=0.05)
+
+
 def test_what_steps_of_other_minibatches_have_left_is_told(learners):
     """The third step is taken back; the first two have moved the policy on its share already."""
     learners.become(credit={"method": "poad"}, epochs=3, minibatches=4, loss={"kl_guard": 2.5e-3})
