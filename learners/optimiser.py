@@ -100,7 +100,7 @@ def make_optimiser(parameters: list[torch.nn.Parameter], settings: LearnerSettin
         parameters,
         clip=None if _deepspeed_clips(settings) else settings.gradient_clip,
         keeps=settings.loss.kl_guard is not None,
-        lr=0.0,  # each update sets it
+        lr=settings.learning_rate,
         betas=settings.betas,
         eps=settings.eps,
         weight_decay=settings.weight_decay,

@@ -108,6 +108,8 @@ class LearnerRank:
         self.fingerprint = fingerprint(model)
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.optimiser = make_optimiser(trained, settings)
+        for group in self.optimiser.param_groups:
+            group["lr"] = 0.0  # until an update sets it
         self.engine, *_ = deepspeed.initialize(
             model=model, model_parameters=trained, optimizer=self.optimiser, config=deepspeed_config(settings)
         )

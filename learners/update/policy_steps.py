@@ -248,8 +248,9 @@ class PolicySteps:
                         consistency.add(outcome.old_logprobs, of_pack, self.settings)
                         batch.keep(indices, outcome.old_logprobs)
                 if guarded and self.settings.loss.kl_guard is not None and place == len(micro_batches):
-                    if far := self._too_far(progress.over_ranks()["kl"]):  # so that nobody takes the step
-                        loss, weight = outcome.total, math.nan
+                    far = self._too_far(progress.over_ranks()["kl"])
+                if far:  # then nobody takes the step
+                    loss, weight = outcome.total, math.nan
                 if not still:  # DeepSpeed takes the mean over ranks; the loss is a sum over them
                     self.engine.backward(weight * loss * self.settings.ranks)
         load = {} if self.routers is None else {"router_load": self.routers.over_ranks()}
