@@ -16,6 +16,7 @@ import errno
 import os
 import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,8 +94,12 @@ class EpisodeStore:
         return sum(self.parts.values())
 
     def write(self, first: int, last: int, games: pa.Table) -> None:
-        """All that these updates add: on the disk when this returns."""
-        self._add(first, last, iter([games]))
+        """All that these updates add: on the disk when this returns. A run that goes on from its last update, to be
+        evaluated, adds to a part that is there."""
+        wanted = Part(first, last, self.folder)
+        there = next((part for part in self.parts if part.covers(wanted)), wanted)
+        held = _in_groups([there]) if there in self.parts else iter(())
+        self._add(there.first, there.last, chain(held, [games]))
         while self.bytes > self.most_bytes and len(self.parts) > 1:
             oldest = next(iter(self.parts))
             self.forgotten += opened(oldest).metadata.num_rows

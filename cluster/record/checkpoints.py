@@ -21,7 +21,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from cluster.errors import CheckpointError
@@ -99,9 +99,9 @@ class CheckpointStore:
     def _prune(self, newest: int) -> None:
         """Only whole checkpoints count as kept, so a damaged one never costs a good one its place. Those beyond the
         `newest` are of an earlier try, which could not be gone on with: they stay until this one has come as far."""
-        whole = [path for path in all_checkpoints(self.folder) if _manifest(path) is not None]
+        whole = [path for path in all_checkpoints(self.folder) if damage_of(path, read=False) is None]
         whole = [path for path in whole if self.update_of(path) <= newest]
-        kept = {*whole[-self.keep :], best(self.folder)}
+        kept = {*whole[-self.keep :], _best_of(whole)}
         for path in whole:
             if path not in kept:
                 self._drop(path)
@@ -132,12 +132,17 @@ def latest(folder: Path) -> Path | None:
 
 def best(folder: Path) -> Path | None:
     """The checkpoint with the highest win rate (the newest of equals), of those with one."""
-    rated = [(rate, path) for path in all_checkpoints(folder) if (rate := _win_rate(path)) is not None]
+    return _best_of(all_checkpoints(folder))
+
+
+def _best_of(checkpoints: Sequence[Path]) -> Path | None:
+    rated = [(rate, path) for path in checkpoints if (rate := _win_rate(path)) is not None]
     return max(rated)[1] if rated else None
 
 
-def damage_of(checkpoint: Path) -> str | None:
-    """What is wrong with a checkpoint, or None."""
+def damage_of(checkpoint: Path, read: bool = True) -> str | None:
+    """What is wrong with a checkpoint, or None. Not to `read` its files is quick, and sees only what is missing or too
+    short."""
     manifest = _manifest(checkpoint)
     if manifest is None:
         return "it has no readable manifest"
@@ -149,7 +154,7 @@ def damage_of(checkpoint: Path) -> str | None:
             return f"{name} is missing"
         if path.stat().st_size != expected["bytes"]:
             return f"{name} has {path.stat().st_size} bytes instead of {expected['bytes']}"
-        if "sha256" in expected and _sha256(path) != expected["sha256"]:
+        if read and "sha256" in expected and _sha256(path) != expected["sha256"]:
             return f"{name} has other content than was saved"
     return None
 

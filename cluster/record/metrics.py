@@ -125,8 +125,11 @@ class Metrics:
         """What a checkpoint has to hold, for it is not in the file."""
         return self.waiting
 
-    def restore(self, waiting: dict[str, float] | None) -> None:
-        """Of a checkpoint. The line may have been written without its evaluation when the run stopped."""
+    def restore(self, waiting: dict[str, float] | None, failures: Mapping[str, float]) -> None:
+        """Of a checkpoint. The line may have been written without its evaluation when the run stopped. `failures`:
+        those that were counted until then."""
+        if self.in_ray is not None:
+            self.in_ray.failures_seen |= failures
         if waiting is None:
             return
         self.file.close()
@@ -192,6 +195,7 @@ class RayMetrics:
         for reason in COMMON_FAILURES:
             self.failures._record(0.0, {"reason": reason})  # `inc` takes no 0
         self.failures_seen: dict[str, float] = {}
+        self.stages_seen: set[str] = set()
         self.sums = {name: metrics for name, metrics in exported().items() if name not in (STAGE_SECONDS, FAILURES)}
         self.shown = {
             name: tagged(Counter if _counts(name) else Gauge, name, " And: ".join(each.meaning for each in metrics))
@@ -214,6 +218,9 @@ class RayMetrics:
                 self._set(self.shown[name], value)
             elif value > 0:
                 self.shown[name].inc(value)
+        if "seconds/update" in values:  # a stage that it had not took none of it
+            values = dict.fromkeys(self.stages_seen, 0.0) | dict(values)
+            self.stages_seen |= {name for name in values if name.startswith("seconds/")}
         for name, value in values.items():
             section, _, rest = name.partition("/")
             if section == "seconds":

@@ -72,7 +72,8 @@ class Run:
 
     @property
     def policy(self) -> Path | None:
-        """The newest checkpoint's policy, a folder that transformers and vLLM load; None where there is none."""
+        """The newest checkpoint's policy, a folder that transformers and vLLM load, or an adapter of PEFT; None where
+        there is none."""
         newest = checkpoints.latest(self.folder / "checkpoints")
         return None if newest is None else newest / "policy"
 

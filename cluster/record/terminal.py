@@ -114,7 +114,9 @@ class Show:
 
     def finished(self, summary: Mapping) -> None:
         """The end of a training run. The same figures are in summary.json."""
-        before = percent(summary["win_rate_before"], summary["win_rate_before_interval"])
+        before = "not measured"
+        if summary["win_rate_before"] is not None:
+            before = percent(summary["win_rate_before"], summary["win_rate_before_interval"])
         after = percent(summary["win_rate_after"], summary["win_rate_after_interval"])
         run = escape(display_path(self.folder.path))
         self.line("")
@@ -212,4 +214,5 @@ def display_path(path) -> str:
 
 
 def _higher(summary: Mapping) -> bool:
-    return summary["win_rate_after_interval"][0] > summary["win_rate_before"]
+    before = summary["win_rate_before"]
+    return before is not None and summary["win_rate_after_interval"][0] > before

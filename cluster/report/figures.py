@@ -46,8 +46,8 @@ def column(rows: Sequence[dict[str, Any]], key: str) -> tuple[list[int], list[fl
 def headline(run: Run) -> dict[str, Any]:
     evaluated, trained = run.evaluated, run.trained
     return {
-        "before": _evaluation(evaluated[0]) if evaluated else None,
-        "after": _evaluation(evaluated[-1]) if len(evaluated) > 1 else None,
+        "before": _evaluation(evaluated[0]) if evaluated and evaluated[0]["update"] == 0 else None,
+        "after": _evaluation(evaluated[-1]) if evaluated and evaluated[-1]["update"] else None,
         "updates": run.rows[-1]["update"],
         "asked": run.config.updates,
         "episodes": int(sum(column(trained, "rollout/episodes")[1])),

@@ -33,7 +33,8 @@ def _of_store(kept: Mapping[str, Any]) -> dict[str, Any]:
         turns.append(row)
     players = {seat["seat"]: seat["player"] for seat in kept["seats"]}
     return {
-        **{name: kept[name] for name in ("update", "number", "game", "facts")},
+        **{name: kept[name] for name in ("number", "game", "facts")},
+        "update": kept["update"] if kept["newest"] is None else kept["newest"],
         "players": players,
         "outcome": {seat["seat"]: seat["outcome"] for seat in kept["seats"]},
         "terminated": not kept["cut_off"],

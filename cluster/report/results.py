@@ -22,7 +22,7 @@ from cluster.episodes.store import Part, opened, parts_of
 from cluster.record.statistics import CONFIDENCE
 from cluster.report.figures import short, shorts, thinned
 
-COLUMNS = ("update", "held_out", "failure", "game", "tokens", "seats", "facts")
+COLUMNS = ("update", "newest", "held_out", "failure", "game", "tokens", "seats", "facts")
 SPOKEN = ("dialogue.list.element.player", "dialogue.list.element.executable")
 MOST_GAMES = 50_000  # the newest, that are read
 FEWEST = 3  # cases of a group, before it is ranked
@@ -41,7 +41,9 @@ class Tally:
     def add(self, game: Mapping[str, Any]) -> None:
         if game["failure"] is not None:
             return
-        part = (game["held_out"], game["update"])
+        # held-out games may end an update after the weights that played them
+        of_weights = game["held_out"] and game["newest"] is not None
+        part = (game["held_out"], game["newest"] if of_weights else game["update"])
         turns = [turn for turn in game["dialogue"] if turn["player"] == "policy"]
         self.spoken[*part, "games"] += 1
         self.spoken[*part, "tokens"] += game["tokens"]

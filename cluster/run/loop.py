@@ -125,8 +125,8 @@ class TrainingLoop:
         last = self.update == self.config.updates
         if newest is None or (newest.version < self.update and (last or self.due(self.config.evaluation.every))):
             self.evaluate()  # the one of a restart was being played when the run stopped
-        if self.update == 0:
-            self.recorder.end(0)
+        if last or self.update == 0:
+            self.recorder.end(self.update)
         self.clock.lap()
         while self.update < self.config.updates:
             self.spans.update(self.update + 1)
@@ -273,6 +273,8 @@ class TrainingLoop:
             "ledger": self.ledger.state(),
             "tokens": self.tokens.state(self.ledger.waiting.values()),
             "evaluations": self.held_out.state(),
+            "failures": dict(self.playing.failures),
+            "seconds": dict(self.clock.total),
             "waiting_line": self.metrics.waiting_line(),
         }
 
@@ -287,4 +289,6 @@ class TrainingLoop:
         self.tokens.restore(state.get("tokens"))
         self.rewards.restore(read_state(folder / "rewards"))
         self.held_out.restore(state["evaluations"])
-        self.metrics.restore(state.get("waiting_line"))
+        self.playing.failures.update(state.get("failures", {}))
+        self.clock.total.update(state.get("seconds", {}))
+        self.metrics.restore(state.get("waiting_line"), self.playing.failures)

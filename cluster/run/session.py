@@ -364,7 +364,9 @@ def _update_of(checkpoint: Path | None) -> int:
 
 def summarise(config: RunConfig, folder: RunFolder, loop) -> dict:
     evaluations = loop.held_out.done
-    before, after = evaluations[0], evaluations[-1]
+    after = evaluations[-1]
+    first = evaluations[0].version == 0  # else no worker was left that held the weights before training
+    before = evaluations[0] if first else None
     return {
         "run": folder.path.name,
         "game": config.game.name,
@@ -372,11 +374,11 @@ def summarise(config: RunConfig, folder: RunFolder, loop) -> dict:
         "updates": loop.update,
         "episodes_trained": loop.ledger.counts.consumed,
         "held_out_games": after.episodes,
-        "win_rate_before": before.win_rate,
-        "win_rate_before_interval": [before.win_low, before.win_high],
+        "win_rate_before": before and before.win_rate,
+        "win_rate_before_interval": before and [before.win_low, before.win_high],
         "win_rate_after": after.win_rate,
         "win_rate_after_interval": [after.win_low, after.win_high],
-        "outcome_before": before.outcome,
+        "outcome_before": before and before.outcome,
         "outcome_after": after.outcome,
         "ledger": loop.ledger.metrics(),
         "tokens": loop.tokens.metrics(loop.ledger.waiting.values()),

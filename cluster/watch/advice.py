@@ -82,7 +82,8 @@ def entropy_fell(recent: Sequence[Row], trained: Sequence[Row]) -> Iterator[str]
 
 def engines_differ(recent: Sequence[Row], trained: Sequence[Row]) -> Iterator[str]:
     if any(row.get("learner/logprob_gap_warned") for row in recent):
-        gap = max(row.get("learner/logprob_gap_mean", 0.0) for row in recent)
+        found = [row.get("learner/logprob_gap_mean") for row in recent]
+        gap = max((each for each in found if isinstance(each, int | float)), default=0.0)
         yield f"Trainer and engine differ: a mean gap of {gap:.2g} between their log-probs. Is it the same precision?"
 
 
@@ -92,10 +93,11 @@ def bad_steps(recent: Sequence[Row], trained: Sequence[Row]) -> Iterator[str]:
 
 
 def failing(recent: Sequence[Row], trained: Sequence[Row]) -> Iterator[str]:
-    """Failures are counted from the run's start on."""
+    """Failures are counted from the run's start on, and by older versions from a resume on."""
     before = trained[-len(recent) - 1] if len(trained) > len(recent) else {}
     for key in sorted(key for key in recent[-1] if key.startswith("failures/")):
-        new = recent[-1][key] - before.get(key, 0.0)
+        now, then = recent[-1][key], before.get(key, 0.0)
+        new = now - then if now >= then else now
         played = sum(row.get("rollout/episodes", 0.0) for row in recent)
         if played and new > 0.1 * played:
             reason = key.removeprefix("failures/")

@@ -97,9 +97,10 @@ def test_nothing_whole_is_none(store):
     assert store.latest() is None
 
 
-def test_a_damaged_checkpoint_takes_no_good_ones_place(store):
+@pytest.mark.parametrize("file", ["manifest.json", "policy/model.safetensors"])
+def test_a_damaged_checkpoint_takes_no_good_ones_place(store, file):
     store.save(1, write)
-    (store.save(2, write) / "manifest.json").unlink()
+    (store.save(2, write, {"win_rate": 0.9}) / file).unlink()
     store.save(3, write)
     assert names(store) == ["update-000001", "update-000002", "update-000003"]
 

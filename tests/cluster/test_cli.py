@@ -297,6 +297,9 @@ def test_the_summary_on_the_terminal_holds_the_figures_of_summary_json(finished_
     assert "after   46.2 %  (95 % interval 41.4 - 51.1)" in printed or "after   46.3 %" in printed
     assert "time  collect 75 %, learn 25 % of 8.0 s" in printed
     assert f"parley resume {finished_run} updates=8" in printed
+    with RunFolder.open(finished_run) as folder, Show(load_recipe(None), folder, Console(file=screen)) as show:
+        show.finished(summary | {"win_rate_before": None, "win_rate_before_interval": None})
+    assert "before  not measured" in screen.getvalue()
     assert sparkline([0.0, 0.5, 1.0]) == "▁▅█" and sparkline([1.0, 1.0]) == "▁▁"
     assert len(sparkline([float(i) for i in range(1000)])) == 48
 

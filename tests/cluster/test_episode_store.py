@@ -157,6 +157,9 @@ def test_merging_and_cutting_back_leave_each_game_once_and_in_order(tmp_path, sm
     assert spans(tmp_path) == [(1, 3)] and numbers(tmp_path) == everything[:9]
     store.write(4, 4, table_of([game(40, 4)]))
     assert numbers(tmp_path) == [*everything[:9], 40]
+    store.write(3, 3, table_of([game(39, 3)]))  # a run that goes on from update 3 only to be evaluated
+    store.write(4, 4, table_of([game(49, 4)]))
+    assert numbers(tmp_path) == [*everything[:9], 39, 40, 49] and spans(tmp_path) == [(1, 3), (4, 4)]
     store.cut_back(0)
     assert list(tmp_path.iterdir()) == [] and store.bytes == 0
 

@@ -119,6 +119,9 @@ def test_a_stop_during_an_evaluation_costs_that_evaluation_only(ray_cluster, par
     assert read_run(folder).versions["engine"] == "transformers", "a run that has not ended says what plays"
     ended = go_on(folder, ["updates=2"])  # the checkpoint is the end then, and is evaluated
     assert [e["version"] for e in ended.summary["evaluations"]] == [0, 1, 2] and ended.summary["updates"] == 2
+    of_2 = [(each["held_out"], each["newest"]) for each in ended.episodes("update == 2")]
+    assert {each for each in of_2 if each[0]} == {(True, 2)} and sum(not each for each, _ in of_2) == 8, "beside those"
+    assert ended.summary["seconds"]["learn"] > 0, "of the whole run, though the second start learned nothing"
     again = go_on(folder, ["updates=3"])
     assert [e["version"] for e in again.summary["evaluations"]] == [0, 1, 2, 3]
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
@@ -206,7 +209,7 @@ def test_a_line_that_waits_is_kept_where_a_resume_evaluates_at_other_updates(tmp
             metrics.updated(1, {"rollout/outcome": 0.5}, waits=True)
             waiting = metrics.waiting_line()
         with Metrics(folder, load_recipe(None), resume_at=1) as metrics:
-            metrics.restore(waiting)
+            metrics.restore(waiting, {})
             metrics.updated(2, {"rollout/outcome": 0.25}, waits=True)
             metrics.evaluated(2, {"evaluation/win_rate": 0.75})
         lines = [json.loads(line) for line in folder.metrics.read_text().splitlines()]
@@ -219,7 +222,7 @@ def test_an_evaluation_that_a_resume_asks_for_is_in_the_line_of_its_update(tmp_p
             for update in (1, 2):
                 metrics.updated(update, {"rollout/outcome": 0.5})
         with Metrics(folder, load_recipe(None), resume_at=2) as metrics:
-            metrics.restore(None)
+            metrics.restore(None, {})
             metrics.evaluated(2, {"evaluation/win_rate": 0.75})
             metrics.updated(3, {"rollout/outcome": 0.25})
         lines = [json.loads(line) for line in folder.metrics.read_text().splitlines()]

@@ -18,6 +18,7 @@ from cluster.recipe.loggers import LoggerSettings
 from cluster.recipe.reading import load_recipe
 from cluster.record.loggers.kept import Once, kept_id
 from cluster.record.loggers.logger import Logged
+from cluster.record.loggers.tensorboard_ import Made
 from cluster.record.metrics import Metrics
 from cluster.record.run_folder import RunFolder
 from cluster.record.transcript import Row
@@ -35,7 +36,8 @@ def needs(package: str):
 
 
 def rows_of(update: int) -> dict[str, float]:
-    return {"rollout/outcome": update / 7, "learner/loss": -0.5 * update, "failures/timeout": float(update > 2)}
+    """The outcome begins at 0, which is an outcome; a count that is 0 is of nothing."""
+    return {"rollout/outcome": (update - 1) / 7, "learner/loss": -0.5 * update, "failures/timeout": float(update > 2)}
 
 
 def ran(output: Path, to: str, *more: str) -> Path:
@@ -95,6 +97,19 @@ def test_tensorboard(tmp_path):
     assert b"&lt;b>twenty" in games.tensor_proto.string_val[0] and b"another" in games.tensor_proto.string_val[0]
     (settings,) = events.Tensors("settings/text_summary")
     assert b"| learner.learning_rate |" in settings.tensor_proto.string_val[0]
+
+
+def test_an_evaluation_that_a_resumed_run_plays_again_is_one_point(tmp_path):
+    """It was being played when the checkpoint was saved, and ended before the stop."""
+    for resume_at in (0, 2):
+        made = Made(Logged("demo-1", tmp_path, {}, resume_at), LoggerSettings())
+        for update in (2, 3):
+            made.log(update, EVALUATED)
+            made.games(update, GAMES)
+        made.end({})
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert [each.step for each in events.Scalars("evaluation/win_rate")] == [2, 3]
+    assert [each.step for each in events.Tensors("held-out games/text_summary")] == [2, 3]
 
 
 def entries(file: bytes):

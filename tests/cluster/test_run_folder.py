@@ -305,13 +305,13 @@ VALUES = {
 @pytest.mark.timeout(120)
 def test_ray_exports_the_numbers_with_the_runs_tag(ray_cluster):
     metrics = RayMetrics.if_running("a-run")
-    metrics.record(VALUES)
-    metrics.record(VALUES | {"failures/timeout": 3})
+    metrics.record(VALUES | {"seconds/update": 1.0, "seconds/checkpoint": 0.8})
+    metrics.record(VALUES | {"seconds/update": 0.5, "failures/timeout": 3})  # without a checkpoint
     port = next(node["MetricsExportPort"] for node in ray_cluster.nodes() if node["Alive"])
     expected = {
         "parley_episodes_total": 16, "parley_tokens_total": 160, "parley_failures_total": 3, "parley_reward": 0.5,
         "parley_staleness": 1, "parley_ledger_in_flight": 5, "parley_finished_waiting": 2,
-        "parley_stage_seconds": 0.2,
+        "parley_stage_seconds": 0.7,
     }  # fmt: skip
     seen, deadline = {}, time.monotonic() + 60
     while time.monotonic() < deadline and not expected.items() <= seen.items():

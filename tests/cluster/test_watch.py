@@ -190,6 +190,8 @@ def test_two_evaluations_that_end_within_one_update_are_told_apart(tmp_path):
         each.episode.outcome["guesser"] = float(place >= 2)
     store.write(3, 3, table_of(found))
     assert [each["outcome"]["guesser"] for each in held_out(folder / "episodes")] == [0.0, 0.0, 1.0, 1.0]
+    over = Followed.of(folder).results()["over"]["held_out"]
+    assert (over["updates"], over["seats"]) == ([2, 3], {"guesser": [0.0, 1.0]})
     client = TestClient(application([Followed.of(folder)], None, NAMES))
     rows = client.get("/runs/0/games", params={"where": "held_out == True", "by": "-outcome"}).json()
     for row in rows["rows"]:
@@ -255,13 +257,14 @@ def rows(count: int = 12, **last: float) -> list[dict[str, float]]:
     return [CALM | {"update": n} | last for n in range(1, count + 1)]
 
 
+DIFFER = rows(**{"learner/logprob_gap_warned": 1.0, "learner/logprob_gap_mean": 0.2})
 ADVISED = {
     "waits_for_games": rows(**{"seconds/collect": 6.0}),
     "waits_for_rewards": rows(**{"seconds/shape": 3.0}),
     "syncs_and_saves": rows(**{"seconds/checkpoint": 3.0}),
     "no_signal": rows(**{"rollout/groups_without_spread": 0.7}),
     "entropy_fell": [row | {"learner/entropy": 0.5 ** row["update"]} for row in rows()],
-    "engines_differ": rows(**{"learner/logprob_gap_warned": 1.0, "learner/logprob_gap_mean": 0.2}),
+    "engines_differ": [row | {"learner/logprob_gap_mean": None} for row in DIFFER[:5]] + DIFFER[5:],  # null: NaN
     "bad_steps": rows(**{"learner/bad_steps": 1.0}),
     "failing": [row | {"failures/timeout": 30.0 * row["update"]} for row in rows()],
     "cut_off": rows(**{"rollout/cut_off": 0.5}),
@@ -356,7 +359,7 @@ def test_the_demo_is_a_finished_run_that_learned_and_goes_when_nobody_looks(run,
     with unpacked() as folder:
         followed = Followed.of(folder)
         figures, results = followed.figures(), followed.results()
-        assert (figures["state"], results["over"]["held_out"]["updates"][0]) == ("finished", 1)
+        assert (figures["state"], results["over"]["held_out"]["updates"][0]) == ("finished", 0)
         assert figures["headline"]["after"]["rate"] > figures["headline"]["before"]["high"]
         assert "output: runs\n" in (folder / "config.yaml").read_text(), "no place of the machine's"
     assert not folder.exists() and (files("cluster.watch") / "demo.tar.xz").stat().st_size < 150_000

@@ -19,6 +19,7 @@ from cluster.record.transcript import Row
 
 LONGEST = 6000  # characters of a parameter that MLflow keeps
 AT_ONCE = 90  # parameters in one call
+SETTINGS = "settings"  # a word beside the id: MLflow has all of them
 
 
 class Made(Reader):
@@ -29,21 +30,27 @@ class Made(Reader):
         self.client = MlflowClient(uri)
         self.once = Once(run.folder, "mlflow")
         kept = run.folder / "mlflow.id"
-        if kept.is_file():
-            self.id = kept.read_text().strip()
+        self.id, *done = kept.read_text().split() if kept.is_file() else [""]
+        if self.id:
             self.client.update_run(self.id, status="RUNNING")
-            return
+        else:
+            self.id = self._new(run, settings, runs if uri == beside else None)
+            kept.write_text(f"{self.id}\n")
+        if not done:  # or a call for some of the settings has failed
+            params = [Param(key, str(value)[:LONGEST]) for key, value in run.config.items()]
+            for start in range(0, len(params), AT_ONCE):
+                self.client.log_batch(self.id, params=params[start : start + AT_ONCE])
+            kept.write_text(f"{self.id} {SETTINGS}\n")
+
+    def _new(self, run: Logged, settings: LoggerSettings, beside: Path | None) -> str:
+        """`beside`: the folder of the database's files, where that is the run's neighbour."""
         name = settings.mlflow.experiment
         if found := self.client.get_experiment_by_name(name):
             experiment = found.experiment_id
         else:  # the files of a database go into the folder that one is in, unless they are told where
-            artifacts = (runs / "mlflow-artifacts").as_uri() if uri == beside else None
+            artifacts = (beside / "mlflow-artifacts").as_uri() if beside else None
             experiment = self.client.create_experiment(name, artifact_location=artifacts)
-        self.id = self.client.create_run(experiment, run_name=run.name).info.run_id
-        kept.write_text(f"{self.id}\n")
-        params = [Param(key, str(value)[:LONGEST]) for key, value in run.config.items()]
-        for start in range(0, len(params), AT_ONCE):
-            self.client.log_batch(self.id, params=params[start : start + AT_ONCE])
+        return self.client.create_run(experiment, run_name=run.name).info.run_id
 
     def log(self, update: int, values: Mapping[str, float]) -> None:
         new, now = self.once.new(update, values), mlflow.utils.time.get_current_time_millis()

@@ -8,8 +8,11 @@ from typing import Any
 from torch.utils.tensorboard import SummaryWriter
 
 from cluster.recipe.loggers import LoggerSettings
+from cluster.record.loggers.kept import Once
 from cluster.record.loggers.logger import Logged, Logger, result_of
 from cluster.record.transcript import Row
+
+COUNTERS = "failures/", "fleet/", "ledger/", "record/", "tokens/"
 
 
 class Made(Logger):
@@ -18,7 +21,8 @@ class Made(Logger):
             key: value if isinstance(value, bool | int | float | str) else str(value)
             for key, value in run.config.items()
         }
-        self.constant: dict[str, float] = {}  # names whose value has been 0 so far
+        self.moved: set[str] = set()  # counters that are no longer 0
+        self.resume_at, self.once = run.resume_at, Once(run.folder, "tensorboard")
         self.events = SummaryWriter(
             str(run.folder / "tensorboard"),
             purge_step=run.resume_at + 1 if run.resume_at else None,
@@ -30,18 +34,28 @@ class Made(Logger):
 
     def log(self, update: int, values: Mapping[str, float]) -> None:
         """A counter that has never moved is no curve: it is left out until it does."""
-        for name, value in values.items():
-            if value == 0 and self.constant.get(name, 0.0) == 0:
-                self.constant[name] = 0.0
-                continue
-            self.constant[name] = 1.0
-            self.events.add_scalar(name, value, update)
+        new = self._new(update, values)
+        self.moved |= {name for name, value in new.items() if value != 0}
+        for name, value in new.items():
+            if name in self.moved or not name.startswith(COUNTERS):
+                self.events.add_scalar(name, value, update)
         self.events.flush()
+        self._told(update, {name: value for name, value in new.items() if name.startswith("evaluation/")})
+
+    def _new(self, update: int, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What is purged does not have the update that a run goes on from, nor an evaluation of it."""
+        return self.once.new(update, values) if update <= self.resume_at else values
+
+    def _told(self, update: int, values: Mapping[str, Any]) -> None:
+        if values:
+            self.once.logged(update, values)
 
     def games(self, update: int, games: Sequence[Row]) -> None:
         shown = "\n\n".join(f"<pre>{_shown(row.game)}</pre>" for row in games)
-        self.events.add_text("held-out games", shown, update)
-        self.events.flush()
+        for name, text in self._new(update, {"held-out games": shown}).items():
+            self.events.add_text(name, text, update)
+            self.events.flush()
+            self._told(update, {name: text})
 
     def end(self, summary: Mapping[str, Any]) -> None:
         if result := result_of(summary):

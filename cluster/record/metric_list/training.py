@@ -11,7 +11,7 @@ SECTIONS = {  # first word of a name -> what has such names
     "seconds": "Where the time went. A line counts from the line before it, so what is done after a line is written, "
     "such as its checkpoint, is on the next line. The stages add up to `seconds/update`.",
     "sync": "The weight sync after the update.",
-    "failures": "Episodes that failed, counted since the start or the resume of the run.",
+    "failures": "Episodes that failed, counted since the start of the run.",
     "ledger": "Tickets of training episodes, counted since the start of the run, resumed or not.",
     "tokens": "Where each token that the policy sampled went, since the start of the run, resumed or not: sampled = "
     "trained + evaluated + waiting + playing + dropped.",

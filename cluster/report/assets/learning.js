@@ -5,8 +5,8 @@ function headlineOf(run) {
   const figure = (value, name, big = false) => element("div", { class: "figure" }, element("div", { class: big ? "value big" : "value" }, value), element("div", { class: "name" }, name));
   const range = (each) => `${percent(each.low)} to ${percent(each.high)}`;
   const rates = after
-    ? figure([`${percent(before.rate)} → `, element("span", { class: after.rate > before.rate ? "up" : "" }, percent(after.rate))],
-      `win rate on ${whole(after.games)} held-out games; 95 %: ${range(before)} before, ${range(after)} after update ${after.update}`, true)
+    ? figure([before ? `${percent(before.rate)} → ` : "", element("span", { class: before && after.rate > before.rate ? "up" : "" }, percent(after.rate))],
+      `win rate on ${whole(after.games)} held-out games; 95 %: ${before ? `${range(before)} before, ` : ""}${range(after)} after update ${after.update}`, true)
     : figure(before ? percent(before.rate) : MISSING, before ? `win rate before training; 95 %: ${range(before)}` : "no held-out games yet", true);
   return element("div", { class: "figures" }, rates,
     figure(whole(updates), updates < asked ? `updates of ${whole(asked)}` : "updates"),
