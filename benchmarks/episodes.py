@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from rich.table import Table
+from scipy.stats import t as student
 
 from benchmarks.episodes_killed import kill_at_random
 from benchmarks.episodes_watched import watched
@@ -91,7 +92,7 @@ def compared(lines: list[dict[str, float]]) -> dict[str, float]:
             found.append(np.median([line["seconds/update"] for line in lines[first + SKIPPED : first + BLOCK]]))
     ratios = np.array(with_store) / np.array(without)
     kept = sum((line["update"] - 1) // BLOCK % 2 == 0 for line in lines)
-    half = 1.96 * ratios.std(ddof=1) / np.sqrt(len(ratios))
+    half = student.ppf(0.975, len(ratios) - 1) * ratios.std(ddof=1) / np.sqrt(len(ratios))
     return {
         "update_seconds": float(np.median(without)),
         "more_time": float(ratios.mean() - 1),

@@ -67,11 +67,14 @@ def run(trial: Trial) -> Record:
     config, record = trial.config, Record(asdict(trial))
     trainee = Trainee(config, warm_start(trial), staleness=config.max_staleness)
     record.untrained = played(trainee, trial)
-    for _ in range(trial.sizes.updates):
-        figures = trainee.update()
-        record.steps.append(int(figures["turns"]))
-        record.outcomes.append(figures["score"])
-    after = played(trainee, trial)
+    try:
+        for _ in range(trial.sizes.updates):
+            figures = trainee.update()
+            record.steps.append(int(figures["turns"]))
+            record.outcomes.append(figures["score"])
+        after = played(trainee, trial)
+    except FloatingPointError as error:  # such a policy earns nothing
+        record.failure, after = str(error), dict.fromkeys(record.untrained, 0.0)
     record.final = after["points"]
     record.figures = after | {name: value for name, value in trainee.desk.shaper.metrics().items()}
     record.seconds = {stage: spent / trial.sizes.updates for stage, spent in trainee.clock.seconds.items()}

@@ -137,11 +137,14 @@ def run(trial: Combination) -> Record:
     config, record = trial.config, Record(asdict(trial))
     trainee = Trainee(config, warm_start(trial), config.group_size, staleness=config.max_staleness)
     before = untrained(trainee, trial)
-    for _ in range(trial.updates):
-        figures = trainee.update()
-        record.steps.append(int(figures["turns"]))
-        record.outcomes.append(figures["score"])
-    after = trainee.outcomes(trial.games)
+    try:
+        for _ in range(trial.updates):
+            figures = trainee.update()
+            record.steps.append(int(figures["turns"]))
+            record.outcomes.append(figures["score"])
+        after = trainee.outcomes(trial.games)
+    except FloatingPointError as error:  # such a policy wins nothing
+        record.failure, after = str(error), np.zeros_like(before)
     change = after - before
     record.untrained, record.final = {"score": float(before.mean())}, float(after.mean())
     record.figures = {"change": float(change.mean()), "error": float(change.std(ddof=1) / sqrt(len(change)))}
@@ -195,7 +198,7 @@ def page(store: Store, every: Sequence[Sequence[Combination]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.safety", description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=positive, default=SEEDS)
-    parser.add_argument("--first-seed", type=int, default=0, help=f"from {TUNING} on: never reported")
+    parser.add_argument("--first-seed", type=int, default=0, help=f"from {TUNING[0]} on: never reported")
     parser.add_argument("--updates", type=int, default=UPDATES)
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="over the recipe and the layer")
     parser.add_argument("--processes", type=positive, default=1, help="runs at once, a thread each")

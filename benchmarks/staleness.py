@@ -127,11 +127,14 @@ def synchronous(trial: Trial) -> Trial:
 def run(trial: Trial) -> Record:
     config, record = trial.config, Record(asdict(trial))
     trainee = Trainee(config, warm_start(trial), config.group_size, staleness=trial.depth)
-    for _ in range(trial.updates):
-        figures = trainee.update()
-        record.steps.append(int(figures["turns"]))
-        record.outcomes.append(figures["score"])
-    record.final = trainee.held_out(trial.held_out)
+    try:
+        for _ in range(trial.updates):
+            figures = trainee.update()
+            record.steps.append(int(figures["turns"]))
+            record.outcomes.append(figures["score"])
+        record.final = trainee.held_out(trial.held_out)
+    except FloatingPointError as error:  # such a policy wins nothing
+        record.failure, record.final = str(error), 0.0
     record.seconds = {stage: spent / trial.updates for stage, spent in trainee.clock.seconds.items()}
     return record
 

@@ -55,13 +55,21 @@ def _frozen(value):
     return tuple(value) if isinstance(value, list) else value
 
 
-def lost(then: Store) -> list[Record]:
-    found = [
+def guarded(then: Store) -> list[Record]:
+    """All that could have come undone."""
+    return [
         record
         for record in then.records.values()
-        if record.trial["rate"] == RATE and GUARD in record.trial["method"]["settings"] and undone(record)
+        if record.trial["rate"] == RATE and GUARD in record.trial["method"]["settings"]
     ]
-    return sorted(found, key=lambda record: trial_of(record).name)
+
+
+def won(record: Record) -> bool:
+    return len(record.outcomes) >= BATCHES and best_and_last(record)[0] >= WON
+
+
+def lost(then: Store) -> list[Record]:
+    return sorted(filter(undone, guarded(then)), key=lambda record: trial_of(record).name)
 
 
 def page(then: Path, now: Store) -> str:
@@ -74,7 +82,10 @@ def page(then: Path, now: Store) -> str:
         was = (f"{100 * score:.0f}" for score in best_and_last(record))
         rows.append([trial.game.name, trial.method.name, trial.seed, *was, *cells])
     head = ["game", "method", "seed", "best then", "last then", "best now", "last now", ""]
-    return table(head, rows) + f"\n\nundone then: {len(rows)}; now: {again_undone} of the {count} that were run again"
+    all_then = guarded(Store(then))
+    of = f"{sum(map(won, all_then))} that had won, among {len(all_then)} runs"
+    told = f"undone then: {len(rows)} of the {of}; now: {again_undone} of the {count} that were run again"
+    return f"{table(head, rows)}\n\n{told}"
 
 
 def main() -> None:
