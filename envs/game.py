@@ -35,8 +35,8 @@ from inspect import iscoroutinefunction, signature
 from typing import Any, Protocol
 
 from envs.coroutines import finish
+from envs.practice import AnyAction, texts_of_practice
 from envs.step import Step, good_rewards
-from envs.text.practice import AnyAction, texts_of_practice
 from envs.text.thinking import spoken
 
 OVER = "the game is over (or was never reset): no seat may act"

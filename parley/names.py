@@ -104,9 +104,11 @@ def _move_to_the_end() -> None:
 
 
 def _others(name: str, entries: Iterable[str]) -> list[Path]:
-    """Folders of Python modules that are called `name` and are not Parley's, in the order of the path."""
-    found = [_resolved(entry) / name for entry in entries]
-    return list(dict.fromkeys(each for each in found if each != ROOT / name and _modules(each)))
+    """Folders of Python modules that are called `name` and are not Parley's, in the order of the path. Another checkout
+    of Parley is none of them."""
+    found = [_resolved(entry) for entry in entries]
+    theirs = [each / name for each in found if each != ROOT and not (each / "parley" / "names.py").is_file()]
+    return list(dict.fromkeys(each for each in theirs if _modules(each)))
 
 
 def _before_ours() -> list[str]:

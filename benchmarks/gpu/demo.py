@@ -49,6 +49,8 @@ def run(bench: Bench, what: str, *settings: str) -> None:
 def judge(bench: Bench, what: str, folder: Path, said: str) -> None:
     summary, _ = ended_well(bench, what, folder, said, UPDATES)
     before, after = summary["win_rate_before_interval"], summary["win_rate_after_interval"]
+    if before is None:
+        return bench.judge(False, f"{what}: it does not unlearn", "the policy before training was not measured")
     won = f"{summary['win_rate_before']:.0%}, then {summary['win_rate_after']:.0%} of {summary['held_out_games']} games"
     bench.judge(after[1] >= before[0], f"{what}: it does not unlearn", won)
 

@@ -21,7 +21,7 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,12 +117,12 @@ class Recorder:
         if self.active:
             self._check()
 
-    def cut_back(self, update: int) -> None:
-        """The run goes on from this update, also one that keeps no games any more."""
+    def cut_back(self, update: int, evaluated: Collection[int] | None = None) -> None:
+        """The run goes on from this update, also one that keeps no games any more. `evaluated` as in the store."""
         if not self.active and self.folder.is_dir():
-            EpisodeStore(self.folder, math.inf).cut_back(update)
+            EpisodeStore(self.folder, math.inf).cut_back(update, evaluated)
         self.preparing, self.next = [], update + 1
-        self._ask(lambda: self._go_back(update))
+        self._ask(lambda: self._go_back(update, evaluated))
         self.settle()
 
     def metrics(self) -> dict[str, float]:
@@ -245,8 +245,8 @@ class Recorder:
         if self.store.forgotten and not forgotten:
             log.warning("%s has reached record.most_gib: from now on its oldest games go", self.store.folder)
 
-    def _go_back(self, update: int) -> None:
-        self.store.cut_back(update)
+    def _go_back(self, update: int, evaluated: Collection[int] | None) -> None:
+        self.store.cut_back(update, evaluated)
         self.ended = []
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -117,14 +117,17 @@ class EpisodeStore:
                 return True
         return False
 
-    def cut_back(self, update: int) -> None:
-        """Leave what was there after that update: a run goes on from it, and plays the others' games again."""
+    def cut_back(self, update: int, evaluated: Collection[int] | None = None) -> None:
+        """Leave what was there after that update: a run goes on from it, and plays the others' games again.
+        `evaluated`: the versions of the weights whose evaluations it knows; None: all. It may have ended here once,
+        after an evaluation that it does not know and will repeat."""
         for part in reversed(list(self.parts)):
-            if part.last <= update:
+            if part.last < update or (part.last == update and evaluated is None):
                 return
             if part.first <= update:
-                self._add(part.first, update, _until(part, update))
-            self._remove(part)
+                self._add(part.first, update, _until(part, update, evaluated))
+            if part.last > update:
+                self._remove(part)
 
     def _add(self, first: int, last: int, tables: Iterator[pa.Table]) -> None:
         path = self.folder / f"part-{first:09d}-{last:09d}.parquet"
@@ -213,6 +216,10 @@ def _bytes(table: pa.Table) -> int:
     return table.nbytes
 
 
-def _until(part: Part, update: int) -> Iterator[pa.Table]:
+def _until(part: Part, update: int, evaluated: Collection[int] | None) -> Iterator[pa.Table]:
     for table in _in_groups([part]):
-        yield table.filter(pc.less_equal(table["update"], update))
+        kept = pc.less_equal(table["update"], update)
+        if evaluated is not None:
+            known = pc.is_in(table["newest"], pa.array(evaluated, pa.int32()))
+            kept = pc.and_(kept, pc.or_(pc.or_(pc.invert(table["held_out"]), pc.is_null(table["newest"])), known))
+        yield table.filter(kept)

@@ -284,7 +284,7 @@ class TrainingLoop:
         self.learners.load(folder / "learner")
         self.update = state["update"]
         self.samples.cut_back(self.update)
-        self.recorder.cut_back(self.update)
+        self.recorder.cut_back(self.update, [each["version"] for each in state["evaluations"]])
         self.ledger.restore(state["ledger"])
         self.tokens.restore(state.get("tokens"))
         self.rewards.restore(read_state(folder / "rewards"))

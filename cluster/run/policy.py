@@ -57,12 +57,7 @@ def policy_folder(config: RunConfig, folder: RunFolder, show: Show) -> Path | st
         return copy
     model = config.model.path
     if not Path(model).is_dir():
-        from cluster.run.download import on_every_node
-
-        show.stage(f"fetching {model} to every node")
-        model = on_every_node(model, _revision(config, folder), config.model.download_seconds)
-        if Path(model).parent.name == "snapshots":  # of a commit
-            (folder.path / COMMIT).write_text(f"{config.model.path}@{Path(model).name}")
+        model = _fetched(model, "model.path", config, folder, show, config.model.revision)
     if not is_adapter(model):
         return model
     return _merged(model, folder, config, show)
@@ -72,10 +67,7 @@ def whole_frozen(config: RunConfig, folder: RunFolder, show: Show) -> None:
     """Frozen players are fetched, too, and adapters among them merged."""
     for name, path in config.rollout.frozen.items():
         if not Path(path).is_dir():
-            from cluster.run.download import on_every_node
-
-            show.stage(f"fetching {path} to every node")
-            path = on_every_node(path, None, config.model.download_seconds, key=f"rollout.frozen.{name}")
+            path = _fetched(path, f"rollout.frozen.{name}", config, folder, show)
         if is_adapter(path):
             path = str(_merged(path, folder, config, show))
         config.rollout.frozen = config.rollout.frozen | {name: path}
@@ -95,11 +87,21 @@ def _told_of_embedded(config: RunConfig) -> str:
     return json.dumps(made_of, sort_keys=True, default=str)
 
 
-def _revision(config: RunConfig, folder: RunFolder) -> str | None:
-    """The commit that the run began with, if it is to be the newest: a resumed run starts from the same weights."""
-    note = folder.path / COMMIT
+def _fetched(
+    model: str, key: str, config: RunConfig, folder: RunFolder, show: Show, revision: str | None = None
+) -> str:
+    """The folder of a model of the hub on every node. If it is to be the newest, its commit is kept, so that a run that
+    goes on has the same weights."""
+    from cluster.run.download import on_every_node
+
+    show.stage(f"fetching {model} to every node")
+    note = folder.path / (COMMIT if key == "model.path" else f"{COMMIT}.{key.rpartition('.')[2]}")
     name, _, commit = note.read_text().rpartition("@") if note.is_file() else ("", "", "")
-    return config.model.revision or (commit if name == config.model.path else None)
+    revision = revision or (commit if name == model else None)
+    found = on_every_node(model, revision, config.model.download_seconds, key=key)
+    if Path(found).parent.name == "snapshots":  # of a commit
+        note.write_text(f"{model}@{Path(found).name}")
+    return found
 
 
 def model_to_measure(config: RunConfig, model: str, folder: RunFolder, show: Show) -> Path | str:

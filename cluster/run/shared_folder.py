@@ -31,14 +31,14 @@ def check_seen(model: Path | str, folder: RunFolder) -> None:
     own = ray.get_runtime_context().get_node_id()
     look = ray.remote(num_cpus=0, max_retries=0)(os.path.exists)
     asked = {
-        node["NodeManagerAddress"]: look.options(
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-        ).remote(str(model))
+        look.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)).remote(
+            str(model)
+        ): node["NodeManagerAddress"]
         for node in ray.nodes()
         if node["Alive"] and node["NodeID"] != own and node["Resources"].keys() & {"CPU", "GPU"}
     }
-    seen = ray.get(list(asked.values()), timeout=LOOK_SECONDS)
-    if blind := [node for node, there in zip(asked, seen, strict=True) if not there]:
+    seen = ray.get(list(asked), timeout=LOOK_SECONDS)
+    if blind := [node for node, there in zip(asked.values(), seen, strict=True) if not there]:
         raise RunError(f"node {', '.join(blind)} does not see {model}: {_wanted()}")
 
 

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 
 from envs.game import OVER, Game, Player, Step, Trial
 from envs.options import one_of, whole_number
-from envs.text.practice import texts_of_practice
+from envs.practice import texts_of_practice
 from envs.tools.box.every import BOX
 from envs.tools.calls import Answer, Call, Unread, read_json, read_plain, same
 from envs.tools.families import families, next_name, results_in, task_of

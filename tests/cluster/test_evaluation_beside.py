@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -124,6 +125,8 @@ def test_a_stop_during_an_evaluation_costs_that_evaluation_only(ray_cluster, par
     assert ended.summary["seconds"]["learn"] > 0, "of the whole run, though the second start learned nothing"
     again = go_on(folder, ["updates=3"])
     assert [e["version"] for e in again.summary["evaluations"]] == [0, 1, 2, 3]
+    played = Counter(each["newest"] for each in again.episodes("held_out == True"))
+    assert played == dict.fromkeys(range(4), config.evaluation.episodes), "each evaluation is there once"
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert [line["update"] for line in lines] == [0, 1, 2, 3] and all("evaluation/win_rate" in line for line in lines)
     assert lines[2]["learner/loss"] == state["waiting_line"]["learner/loss"]

@@ -37,10 +37,11 @@ def test_a_run_that_goes_on_is_proposed_what_it_may_change():
     with pytest.raises(PlanError, match="has 2; nothing that may change helps") as refused:
         plan(config, Machine("cpu", (Node(cpus=2.0),)), may_change=set())
     assert refused.value.change == {}
-    config, shape = recipe("qwen3_lora")
-    with pytest.raises(PlanError) as refused:
-        plan(config, Machine("cuda", (Node((Card(4.0),), 16.0, 256.0),)), shape, may_change=set(RESUMABLE))
-    assert refused.value.change == {} and "fits with" not in str(refused.value)
+    config, shape = recipe("qwen3_full")
+    for may_change, change in ((None, {"learner.ranks": 1, "rollout.workers": 1}), (set(RESUMABLE), {})):
+        with pytest.raises(PlanError) as refused:
+            plan(config, Machine("cuda", (Node((Card(80.0),), 16.0, 256.0),)), shape, may_change=may_change)
+        assert change.items() <= refused.value.change.items() and bool(refused.value.change) is bool(change)
 
 
 def test_an_engine_that_sleeps_lies_in_the_memory_of_its_node():

@@ -17,8 +17,8 @@ from envs.doors.inward.forms import CHARACTERS, ArrayForm, TextForm, phrasebook
 from envs.doors.inward.sitting import Sitting
 from envs.doors.outward.rllib import GameEnv
 from envs.game import Game, Step
+from envs.practice import AnyAction
 from envs.registry import DOORS, GAMES, make_game, make_player
-from envs.text.practice import AnyAction
 from tests.envs.test_doors_openenv import serving
 
 ROOT = Path(__file__).parents[2]

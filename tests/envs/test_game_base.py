@@ -9,8 +9,8 @@ import pickle
 import pytest
 
 from envs.game import Game, Step, Trial, hook, money_of
+from envs.practice import AnyAction
 from envs.registry import GAMES, game_class
-from envs.text.practice import AnyAction
 
 
 class CountTo(Game):

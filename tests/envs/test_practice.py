@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-import envs.text.practice
+import envs.practice
 from cluster.errors import ConfigError
 from cluster.plan.shape import language_of
 from envs.game import Game, Step
@@ -120,7 +120,7 @@ def test_what_is_wrong_is_named(game):
 
 @pytest.mark.parametrize("game", [GoesOn, Sleeps, Waits], ids=lambda game: game.__name__)
 def test_a_game_without_an_end_is_given_up(game, monkeypatch):
-    monkeypatch.setattr(envs.text.practice, "PRACTICE_SECONDS", 0.5)
+    monkeypatch.setattr(envs.practice, "PRACTICE_SECONDS", 0.5)
     began = time.monotonic()
     with pytest.raises(ConfigError, match=f"practice games of {game.__name__}.* are not over after 0.5 s: end"):
         words_of(game)

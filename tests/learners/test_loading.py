@@ -79,6 +79,7 @@ def test_training_computes_what_the_engines_play_also_where_the_config_has_noise
 
     sizes = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 2}
     sizes |= {"ffn_dim": 64, "word_embed_proj_dim": 32} if family == "opt" else {"intermediate_size": 64}
+    sizes |= {"num_key_value_heads": 2} if family == "mixtral" else {}
     config = AutoConfig.for_model(family, max_position_embeddings=64, **sizes)
     names = [
         name for name, value in config.to_dict().items() if re.search("drop|jitter", name) and isinstance(value, float)

@@ -15,11 +15,11 @@ from mlflow.tracking import MlflowClient
 from cluster.recipe.loggers import LoggerSettings
 from cluster.record.loggers.kept import Once
 from cluster.record.loggers.logger import Logged, Reader, result_of
+from cluster.record.run_folder import write_whole
 from cluster.record.transcript import Row
 
 LONGEST = 6000  # characters of a parameter that MLflow keeps
 AT_ONCE = 90  # parameters in one call
-SETTINGS = "settings"  # a word beside the id: MLflow has all of them
 
 
 class Made(Reader):
@@ -30,17 +30,16 @@ class Made(Reader):
         self.client = MlflowClient(uri)
         self.once = Once(run.folder, "mlflow")
         kept = run.folder / "mlflow.id"
-        self.id, *done = kept.read_text().split() if kept.is_file() else [""]
+        self.id = kept.read_text().strip() if kept.is_file() else ""
         if self.id:
             self.client.update_run(self.id, status="RUNNING")
         else:
             self.id = self._new(run, settings, runs if uri == beside else None)
-            kept.write_text(f"{self.id}\n")
-        if not done:  # or a call for some of the settings has failed
-            params = [Param(key, str(value)[:LONGEST]) for key, value in run.config.items()]
-            for start in range(0, len(params), AT_ONCE):
-                self.client.log_batch(self.id, params=params[start : start + AT_ONCE])
-            kept.write_text(f"{self.id} {SETTINGS}\n")
+            write_whole(kept, f"{self.id}\n")
+        told = self.client.get_run(self.id).data.params  # not all, where a call has failed
+        params = [Param(key, str(value)[:LONGEST]) for key, value in run.config.items() if key not in told]
+        for start in range(0, len(params), AT_ONCE):
+            self.client.log_batch(self.id, params=params[start : start + AT_ONCE])
 
     def _new(self, run: Logged, settings: LoggerSettings, beside: Path | None) -> str:
         """`beside`: the folder of the database's files, where that is the run's neighbour."""

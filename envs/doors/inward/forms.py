@@ -101,6 +101,7 @@ def phrasebook(name: str, game: Game, options: dict[str, Any]) -> list[str]:
     """What is said in scripted games, by mediocre and random players in turns, or else by those that there are."""
     heard: Counter[str] = Counter()
     known = [player for player in ("mediocre", "random") if player in game.players()] or sorted(game.players())
+    known = known or ["mediocre"]  # `make_player` says that there is none
     for number in range(GATHERED_SLOW_GAMES if hook(game, "slow") else GATHERED_GAMES):
         player = known[number % len(known)]
         players = {seat: make_player(name, player, options) for seat in game.seats}

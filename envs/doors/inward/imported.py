@@ -29,7 +29,7 @@ from envs.doors.inward.players import Curious, Mediocre, Random
 from envs.game import OVER, Game, Player, Step
 from envs.options import whole_number
 from envs.outside import OutsideError
-from envs.text.practice import PRACTICE_GAMES
+from envs.practice import PRACTICE_GAMES
 
 
 def library(module: str, game: str) -> ModuleType:
