@@ -47,7 +47,11 @@ TURN = (
     Column("chosen", pa.int32(), "which of the actions the policy chose; null where it spoke freely"),
     Column("reward", pa.float64(), "what the game paid for the turn"),
     Column("shaped", pa.float32(), "what the reward shaper made of that"),
-    Column("label", pa.int32(), "the intention of the utterance: its id in the seat's `space`, kept across versions"),
+    Column(
+        "label",
+        pa.int32(),
+        "the intention of the utterance: its id in the seat's `space`, kept across versions that tell as many apart",
+    ),
     Column("finish", pa.string(), "stop, or length where the utterance was cut"),
     Column("observation_ids", pa.list_(pa.int32()), "the tokens that are new before the utterance"),
     Column("utterance_ids", pa.list_(pa.int32()), "the tokens of the utterance"),

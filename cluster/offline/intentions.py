@@ -63,9 +63,9 @@ def _count(work: Work, scratch: Path) -> dict:
     games = 0
     shutil.rmtree(scratch / "coded", ignore_errors=True)
     with Coding(scratch / "coded", work.game.seats) as coding:
-        for record in reader.records(work.terminal.bytes_of(path.stat().st_size)):
+        for number, record in enumerate(reader.records(work.terminal.bytes_of(path.stat().st_size)), start=1):
             readings = read(record.episode, mode)
-            new = coding.add(record.number, readings, _closing(record, mode))
+            new = coding.add(number, readings, _closing(record, mode))
             games += 1
             if recorded is not None and not recorded.add(record, new):
                 recorded = None
@@ -242,9 +242,9 @@ def label(work: Work, scratch: Path) -> dict:
 
     row = 0
     with open(scratch / work.file("labelled").name, "w", encoding="utf-8") as file:
-        for record in _records(work, path):
+        for number, record in enumerate(_records(work, path), start=1):
             found: dict[str, SeatLabels] = {}
-            while row < len(ends) and columns["games"][row] == record.number:
+            while row < len(ends) and columns["games"][row] == number:
                 part = slice(columns["starts"][row], ends[row])
                 said, heard = intentions(columns["said"][part]), intentions(columns["heard"][part])
                 found[work.game.seats[columns["seats"][row]]] = SeatLabels(
@@ -260,9 +260,9 @@ def aggregate(work: Work, scratch: Path) -> dict:
     found = worth(turns, _labels(work), chosen_k(work), settings)
     seats, row, rows = work.game.seats, 0, 0
     with open(scratch / "training.json", "w", encoding="utf-8") as file:
-        for record in _records(work, work.file("labelled")):
+        for number, record in enumerate(_records(work, work.file("labelled")), start=1):
             values: dict[str, list[float]] = {}
-            while row < len(turns.games) and turns.games[row] == record.number:
+            while row < len(turns.games) and turns.games[row] == number:
                 part = slice(turns.starts[row], turns.starts[row] + turns.lengths[row])
                 values[seats[turns.players[row]]] = found.values[part].tolist()
                 row += 1

@@ -56,7 +56,7 @@ class TooLarge(Refused):
 
 
 class Unavailable(RewardServiceError):
-    """Busy, restarting or not reached, after all tries. The same request may be sent later."""
+    """Busy, restarting or not reached for all of the client's patience. The same request may be sent later."""
 
 
 class BadAnswer(RewardServiceError):
@@ -86,12 +86,13 @@ class EpisodeValues:
 
 
 class RewardClient:
-    """Threads may share it. `seconds`: time limit of one try; `tries`: how many at most."""
+    """Threads may share it. `seconds`: time limit of one try; `patience`: seconds for which a request is tried again
+    while the service is busy, restarts or cannot be reached."""
 
-    def __init__(self, url: str, key: str = "", *, seconds: float = 90.0, tries: int = 5):
+    def __init__(self, url: str, key: str = "", *, seconds: float = 90.0, patience: float = 300.0):
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self.http = httpx.Client(base_url=url.rstrip("/"), headers=headers, timeout=seconds)
-        self.tries = tries
+        self.patience = patience
 
     def rewards(self, episodes: Sequence[dict[str, Any]], request_id: str = "") -> list[EpisodeValues]:
         """Of plain episodes, all of one game, in their order. `request_id`: one that a caller keeps,
@@ -105,28 +106,26 @@ class RewardClient:
     def send(self, path: str, content: dict[str, Any], request_id: str = "") -> dict[str, Any]:
         """Any endpoint's JSON answer."""
         headers = {"Idempotency-Key": request_id or uuid.uuid4().hex}
-        for left in range(self.tries - 1, -1, -1):
+        until, pause = time.monotonic() + self.patience, FIRST_PAUSE_SECONDS
+        while True:
+            asked = 0.0  # seconds
             try:
                 response = self.http.post(path, json=content, headers=headers)
             except httpx.TransportError as error:
                 problem = Unavailable(f"{self.http.base_url}: {type(error).__name__}: {error}", "unreached")
-                pause = self._pause(left)
             else:
                 if response.status_code == 200:
                     return _json(response)
-                problem, pause = _problem(response), self._pause(left, response)
+                problem, after = _problem(response), response.headers.get("Retry-After", "")
                 if response.status_code not in PASSING:
                     raise problem
-            if not left:
+                asked = float(after) if after.isdigit() else 0.0
+            # who is busy knows how long; who restarts does not
+            wait = min(asked if asked and problem.kind == "busy" else max(asked, pause), LONGEST_PAUSE_SECONDS)
+            if time.monotonic() + wait > until:
                 raise problem
-            time.sleep(pause)
-        raise ValueError(f"tries={self.tries} should be 1 or more")
-
-    def _pause(self, left: int, response: httpx.Response | None = None) -> float:
-        """Seconds: what the service asks for, within reason."""
-        asked = response.headers.get("Retry-After", "") if response is not None else ""
-        doubled = FIRST_PAUSE_SECONDS * 2 ** (self.tries - 1 - left)
-        return min(float(asked) if asked.isdigit() else doubled, LONGEST_PAUSE_SECONDS)
+            time.sleep(wait)
+            pause *= 2
 
     def health(self) -> dict[str, Any]:
         """{"ready": bool, ...}; one try."""

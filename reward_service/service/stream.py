@@ -31,13 +31,14 @@ import logging
 import threading
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
 
 from envs.episode import Episode, Identity
+from envs.registry import is_game
 from reward_service.intentions.reading import EpisodeRefused
 from reward_service.service.admission import admit
 from reward_service.service.journal import Journal, JournalError, Snapshot, published
@@ -68,9 +69,17 @@ PUBLISHED = 8  # versions in a journal: each takes space, and time when it is re
 
 
 class RewardStream:
-    """`journal`: where to go on from, and to keep what is answered; None: in memory only."""
+    """`journal`: where to go on from, and to keep what is answered; None: in memory only. `register` makes games known
+    that the settings named when they were written there."""
 
-    def __init__(self, shaper: Shaper, settings: StreamSettings | None = None, journal: Journal | None = None):
+    def __init__(
+        self,
+        shaper: Shaper,
+        settings: StreamSettings | None = None,
+        journal: Journal | None = None,
+        register: Callable[[Iterable[str]], None] = lambda names: None,
+    ):
+        self.register = register
         self.shaper, self.settings, self.journal = shaper, settings or StreamSettings(), journal
         self.change = threading.Condition()  # guards what follows
         self.queue: deque[Request] = deque()
@@ -335,6 +344,7 @@ class RewardStream:
             self.published += 1
             return
         requests = [request_of(name, [read(each) for each in plain], plain) for name, plain in entry]
+        self.register({each.ticket.game for each in episodes_of(requests) if not is_game(each.ticket.game)})
         shares = shares_of(requests, self.shaper.shape(episodes_of(requests)))
         for request in requests:
             self._remember(request)

@@ -16,7 +16,7 @@ from cluster.offline.recording import record_of, training_rows
 from envs.episode import Episode, Ticket, Turn, TurnTokens
 from envs.game import money_of
 from envs.registry import make_game, make_player
-from tests.support.offline_games import QUESTIONS, ROOT, lone, pair, write
+from tests.support.offline_games import QUESTIONS, ROOT, lone, offline, pair, rows, write
 
 TWO = Sides("negotiation", ("alice", "bob"))
 ONE = Sides("twenty_questions", ("guesser",), "the rules", "what is it?")
@@ -61,6 +61,15 @@ def test_a_lone_player_hears_the_answer_to_each_action(tmp_path):
         assert found.closing == "No." and found.episode.outcome == {"guesser": 1.0}
     (cut,) = read(write(tmp_path / "f.jsonl", [lone("12", "y", 0.0)]), ONE, "minus_one")
     assert cut.closing is None and cut.episode.outcome == {"guesser": 0.0}
+
+
+def test_blank_lines_between_games_are_no_games(tmp_path):
+    plain = write(tmp_path / "plain.jsonl", (lone("0123", "ynyy", number % 2) for number in range(8)))
+    spaced = tmp_path / "spaced.jsonl"
+    spaced.write_text("\n" + plain.read_text().replace("\n", "\n\n", 5))
+    for file in (plain, spaced):
+        assert offline(QUESTIONS, file, tmp_path / file.stem) == 0
+    assert rows(tmp_path / "spaced") == rows(tmp_path / "plain") != []
 
 
 def test_which_reward_is_a_win_is_read_off_the_file_or_has_to_be_said(tmp_path):

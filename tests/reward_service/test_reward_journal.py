@@ -17,9 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from envs.registry import GAMES
 from envs.settings import GameSettings
 from reward_service.intentions.reading import EpisodeRefused
 from reward_service.service import journal as journals
+from reward_service.service.http.dialogue import REGISTERED, register
 from reward_service.service.http.shard import owner_of
 from reward_service.service.journal import Journal, JournalError
 from reward_service.service.requests import Stopped
@@ -57,6 +59,19 @@ def test_killed_anywhere_it_goes_on_as_if_never_stopped(sizes, kills, snapshot):
             stream.submit([episode(0)])
         stream.close()
     whole.close()
+
+
+def test_a_game_that_the_settings_no_longer_name_is_still_read(tmp_path, monkeypatch):
+    monkeypatch.setitem(GAMES, "capitals", REGISTERED)
+    stream, asked = opened(tmp_path), {"request": "one"}
+    values = plain(answer(stream, episode(0, game="capitals"), **asked))
+    stream.close()
+    monkeypatch.delitem(GAMES, "capitals")
+    with pytest.raises(JournalError, match="entry 1 of the journal cannot be shaped again"):
+        opened(tmp_path)
+    stream = opened(tmp_path, register=register)
+    assert plain(answer(stream, episode(0, game="capitals"), **asked)) == values
+    stream.close()
 
 
 def test_what_is_answered_is_forced_to_the_disk(tmp_path, monkeypatch):

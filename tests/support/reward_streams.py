@@ -65,5 +65,6 @@ def waits(condition: Callable[[], bool]) -> bool:
 
 
 def opened(folder: Path, **changes) -> RewardStream:
-    kept = StreamSettings(snapshot_episodes=changes.pop("snapshot", 25))
-    return RewardStream(aria(**changes), kept, Journal(folder, {"shaper": "aria"}, ROOM))
+    kept, register = StreamSettings(snapshot_episodes=changes.pop("snapshot", 25)), changes.pop("register", None)
+    journal = Journal(folder, {"shaper": "aria"}, ROOM)
+    return RewardStream(aria(**changes), kept, journal, **{"register": register} if register else {})

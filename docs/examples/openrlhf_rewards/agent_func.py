@@ -66,7 +66,8 @@ else:  # OpenRLHF has loaded this file
     import torch
     from openrlhf.utils.agent import AgentInstanceBase, MultiTurnAgentExecutor
 
-    TURN = "<|im_end|>\n<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
+    # The action's tokens end with <|im_end|> already, where that is the model's end of a turn.
+    TURN = "\n<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
 
     class AgentInstance(AgentInstanceBase):
         def __init__(self, *args, **kwargs):

@@ -14,15 +14,17 @@ makes a request one that may be sent again.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
+from uuid import uuid4
 
 from fastapi import FastAPI, Header, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from pydantic import Field
-from ray.exceptions import OutOfMemoryError, RayActorError, RayTaskError
+from ray.exceptions import ActorUnavailableError, OutOfMemoryError, RayActorError, RayTaskError
 from starlette.exceptions import HTTPException
 
 from envs.episode import Episode
@@ -84,7 +86,17 @@ class Service:
     async def values(self, game: str, episodes: list[Episode], request_id: str) -> list[ShapedRewards]:
         known(game)
         shard = self.shards[shard_of(game, len(self.shards))]
-        answer = await self._ask(shard.rewards.remote(episodes, request_id), self.settings.answer_seconds)
+        request_id = request_id or uuid4().hex  # by which a shard that starts anew knows what it has answered
+        limit = self.settings.answer_seconds
+        until = time.monotonic() + limit
+        while True:
+            try:
+                answer = await self._ask(shard.rewards.remote(episodes, request_id), limit)
+                break
+            except CallerError as error:
+                if not isinstance(error.__cause__, ActorUnavailableError) or time.monotonic() > until:
+                    raise
+            await asyncio.sleep(RESTART_SECONDS)
         if isinstance(answer, Refusal):
             raise CallerError(answer.status, answer.kind, answer.message, answer.retry_seconds)
         return answer

@@ -71,7 +71,7 @@ class RewardShard:
         register(settings.http.games)
         shaper = able(settings.shaper, game)
         journal = Journal(Path(settings.http.state).expanduser() / f"shard-{number}", owner_of(settings, number))
-        self.stream = RewardStream(shaper, settings.http.stream, journal)
+        self.stream = RewardStream(shaper, settings.http.stream, journal, register)
         freeze_garbage_collector()
         self.answered: Counter[str] = Counter()  # errors over HTTP, by kind
 
