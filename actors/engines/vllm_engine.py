@@ -315,7 +315,7 @@ class VllmEngine:
         """vLLM's level 1: the weights wait in the host's memory, whatever a weight update would
         not bring (LoRA's base, buffers, scales) with them; keys and values are dropped. `keep`
         leaves requests with the scheduler, which preempts them."""
-        if not self.asleep:
+        if self.asleep != {"weights", "cache"}:  # the weights may have woken for an update that broke off
             self.engine.sleep(level=1, mode="keep")
             self.asleep = {"weights", "cache"}
 

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -65,6 +66,8 @@ class Fleet:
         self.returned: list[Finished] = []
         self.tokens = FleetTokens()
         self.counters = {"assigned": 0, "returned": 0, "failed": 0, "resumed": 0, "refused": 0}
+        self.said: dict[int, Mapping[str, float]] = {}  # the last status of each worker
+        self.of_lost: Counter[str] = Counter()  # the sums of those that are gone
 
     @property
     def health(self) -> FleetHealth:
@@ -102,6 +105,7 @@ class Fleet:
     def _ended(self, index: int, reason: str) -> None:
         """Take a worker's tickets back, and keep how their episodes stood."""
         self.listening.pop(index, None)
+        self.of_lost.update(self.said.pop(index, {}))
         found = [self.snapshots.pop(ticket) for ticket in self.with_worker[index] if ticket in self.snapshots]
         self.tokens.lose(index, reason, sum(snapshot.tokens for snapshot in found))
         self.rescued |= {snapshot.next_ticket: snapshot for snapshot in found}
@@ -307,7 +311,8 @@ class Fleet:
         return list(self._everyone("status", PING_SECONDS).values())
 
     def metrics(self) -> dict[str, float]:
-        return totals(self.status()) | {
+        self.said = self._everyone("status", PING_SECONDS)
+        return totals(list(self.said.values()), self.of_lost) | {
             "fleet/suspect": float(len(self.health.in_state(State.SUSPECT))),
             "fleet/pending": float(len(self.health.in_state(State.PENDING))),
             "fleet/leaving": float(len(self.health.in_state(State.LEAVING))),

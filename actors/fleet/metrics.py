@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-SUMMED = ("queued", "live", "prompt_tokens", "cached_tokens", "generated_tokens", "busy_seconds")
+NOW = ("queued", "live")
+SUMMED = ("prompt_tokens", "cached_tokens", "generated_tokens", "busy_seconds")  # from a worker's start on
 
 
-def totals(statuses: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """`statuses`: one of each worker."""
-    found = {key: sum(status.get(key, 0.0) for status in statuses) for key in SUMMED}
+def totals(statuses: Sequence[Mapping[str, float]], of_lost: Mapping[str, float]) -> dict[str, float]:
+    """`statuses`: one of each worker. `of_lost`: sums of those that are gone, as they last said."""
+    found = {key: sum(status.get(key, 0.0) for status in statuses) for key in (*NOW, *SUMMED)}
+    found |= {key: found[key] + of_lost.get(key, 0.0) for key in SUMMED}
     prompt = found["prompt_tokens"]
     return {
         "fleet/workers": float(len(statuses)),

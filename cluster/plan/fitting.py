@@ -88,7 +88,8 @@ def fit(
     if on_cards[0] and (offloaded := memory.offloaded(config, shape)):
         beside_cards = Need(optimiser=offloaded), beside_cards[1]
     if on_cards[1] and engine.kind == "vllm" and settings["rollout.engine.sleep"]:
-        beside_cards = beside_cards[0], Need(weights=worker.weights)  # while it sleeps
+        each = memory.asleep(config, shape) / engine.tensor_parallel  # of one card, while it sleeps
+        beside_cards = beside_cards[0], Need(weights=each)
     nodes = _workers_of(machine)
     if all(on for on, need in zip(on_cards, beside_cards, strict=True) if need is not None):
         nodes = [node for node in nodes if node.cards] or nodes

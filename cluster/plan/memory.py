@@ -124,6 +124,13 @@ def offloaded(config: RunConfig, shape: ModelShape) -> float:
     return found
 
 
+def asleep(config: RunConfig, shape: ModelShape) -> float:
+    """Of one vLLM engine in the memory of its node, which keeps it for as long as the engine lives."""
+    engine = config.rollout.engine
+    size = BYTES[engine.dtype]
+    return engine.tensor_parallel * sum(locked(size * tensor / engine.tensor_parallel) for tensor in shape.tensors)
+
+
 def locked(size: float) -> float:
     """Page-locked memory: torch takes a power of two."""
     return 2.0 ** ceil(log2(size)) if size else 0.0

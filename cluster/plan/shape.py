@@ -81,6 +81,16 @@ class ModelShape:
         return max(self.head_parameters, experts)
 
     @property
+    def tensors(self) -> list[int]:
+        """Weights in each of the large ones, as vLLM holds them: queries, keys and values are one, and so are the two
+        matrices that a gate multiplies."""
+        attention = [self.hidden * (self.query_width + 2 * self.key_width), self.query_width * self.hidden]
+        inner = self.hidden * self.feed_forward * max(self.experts, 1)
+        shared = self.hidden * self.shared_width
+        layer = [*attention, inner * (self.matrix_count - 1), inner, shared * (self.matrix_count - 1), shared]
+        return layer * self.layers + [self.head_parameters] * (1 if self.tied else 2)
+
+    @property
     def inner_width(self) -> int:
         """What one token passes through in the feed-forward part of a layer."""
         return self.feed_forward * max(self.experts_per_token, 1) + self.shared_width

@@ -96,7 +96,7 @@ class RunConfig(Settings):
         1,
         ge=0,
         description="how many updates behind the learner an episode may have been started; 0: synchronous, "
-        "and the same bytes from the same seed",
+        "and on CPUs the same bytes from the same seed",
     )
     gamma: float | None = Field(
         None,

@@ -38,8 +38,10 @@ class Learned:
 
 
 class LastingLearners:
-    def __init__(self, group: LearnerGroup, max_restarts: int):
-        self.group, self.max_restarts = group, max_restarts
+    def __init__(self, group: LearnerGroup, max_restarts: int, rest: Callable[[], None] | None = None):
+        """`rest` puts the engines to sleep, where ranks that start anew have no room beside them."""
+        self.group, self.max_restarts, self.rest = group, max_restarts, rest
+        self.rested = False  # engines sleep, until they are sent weights
         self.folder: Path | None = None  # of the last checkpoint; None: the beginning
         self.since: list[Learned] = []
         self.lost: list[float] = []  # when ranks were lost
@@ -63,6 +65,7 @@ class LastingLearners:
 
     def send_weights(self, workers: Sequence[ActorHandle], version: int) -> dict[str, int]:
         digests = self._surviving(lambda: self.group.send_weights(workers, version))
+        self.rested = False
         if self.since:
             self.since[-1].version = version
         return digests
@@ -117,6 +120,9 @@ class LastingLearners:
             if self.in_a_row > most:  # however long each of them took
                 raise LearnerLost(f"{error}; learner.max_restarts={most} without an answer between them") from error
             log.warning("the learners are lost and start anew: %s", error)
+            if self.rest is not None:
+                self.rest()
+                self.rested = True
             try:
                 self.group.restart()
                 if self.folder is not None:

@@ -266,6 +266,9 @@ class TrainingLoop:
         newest = self.held_out.newest
         measured = {"win_rate": newest.win_rate} if newest is not None and newest.version == self.update else {}
         self.learners.saved(self.checkpoints.save(self.update, write, measured) / "learner")
+        if self.learners.rested:  # ranks were lost meanwhile
+            with self.stage("sync"):
+                self.sync.publish(self.update)
 
     def state(self) -> dict:
         return {

@@ -143,7 +143,8 @@ def _run(config: RunConfig, folder: RunFolder, checkpoint: Path | None) -> dict:
             max_attempts=config.rollout.max_attempts,
             group=config.group_size,
         )
-        texts, lasting = ProbeTexts(config, str(model)), LastingLearners(learners, config.learner.max_restarts)
+        rest = fleet.sleep if config.rollout.engine.sleep else None
+        texts, lasting = ProbeTexts(config, str(model)), LastingLearners(learners, config.learner.max_restarts, rest)
         sync = WeightSync(
             fleet,
             lasting,

@@ -87,8 +87,7 @@ class WeightSync:
             try:
                 sent = self.learners.send_weights(workers, version)
                 self.compare(sent, version)
-                if due:
-                    self.probe(version, sent)
+                done = self.probe(version, sent) if due else True
             except Exception as error:
                 self.fleet.replace_lost()
                 if self.fleet.gone == before:  # nobody died: the transfer itself is at fault
@@ -101,7 +100,7 @@ class WeightSync:
                         raise LostError(f"{failed}, in {TRIES} tries") from error
                     log.warning("%s; the fleet finds every worker alive, so it is tried again", failed)
                     continue
-            if self.fleet.gone == before:
+            if done and self.fleet.gone == before:
                 self.sent = sent
                 break  # else again, with those that are left
         for worker in self.fleet.joining():
@@ -125,12 +124,15 @@ class WeightSync:
         first = self.probed is None or self.few
         return first or bool(self.fleet.joining()) or (every > 0 and version % every == 0)
 
-    def probe(self, version: int, sent: dict[str, int]) -> None:
+    def probe(self, version: int, sent: dict[str, int]) -> bool:
         """What was scored at the last probe is scored again, beside something new, so that old
-        and new weights can be told apart, if they are not the same."""
+        and new weights can be told apart, if they are not the same. False if ranks were lost
+        meanwhile, for whose start the engines were put to sleep."""
         known, old, weights = self.probed or ([], [], {})
         fresh = self.sequences()
         expected = self.learners.score(known + fresh)
+        if self.learners.rested:
+            return False
         worst = 0.0
         for worker, scores in self.fleet.score(known + fresh).items():
             gaps = [gap_between(expected[len(known) :], scores[len(known) :])]
@@ -145,3 +147,4 @@ class WeightSync:
                 worst = max(worst, gap.mean if self.half else gap.largest)
         self.probed, self.gap = (fresh, expected[len(known) :], sent), float(np.float64(worst))
         self.few = sum(map(len, fresh)) < FEW and not self.few  # once more, when there are games
+        return True

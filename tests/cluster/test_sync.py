@@ -63,6 +63,8 @@ class OneEngineFleet:
 class Trainer:
     """What WeightSync needs of the learners: `transfer` says what really goes over."""
 
+    rested = False
+
     def __init__(self, model, transfer=send, weights=None):
         self.model, self.transfer = model, transfer
         self.weights = weights or (lambda model: dict(model.named_parameters()))

@@ -8,6 +8,7 @@ import signal
 import pytest
 
 from actors.fleet.fleet import Fleet
+from learners.group import LearnerGroup
 from tests.actors.test_fleet import WAIT, bytes_of, collect, new_fleet, tickets
 from tests.support.engines import bucket_of, model_of
 from tests.support.runs import assert_whole, config_for, metrics_of, run
@@ -89,3 +90,26 @@ def test_a_run_whose_play_is_ahead_sleeps_too(ray_cluster, parrot_model, tmp_pat
     summary, folder = run(config_for(parrot_model, tmp_path, rollout=rollout))
     assert_whole(summary, folder, updates=3, batch=8)
     assert summary["failures"] == {} and max(row["rollout/staleness"] for row in metrics_of(folder)) == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("method", ["save", "score"])
+def test_ranks_that_start_anew_find_the_engines_asleep(ray_cluster, parrot_model, tmp_path, monkeypatch, method):
+    """On a card they have no room beside them. What comes after goes on with engines that are awake."""
+    happened, plain, restart, sleep = [], getattr(LearnerGroup, method), LearnerGroup.restart, Fleet.sleep
+
+    def hurt(group, *arguments):
+        happened.append(method)
+        if happened.count(method) == 2:
+            os.kill(ray_cluster.get(group.actors[0].process.remote()), signal.SIGKILL)
+        return plain(group, *arguments)
+
+    monkeypatch.setattr(LearnerGroup, method, hurt)
+    monkeypatch.setattr(LearnerGroup, "restart", lambda group: (happened.append("restart"), restart(group))[1])
+    monkeypatch.setattr(Fleet, "sleep", lambda fleet: (happened.append("sleep"), sleep(fleet))[1])
+    engine = {"kind": "transformers", "sleep": True}
+    more = {"rollout": {"engine": engine}, "learner": {"sync": {"probe_every": 1}}}
+    summary, folder = run(config_for(parrot_model, tmp_path, checkpoint={"every": 1}, **more))
+    assert happened[happened.index("restart") - 1] == "sleep" and happened.count("restart") == 1
+    assert_whole(summary, folder, updates=3, batch=8)
+    assert summary["failures"] == {} and metrics_of(folder)[-1]["fleet/restarts"] == 0
