@@ -97,13 +97,17 @@ class CheckpointStore:
         return latest(self.folder)
 
     def _prune(self, newest: int) -> None:
-        """Only whole checkpoints count as kept, so a damaged one never costs a good one its place. Those beyond the
-        `newest` are of an earlier try, which could not be gone on with: they stay until this one has come as far."""
-        whole = [path for path in all_checkpoints(self.folder) if damage_of(path, read=False) is None]
-        whole = [path for path in whole if self.update_of(path) <= newest]
-        kept = {*whole[-self.keep :], _best_of(whole)}
-        for path in whole:
-            if path not in kept:
+        """Only whole checkpoints count as kept, so a damaged one never costs a good one its place: it goes when as many
+        newer ones are whole. Those beyond the `newest` are of an earlier try, which could not be gone on with: they
+        stay until this one has come as far."""
+        found = [path for path in all_checkpoints(self.folder) if _manifest(path) is not None]
+        found = [path for path in found if self.update_of(path) <= newest]
+        whole = [path for path in found if damage_of(path, read=False) is None]
+        last = whole[-self.keep :]
+        kept = {*last, _best_of(whole)}
+        for path in found:
+            beaten = len(last) == self.keep and self.update_of(path) < self.update_of(last[0])
+            if path not in kept and (beaten or path in whole):
                 self._drop(path)
 
     def _drop(self, path: Path) -> None:

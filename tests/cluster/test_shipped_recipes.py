@@ -20,7 +20,7 @@ EVERY = sorted(FOLDER.rglob("*.yaml"))
 GAMES = [FOLDER / "demo.yaml", *sorted((FOLDER / "games").glob("*.yaml"))]
 MAY_SAY = {  # what the layers of a folder are about
     "losses": ("learner.",),
-    "credit": ("learner.", "group_size", "max_staleness", "rollout.choose_listed"),
+    "credit": ("learner.", "group_size", "max_staleness", "rollout.choose_listed", "rollout.choice_length"),
     "shapers": ("reward.", "learner.credit.", "learner.loss.", "learner.epochs", "learner.minibatches"),
     "gpu": ("updates", "batch_episodes", "model.path", "rollout.", "learner.", "evaluation.every"),
 }

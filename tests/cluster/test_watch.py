@@ -88,7 +88,9 @@ def test_a_report_shows_games_of_the_first_and_the_newest_evaluation(tmp_path):
     folder = made_run(tmp_path)
     assert held_out(folder / "episodes") == []
     for update in (0, 2, 4):
-        played = [replace(game(update, number), held_out=True) for number in range(20 * update, 20 * update + 20)]
+        played = [
+            replace(game(update + 1, n), held_out=True, update=update) for n in range(20 * update, 20 * update + 20)
+        ]
         EpisodeStore(folder / "episodes", 2**30).write(update, update, table_of(played))
     shown = held_out(folder / "episodes")
     assert [each["update"] for each in shown] == [0] * HELD_OUT + [4] * HELD_OUT
@@ -191,7 +193,7 @@ def test_two_evaluations_that_end_within_one_update_are_told_apart(tmp_path):
     store.write(3, 3, table_of(found))
     assert [each["outcome"]["guesser"] for each in held_out(folder / "episodes")] == [0.0, 0.0, 1.0, 1.0]
     over = Followed.of(folder).results()["over"]["held_out"]
-    assert (over["updates"], over["seats"]) == ([2, 3], {"guesser": [0.0, 1.0]})
+    assert (over["updates"], over["seats"]) == ([1, 2], {"guesser": [0.0, 1.0]})
     client = TestClient(application([Followed.of(folder)], None, NAMES))
     rows = client.get("/runs/0/games", params={"where": "held_out == True", "by": "-outcome"}).json()
     for row in rows["rows"]:

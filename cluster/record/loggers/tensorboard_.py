@@ -52,7 +52,7 @@ class Made(Logger):
 
     def games(self, update: int, games: Sequence[Row]) -> None:
         shown = "\n\n".join(f"<pre>{_shown(row.game)}</pre>" for row in games)
-        for name, text in self._new(update, {"held-out games": shown}).items():
+        for name, text in self.once.new(update, {"held-out games": shown}).items():  # texts are not purged
             self.events.add_text(name, text, update)
             self.events.flush()
             self._told(update, {name: text})
