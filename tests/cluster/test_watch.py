@@ -88,9 +88,7 @@ def test_a_report_shows_games_of_the_first_and_the_newest_evaluation(tmp_path):
     folder = made_run(tmp_path)
     assert held_out(folder / "episodes") == []
     for update in (0, 2, 4):
-        played = [
-            replace(game(update + 1, n), held_out=True, update=update) for n in range(20 * update, 20 * update + 20)
-        ]
+        played = [replace(game(update + 1, 20 * update + n), held_out=True, update=update) for n in range(20)]
         EpisodeStore(folder / "episodes", 2**30).write(update, update, table_of(played))
     shown = held_out(folder / "episodes")
     assert [each["update"] for each in shown] == [0] * HELD_OUT + [4] * HELD_OUT
