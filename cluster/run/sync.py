@@ -83,7 +83,7 @@ class WeightSync:
         tries = 0
         self.fleet.pause()
         while workers := self.fleet.workers():
-            before = self.fleet.gone
+            before, done = self.fleet.gone, False
             try:
                 sent = self.learners.send_weights(workers, version)
                 self.compare(sent, version)

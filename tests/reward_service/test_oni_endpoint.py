@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -85,8 +86,8 @@ def choosing(tiny_model: Path) -> dict[str, int]:
 @pytest.mark.timeout(560)
 def test_a_served_model_annotates_until_it_is_killed_and_nobody_stops_for_that(command, tiny_model):
     process, log = command
-    wait_for(lambda: f"\n  key_variable: {KEY}\n" in log.read_text(), START_SECONDS + 30, process, log)
-    url = log.read_text().partition("  url: ")[2].partition("\n")[0]
+    wait_for(lambda: f'"key_variable": "{KEY}"}}\n' in log.read_text(), START_SECONDS + 30, process, log)
+    url = json.loads(log.read_text().partition(" served: ")[2].partition("\n")[0])["url"]
     endpoint = {
         **{"url": url, "model": Path(tiny_model).name, "key_variable": KEY, "parallel": 4, "retries": 0},
         **{"constrained": True, "body": {"logit_bias": choosing(tiny_model)}, "timeout_seconds": 60},
