@@ -214,6 +214,7 @@ def test_keys_and_values_of_older_weights_fail(bench, monkeypatch):
 
 def test_what_a_run_said_before_its_time_was_over_is_in_the_log(bench, tmp_path, monkeypatch, capfd):
     (tmp_path / "cluster").mkdir()
+    (tmp_path / "cluster" / "__init__.py").touch()
     (tmp_path / "cluster" / "__main__.py").write_text("import time\nprint('the plan', flush=True)\ntime.sleep(60)\n")
     monkeypatch.setattr(run_demo, "ROOT", tmp_path)
     began = time.monotonic()

@@ -25,6 +25,7 @@ def told(episodes: list[Episode]) -> list[tuple]:
     return [(each.ticket.number, [turn.utterance for turn in each.turns], each.outcome) for each in episodes]
 
 
+@pytest.mark.long
 def test_a_turn_is_worth_how_much_better_games_go_on():
     trainee, plain = knowing(6), trainee_of(PLAIN)
     assert type(plain) is Trainee

@@ -78,6 +78,7 @@ def test_each_evaluation_has_the_weights_of_its_update_while_games_go_on(
         assert checkpoints.damage_of(checkpoint) is None
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_an_evaluation_that_loses_its_worker_while_none_may_start_ends(
     ray_cluster, parrot_model, tmp_path, monkeypatch

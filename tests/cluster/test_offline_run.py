@@ -95,7 +95,7 @@ def test_each_game_is_collected_once_and_read_as_it_was_played(folder):
     assert manifest["aggregate"]["figures"]["turns"] == sum(len(game["actions"]) for game in games)
 
 
-@pytest.mark.parametrize("dies", [False, True], ids=["undisturbed", "a rank dies after an update since the checkpoint"])
+@pytest.mark.parametrize("dies", [False, pytest.param(True, marks=pytest.mark.long)], ids=["undisturbed", "rank dies"])
 def test_training_that_was_stopped_ends_where_it_would_have(folder, tmp_path, monkeypatch, dies):
     made = (folder / "iteration-1" / "policy" / "model.safetensors").read_bytes()
     log = (folder / "iteration-1" / "training_log.jsonl").read_text()

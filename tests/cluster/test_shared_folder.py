@@ -35,8 +35,9 @@ def test_a_checkpoint_that_ranks_wrote_elsewhere_is_none_and_costs_none(config, 
     assert [path.name for path in folder.iterdir()] == ["update-000001"] and damage_of(latest(folder)) is None
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("at", [1, pytest.param(3, marks=pytest.mark.long)])
+@pytest.mark.parametrize("at", [1, 3])
 def test_ranks_that_do_not_see_the_folder_end_the_run_before_it_updates_or_prunes(config, tmp_path, monkeypatch, at):
     """The first look is before the first update; the third is of the second checkpoint."""
     plain, looks = LearnerGroup.blind_to, []

@@ -121,6 +121,7 @@ def gain(failed: int) -> float:
     return statistics.mean(paid)
 
 
+@pytest.mark.long
 def test_a_learner_that_uses_all_that_attempts_can_carry_gains_nothing(monkeypatch):
     assert gain(0) == 0 and abs(gain(4)) < 0.05
     monkeypatch.setattr(scoring, "rehearsal", lambda table, deal: table)  # as if attempts saw the real classes
@@ -231,6 +232,7 @@ def test_rows_are_sent_when_the_fit_has_ended_and_never_with_classes(monkeypatch
         assert prediction.message().endswith(prediction.x_test.tobytes() + prediction.model)
 
 
+@pytest.mark.long
 def test_who_waits_is_ended_by_the_clock_and_not_remembered_for_it(monkeypatch):
     """Each scored fit may wait as long as that of the rehearsal. It is not the code's fault if the machine is busy."""
     limits, runs, run = Limits("process", 3, 2048), [], Sandbox.run

@@ -40,6 +40,7 @@ def test_a_sandbox_is_used_again_until_it_had_to_be_killed():
     assert gone(third.process.pid)
 
 
+@pytest.mark.long
 def test_a_keeper_killed_from_outside_costs_no_attempt():
     limits = Limits(WALLS[0], 30, 2048)
     scoring.evaluate(GOOD, TABLE, 1, limits)

@@ -59,6 +59,7 @@ def test_two_ranks_hold_the_critics_that_one_would(learners, expected, zero):
     assert all(np.array_equal(one[name], two[name]) for name in one)
 
 
+@pytest.mark.long
 def test_untaught_critics_give_no_credit_and_taught_ones_move_the_policy(learners):
     learners.become(**ARCHER)
     before = learners.call("parameters")

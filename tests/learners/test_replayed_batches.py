@@ -160,6 +160,7 @@ def test_rewards_of_another_kind_than_those_held_are_refused(learners):
         learners.call("update_on", [replace(each, kind="advantage") for each in BATCHES[1]])
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 def test_a_run_learns_from_the_games_of_the_updates_before(ray_cluster, parrot_model, tmp_path):
     config = config_for(

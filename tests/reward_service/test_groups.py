@@ -74,6 +74,7 @@ def group_run(model, output, method: str, reward: dict, **credit):
     return metrics_of(folder), policy.read_bytes()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_grpo_trains_on_whole_groups(ray_cluster, parrot_model, tmp_path):
     rows, _ = group_run(parrot_model, tmp_path, "grpo", {"shaper": "game"})

@@ -38,6 +38,7 @@ def games(path: Path, count: int, filler: int) -> Path:
     return path
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_peak_memory_does_not_grow_with_the_file(tmp_path):
     small = games(tmp_path / "small.jsonl", 100, 100)

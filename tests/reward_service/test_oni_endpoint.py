@@ -134,6 +134,7 @@ def test_a_served_model_annotates_until_it_is_killed_and_nobody_stops_for_that(c
     assert "parley: the server of" in log.read_text() and "ended by itself (exit code -9)" in log.read_text()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(560)
 def test_who_is_stopped_while_it_loads_leaves_nobody_behind(command):
     process, log = command

@@ -156,9 +156,9 @@ def test_a_body_that_cannot_be_read_is_not_json(shard, body):
     assert shard.counted == {"not_json": 1}
 
 
-def client_of(*answers: httpx.Response) -> RewardClient:
+def client_of(*answers: httpx.Response, patience: float = 0.8) -> RewardClient:
     """Answered by these in turn."""
-    client, waiting = RewardClient("http://there", tries=2), list(answers)
+    client, waiting = RewardClient("http://there", patience=patience), list(answers)
     there = httpx.MockTransport(lambda request: waiting.pop(0))
     client.http = httpx.Client(base_url="http://there", transport=there)
     return client
@@ -175,6 +175,15 @@ def test_a_client_tries_again_what_a_proxy_answers_while_the_service_is_away():
     for status in (200, 404, 500):
         with pytest.raises(BadAnswer, match=f"answered {status} without a JSON object"):
             client_of(httpx.Response(status, html=page)).rewards([])
+
+
+@pytest.mark.parametrize(("kind", "waits"), [("unready", [1, 1, 2, 4]), ("busy", [1, 1, 1, 1])])
+def test_who_is_busy_is_asked_again_when_it_says_and_who_restarts_ever_later(monkeypatch, kind, waits):
+    slept = []
+    monkeypatch.setattr("reward_service.service.client.time.sleep", slept.append)
+    away = httpx.Response(503, json={"error": {"kind": kind, "message": ""}}, headers={"Retry-After": "1"})
+    answers = [away] * 4 + [httpx.Response(200, json={"rewards": []})]
+    assert client_of(*answers, patience=60.0).rewards([]) == [] and slept == waits
 
 
 def test_callers_that_send_slowly_do_not_keep_others_out(monkeypatch):

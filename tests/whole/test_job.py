@@ -82,6 +82,7 @@ time.sleep(300)
 """
 
 
+@pytest.mark.long
 @pytest.mark.timeout(120)
 def test_a_job_that_is_stopped_has_the_time_to_close_that_the_head_gives(cluster, tmp_path):
     closed = tmp_path / "closed"

@@ -161,6 +161,7 @@ print("long after it was recorded:", long_after, "after the run:", there())
 """
 
 
+@pytest.mark.long
 @pytest.mark.timeout(150)
 def test_a_gauge_is_there_until_the_run_ends():
     done = subprocess.run([sys.executable, "-c", GAUGES], cwd=ROOT, capture_output=True, text=True, timeout=140)
