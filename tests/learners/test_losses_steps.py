@@ -98,7 +98,8 @@ def test_no_update_goes_further_than_the_kl_guard(learners, zero, dtype):
 
 def test_a_step_is_refused_also_where_every_token_is_clipped(learners):
     """Then no gradient of the loss reaches a weight, not even one that is no number. A game is a micro-batch."""
-    learners.become(epochs=3, tokens_per_micro_batch=80, loss={"kind": "gspo", "kl_guard": GUARD})
+    upwards = {"baseline": "none"}  # all rewards are above 0
+    learners.become(epochs=3, tokens_per_micro_batch=80, credit=upwards, loss={"kind": "gspo", "kl_guard": GUARD})
     found = learners.call("update", *BATCHES[0])
     assert found["guarded_steps"] >= 1 and found["kept_kl"] <= GUARD < found["update_kl"]
 
